@@ -1,0 +1,503 @@
+//! The switch's side: the state stage of the fast path.
+
+use crate::config::Config;
+use crate::fsm::{Action, Event, Fsm, Slot};
+use crate::safeguards::All;
+use crate::stats::Stats;
+use twinpath_core::key::Role;
+use twinpath_core::steering::opener;
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
+use twinpath_fastpath::state_table::SlotId;
+use twinpath_fastpath::{Interpreter, Outcome, PacketView, Sketch, StateTable};
+use twinpath_link::{Header, Message};
+
+/// The two clocks of a path.
+///
+/// Live they are one. When a capture is replayed, flows age by the capture's clock, while the
+/// link's delays are real.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// The clock that packets are stamped with: time to live, decay of the sketch.
+    pub packet: Instant,
+    /// The clock of the link: time-outs of the protocol.
+    pub link: Instant,
+}
+
+/// What the state stage decides about a packet.
+#[derive(Debug)]
+pub enum Decision {
+    /// Out; the packet has been rewritten.
+    Exit {
+        /// Whether it is now a reply to its sender.
+        is_reply: bool,
+    },
+    /// Dropped.
+    Drop(DropReason),
+    /// To the cores, with this header. Boxed by nobody: it is written into the frame at once.
+    Punt(Header),
+}
+
+/// The state table, the sketch and the programs, under the protocol.
+pub struct StateStage {
+    table: StateTable,
+    sketch: Sketch,
+    interpreter: Interpreter,
+    config: Config,
+    generation: u32,
+    known_epoch: u32,
+    seed: u64,
+    sweep_hand: SlotId,
+    stats: Stats,
+}
+
+impl StateStage {
+    /// A stage for a chain's fused programs. `seed` is that of the flow hash.
+    pub fn new(config: Config, interpreter: Interpreter, seed: u64) -> Self {
+        let table = StateTable::new(config.slots, config.ways, interpreter.word_count());
+        let mut stats = Stats::default();
+        stats.population[Fsm::Initial as usize] = table.slots() as u64;
+        let sketch = Sketch::new(config.sketch_width, config.sketch_window);
+        Self {
+            table,
+            sketch,
+            interpreter,
+            config,
+            generation: 0,
+            known_epoch: 0,
+            seed,
+            sweep_hand: 0,
+            stats,
+        }
+    }
+
+    /// The run begins at this packet time.
+    pub fn start(&mut self, now: Instant) {
+        self.interpreter.start(now);
+        self.sketch.advance(now);
+    }
+
+    /// What the protocol did so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Slots of the state table.
+    pub fn slots(&self) -> usize {
+        self.table.slots()
+    }
+
+    /// Every slot with its flow, for checkers and `explain`.
+    pub fn each_slot(&self) -> impl Iterator<Item = (FlowKey, Slot, &[u32])> {
+        (0..self.table.slots() as SlotId).map(|slot| {
+            (
+                self.table.key(slot),
+                Slot::unpack(self.table.control(slot)),
+                self.table.words(slot),
+            )
+        })
+    }
+
+    /// Phase one of a batch.
+    #[inline(always)]
+    pub fn prefetch_tags(&self, hash: u64) {
+        self.table.prefetch_tags(hash);
+    }
+
+    /// Phase two of a batch.
+    #[inline(always)]
+    pub fn prefetch_slot(&self, hash: u64) {
+        self.table.prefetch_slot(hash);
+    }
+
+    /// Decides about one packet; if it exits here, it has been rewritten.
+    #[inline]
+    pub fn packet(
+        &mut self,
+        frame: &mut Frame,
+        layout: &Layout,
+        keyed: &Keyed,
+        hash: u64,
+        clock: Clock,
+    ) -> Decision {
+        let Some(id) = self.table.find(&keyed.key, hash) else {
+            return self.stranger(frame, layout, keyed, hash, clock);
+        };
+        let slot = Slot::unpack(self.table.control(id));
+        match slot.fsm {
+            Fsm::Active => self.active(id, slot, frame, layout, keyed, clock),
+            _ => self.waiting(id, slot, frame, layout, keyed, hash, clock),
+        }
+    }
+
+    /// A packet of a flow whose state is here.
+    #[inline]
+    fn active(
+        &mut self,
+        id: SlotId,
+        mut slot: Slot,
+        frame: &mut Frame,
+        layout: &Layout,
+        keyed: &Keyed,
+        clock: Clock,
+    ) -> Decision {
+        if self.table.words(id).iter().all(|&word| word == 0) {
+            // Nothing is known of the flow, so this packet opens it, exactly as on the cores.
+            slot.initiator = opener(frame.bytes(), layout, keyed);
+        }
+        let outcome = match keyed.role {
+            Role::Member => {
+                let view = view(frame, layout, keyed, direction(keyed.side, slot.initiator));
+                self.interpreter.run(&view, self.table.words(id))
+            }
+            Role::Fragment | Role::Error => Outcome::Complex,
+        };
+        if outcome == Outcome::Complex {
+            return self.freeze(id, slot, frame, keyed, clock);
+        }
+        slot.time_ns = frame.timestamp().0;
+        self.table.set_control(id, slot.pack());
+        self.table
+            .words_mut(id)
+            .copy_from_slice(self.interpreter.words());
+        match outcome {
+            Outcome::Drop(reason) => Decision::Drop(reason),
+            _ => {
+                self.interpreter.commit(frame, layout);
+                Decision::Exit {
+                    is_reply: outcome == Outcome::Reply,
+                }
+            }
+        }
+    }
+
+    fn freeze(
+        &mut self,
+        id: SlotId,
+        slot: Slot,
+        frame: &Frame,
+        keyed: &Keyed,
+        clock: Clock,
+    ) -> Decision {
+        self.stats.write_backs += 1;
+        self.transition(id, slot, Event::Complex, clock);
+        Decision::Punt(self.header(id, Message::WriteBack, frame, keyed))
+    }
+
+    /// A packet of a flow that has, or had, a slot without valid state.
+    #[cold]
+    fn waiting(
+        &mut self,
+        id: SlotId,
+        slot: Slot,
+        frame: &Frame,
+        layout: &Layout,
+        keyed: &Keyed,
+        hash: u64,
+        clock: Clock,
+    ) -> Decision {
+        let event = self.event_without_state(frame, layout, keyed, hash, slot.fsm);
+        if slot.fsm == Fsm::Incomplete {
+            self.stats.cancellations += 1;
+        }
+        let message = match self.transition(id, slot, event, clock) {
+            Action::Pull => {
+                self.stats.pulls += 1;
+                self.stats.rearms += u64::from(slot.fsm == Fsm::Incomplete);
+                Message::Pull
+            }
+            Action::WriteBack => Message::WriteBack,
+            _ => Message::Plain,
+        };
+        Decision::Punt(self.header(id, message, frame, keyed))
+    }
+
+    /// A packet of a flow without a slot: take one if the flow is worth it and one is free.
+    #[cold]
+    fn stranger(
+        &mut self,
+        frame: &Frame,
+        layout: &Layout,
+        keyed: &Keyed,
+        hash: u64,
+        clock: Clock,
+    ) -> Decision {
+        let event = self.event_without_state(frame, layout, keyed, hash, Fsm::Initial);
+        if event != (Event::Simple { hot: true }) {
+            return Decision::Punt(header(Message::Plain, frame, keyed));
+        }
+        let is_free = |control: &[u64; 3]| Slot::unpack(*control).fsm == Fsm::Initial;
+        let Some(id) = self.table.vacant(hash, is_free) else {
+            self.stats.collisions += 1;
+            return Decision::Punt(header(Message::Plain, frame, keyed));
+        };
+        self.table.assign(id, &keyed.key, hash);
+        self.stats.pulls += 1;
+        self.transition(id, Slot::default(), event, clock);
+        Decision::Punt(self.header(id, Message::Pull, frame, keyed))
+    }
+
+    /// What a packet is to a slot that has no state to run the programs on.
+    fn event_without_state(
+        &mut self,
+        frame: &Frame,
+        layout: &Layout,
+        keyed: &Keyed,
+        hash: u64,
+        fsm: Fsm,
+    ) -> Event {
+        // Whether a packet is always complex never depends on the direction's programs alone, so
+        // either direction may be asked while the opener is not known.
+        let is_complex = keyed.role != Role::Member
+            || self
+                .interpreter
+                .is_always_complex(&view(frame, layout, keyed, Direction::Original));
+        match is_complex {
+            true => Event::Complex,
+            false => Event::Simple {
+                hot: fsm == Fsm::Initial && self.sketch.count(hash) >= self.config.hot_packets,
+            },
+        }
+    }
+
+    /// Steps a slot and stores it, with the deadline that its new state has.
+    fn transition(&mut self, id: SlotId, mut slot: Slot, event: Event, clock: Clock) -> Action {
+        let before = slot.fsm;
+        let generation = &mut self.generation;
+        let next_generation = || {
+            *generation = generation.wrapping_add(1);
+            *generation
+        };
+        let action = slot.step(event, self.config.backoff, next_generation, &All);
+        match (slot.fsm, action) {
+            (Fsm::Incomplete, Action::Pull) => {
+                slot.time_ns = (clock.link + self.config.incomplete_timeout).0
+            }
+            (Fsm::Frozen, _) if before == Fsm::Active || action == Action::OwnWriteBack => {
+                slot.time_ns = (clock.link + self.config.write_back_timeout).0;
+            }
+            (Fsm::Active, Action::Install) => slot.time_ns = clock.packet.0,
+            _ => {}
+        }
+        self.stats.population[before as usize] -= 1;
+        self.stats.population[slot.fsm as usize] += 1;
+        self.table.set_control(id, slot.pack());
+        action
+    }
+
+    fn header(&self, id: SlotId, message: Message, frame: &Frame, keyed: &Keyed) -> Header {
+        let slot = Slot::unpack(self.table.control(id));
+        let mut header = header(message, frame, keyed);
+        (header.slot, header.generation) = (id, slot.generation);
+        if message == Message::WriteBack {
+            (header.epoch, header.initiator) = (slot.epoch, slot.initiator);
+            header.set_words(self.table.words(id));
+        }
+        header
+    }
+
+    /// Takes a message from the cores. A recall may need an answer, which is returned.
+    pub fn message(&mut self, header: &Header, clock: Clock) -> Option<Header> {
+        self.note_epoch(header.epoch);
+        let event = match header.message {
+            Message::State => Event::State(header.generation),
+            Message::Decline => Event::Decline(header.generation),
+            Message::Acknowledge => Event::Acknowledge(header.generation),
+            Message::Recall => return self.recall(header, clock),
+            _ => return None,
+        };
+        if !self.table.contains(header.slot) || self.table.key(header.slot) != header.key {
+            self.stats.stale_messages += 1;
+            return None;
+        }
+        let slot = Slot::unpack(self.table.control(header.slot));
+        match self.transition(header.slot, slot, event, clock) {
+            Action::Install => self.install(header),
+            Action::Free => self.count_freed(event),
+            _ => self.stats.stale_messages += 1,
+        }
+        None
+    }
+
+    fn install(&mut self, header: &Header) {
+        self.stats.installs += 1;
+        let mut slot = Slot::unpack(self.table.control(header.slot));
+        (slot.initiator, slot.epoch) = (header.initiator, header.epoch);
+        self.table.set_control(header.slot, slot.pack());
+        let words = self.table.words_mut(header.slot);
+        let count = words.len().min(header.words().len());
+        words.fill(0);
+        words[..count].copy_from_slice(&header.words()[..count]);
+    }
+
+    fn count_freed(&mut self, event: Event) {
+        match event {
+            Event::Decline(_) => self.stats.declines += 1,
+            Event::Acknowledge(_) => self.stats.acknowledgements += 1,
+            _ => self.stats.incomplete_timeouts += 1,
+        }
+    }
+
+    fn note_epoch(&mut self, epoch: u32) {
+        if epoch > self.known_epoch {
+            self.stats.core_restarts += u64::from(self.known_epoch != 0);
+            self.known_epoch = epoch;
+        }
+    }
+
+    /// The cores want to forget a flow that they believe granted. If it is here, it goes back; if
+    /// not, say so. A pull or write-back under way will tell them anyway.
+    fn recall(&mut self, header: &Header, clock: Clock) -> Option<Header> {
+        let id = self.table.find(&header.key, header.key.hash(self.seed));
+        let Some(id) = id else {
+            return Some(Header::new(Message::Plain, header.key));
+        };
+        let slot = Slot::unpack(self.table.control(id));
+        match slot.fsm {
+            Fsm::Active if slot.generation == header.generation => {
+                Some(self.give_back(id, slot, clock))
+            }
+            Fsm::Initial => Some(Header::new(Message::Plain, header.key)),
+            _ => None,
+        }
+    }
+
+    /// Freezes an idle slot; returns the write-back to send on a packet of our own.
+    fn give_back(&mut self, id: SlotId, slot: Slot, clock: Clock) -> Header {
+        self.stats.idle_write_backs += 1;
+        self.transition(id, slot, Event::Idle, clock);
+        self.own_write_back(id, clock)
+    }
+
+    fn own_write_back(&self, id: SlotId, clock: Clock) -> Header {
+        let slot = Slot::unpack(self.table.control(id));
+        let mut header = Header::new(Message::WriteBack, self.table.key(id));
+        (header.slot, header.generation, header.epoch) = (id, slot.generation, slot.epoch);
+        (header.initiator, header.timestamp) = (slot.initiator, clock.packet);
+        header.set_words(self.table.words(id));
+        header
+    }
+
+    /// Lets time pass: decays the sketch and looks at the next slots' timers. Write-backs of our
+    /// own go to `send`, which says whether it could send; if not, the slot is left for later.
+    pub fn sweep(&mut self, clock: Clock, mut send: impl FnMut(&Header) -> bool) {
+        self.sketch.advance(clock.packet);
+        for _ in 0..self.config.sweep_slots.min(self.table.slots()) {
+            let id = self.sweep_hand;
+            self.sweep_hand = if id as usize + 1 == self.table.slots() {
+                0
+            } else {
+                id + 1
+            };
+            if !self.look_at_timer(id, clock, &mut send) {
+                return;
+            }
+        }
+    }
+
+    fn look_at_timer(
+        &mut self,
+        id: SlotId,
+        clock: Clock,
+        send: &mut impl FnMut(&Header) -> bool,
+    ) -> bool {
+        let slot = Slot::unpack(self.table.control(id));
+        match slot.fsm {
+            Fsm::Initial => true,
+            Fsm::Incomplete => {
+                if clock.link.0 >= slot.time_ns {
+                    self.stats.incomplete_timeouts += 1;
+                    self.transition(id, slot, Event::Deadline, clock);
+                }
+                true
+            }
+            Fsm::Active => {
+                clock.packet.since(Instant(slot.time_ns)) <= self.config.time_to_live
+                    || self.freeze_idle(id, slot, clock, send)
+            }
+            Fsm::Frozen => clock.link.0 < slot.time_ns || self.send_again(id, slot, clock, send),
+        }
+    }
+
+    /// Sends first and freezes then: if nothing could be sent the slot stays active, which is as
+    /// right as before.
+    fn freeze_idle(
+        &mut self,
+        id: SlotId,
+        slot: Slot,
+        clock: Clock,
+        send: &mut impl FnMut(&Header) -> bool,
+    ) -> bool {
+        let sent = send(&self.own_write_back(id, clock));
+        if sent {
+            self.stats.idle_write_backs += 1;
+            self.transition(id, slot, Event::Idle, clock);
+        }
+        sent
+    }
+
+    fn send_again(
+        &mut self,
+        id: SlotId,
+        slot: Slot,
+        clock: Clock,
+        send: &mut impl FnMut(&Header) -> bool,
+    ) -> bool {
+        let sent = send(&self.own_write_back(id, clock));
+        if sent {
+            self.stats.write_back_retries += 1;
+            self.transition(id, slot, Event::Deadline, clock);
+        }
+        sent
+    }
+
+    /// Gives every active slot back, as at the end of a run or before a change of configuration.
+    /// Returns false if it has to be called again because `send` could not send.
+    pub fn give_all_back(&mut self, clock: Clock, mut send: impl FnMut(&Header) -> bool) -> bool {
+        (0..self.table.slots() as SlotId).all(|id| {
+            let slot = Slot::unpack(self.table.control(id));
+            slot.fsm != Fsm::Active || self.freeze_idle(id, slot, clock, &mut send)
+        })
+    }
+
+    /// Slots that wait for the cores.
+    pub fn waiting_slots(&self) -> u64 {
+        self.stats.population[Fsm::Incomplete as usize]
+            + self.stats.population[Fsm::Frozen as usize]
+    }
+}
+
+/// Which way a packet from `side` goes in a flow opened by `initiator`.
+#[inline(always)]
+pub const fn direction(side: Side, initiator: Side) -> Direction {
+    if side as u8 == initiator as u8 {
+        Direction::Original
+    } else {
+        Direction::Reply
+    }
+}
+
+#[inline(always)]
+fn view<'a>(
+    frame: &'a Frame,
+    layout: &'a Layout,
+    keyed: &'a Keyed,
+    direction: Direction,
+) -> PacketView<'a> {
+    PacketView {
+        bytes: frame.bytes(),
+        layout,
+        keyed,
+        direction,
+        now: frame.timestamp(),
+    }
+}
+
+/// A header for a punted packet without state.
+pub fn header(message: Message, frame: &Frame, keyed: &Keyed) -> Header {
+    let mut header = Header::new(message, keyed.key);
+    (header.has_packet, header.role, header.side) = (true, keyed.role, keyed.side);
+    header.timestamp = frame.timestamp();
+    header.alias_row = keyed.alias_row;
+    header
+}

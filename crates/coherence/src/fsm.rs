@@ -1,0 +1,380 @@
+//! The life of a slot: state x event -> state and action.
+//!
+//! | state | simple packet | complex packet | STATE(g) | DECLINE(g) | ACK(g) | deadline | idle |
+//! |---|---|---|---|---|---|---|---|
+//! | INITIAL | hot: PULL -> INCOMPLETE, else PLAIN | PLAIN | ignore | ignore | ignore | - | - |
+//! | INCOMPLETE | cancel: PULL again, or PLAIN -> INITIAL | PLAIN -> INITIAL | install -> ACTIVE | -> INITIAL | ignore | -> INITIAL | - |
+//! | ACTIVE | update, exit | WB -> FROZEN | ignore | ignore | ignore | - | own WB -> FROZEN |
+//! | FROZEN | WB | WB | ignore | ignore | -> INITIAL | own WB | - |
+//!
+//! A message counts only if its generation is the slot's; the key was compared before. The whole
+//! table, for every generation relation, is in the snapshot test below.
+
+use crate::safeguards::{Safeguard, Safeguards};
+use twinpath_core::Side;
+
+/// Where a slot is in its life (SwitchNIC §4.5).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Fsm {
+    /// Free; the cores hold the state of whatever flow was here.
+    #[default]
+    Initial = 0,
+    /// Pulled; the answer is under way.
+    Incomplete = 1,
+    /// The fast path holds the state and alone may write it.
+    Active = 2,
+    /// The state is on its way back and may not be written until acknowledged.
+    Frozen = 3,
+}
+
+impl Fsm {
+    /// All states, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Initial, Self::Incomplete, Self::Active, Self::Frozen];
+
+    const fn from_bits(bits: u64) -> Self {
+        Self::ALL[(bits & 3) as usize]
+    }
+
+    /// The state's name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Incomplete => "incomplete",
+            Self::Active => "active",
+            Self::Frozen => "frozen",
+        }
+    }
+}
+
+/// What happens to a slot. Packets are those of the slot's own flow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A packet that the fast path could finish if it had the state (or can, since it has).
+    Simple {
+        /// Whether the flow is worth a slot.
+        hot: bool,
+    },
+    /// A packet that only the cores can finish.
+    Complex,
+    /// The cores granted the state of this generation.
+    State(u32),
+    /// The cores keep the state.
+    Decline(u32),
+    /// The cores have the value of this generation.
+    Acknowledge(u32),
+    /// The slot's deadline has passed.
+    Deadline,
+    /// The flow has been idle for longer than the slot's time to live.
+    Idle,
+}
+
+/// What to do about it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Send the packet to the cores as PLAIN.
+    Plain,
+    /// Send the packet to the cores as PULL of the slot's (new) generation.
+    Pull,
+    /// Update the state and let the packet out.
+    Update,
+    /// Send the packet to the cores with the frozen value.
+    WriteBack,
+    /// Send the frozen value on a packet of our own.
+    OwnWriteBack,
+    /// Store the value that came with the message.
+    Install,
+    /// The slot is free.
+    Free,
+    /// Nothing.
+    Ignore,
+}
+
+/// How eagerly cancelled pulls are repeated.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// Cancellations in a row after which a flow is left alone for a while.
+    pub rearms: u8,
+}
+
+/// A flow that was cancelled too often is left alone for at most 2 to this many packets.
+const MAX_PAUSE_EXPONENT: u8 = 10;
+
+/// The control part of a slot.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// Where it is in its life.
+    pub fsm: Fsm,
+    /// The pull that the slot's content belongs to.
+    pub generation: u32,
+    /// The end that opened the flow.
+    pub initiator: Side,
+    /// Incarnation of the cores that granted the state.
+    pub epoch: u32,
+    /// ACTIVE: when the flow last had a packet (packet clock). INCOMPLETE, FROZEN: when to act
+    /// (link clock). Nanoseconds.
+    pub time_ns: u64,
+    /// Pulls cancelled in a row.
+    pub cancelled: u8,
+    /// Packets of the flow to let pass before the next pull.
+    pub pause: u16,
+    /// For the checker alone: a slot that should be frozen and is not yet.
+    pub freezes_late: bool,
+}
+
+impl Slot {
+    /// Packs the slot into three lanes of the state table.
+    #[inline(always)]
+    pub const fn pack(&self) -> [u64; 3] {
+        let flags = self.fsm as u64
+            | (self.initiator as u64) << 2
+            | (self.cancelled as u64) << 8
+            | (self.pause as u64) << 16;
+        [
+            (self.generation as u64) << 32 | flags,
+            self.time_ns,
+            self.epoch as u64,
+        ]
+    }
+
+    /// The reverse of [`Self::pack`].
+    #[inline(always)]
+    pub const fn unpack(lanes: [u64; 3]) -> Self {
+        Self {
+            fsm: Fsm::from_bits(lanes[0]),
+            generation: (lanes[0] >> 32) as u32,
+            initiator: Side::from_bit(lanes[0] & 4 != 0),
+            epoch: lanes[2] as u32,
+            time_ns: lanes[1],
+            cancelled: (lanes[0] >> 8) as u8,
+            pause: (lanes[0] >> 16) as u16,
+            freezes_late: false,
+        }
+    }
+
+    /// The transition. `next_generation` is called for every pull and only then; it must never
+    /// give a number twice while frames of its first use may be under way.
+    #[inline]
+    pub fn step(
+        &mut self,
+        event: Event,
+        backoff: Backoff,
+        next_generation: impl FnOnce() -> u32,
+        safeguards: &impl Safeguards,
+    ) -> Action {
+        match self.fsm {
+            Fsm::Initial => self.initial(event, next_generation),
+            Fsm::Incomplete => self.incomplete(event, backoff, next_generation, safeguards),
+            Fsm::Active => self.active(event, safeguards),
+            Fsm::Frozen => self.frozen(event, safeguards),
+        }
+    }
+
+    fn initial(&mut self, event: Event, next_generation: impl FnOnce() -> u32) -> Action {
+        match event {
+            Event::Simple { hot: true } if self.pause == 0 => {
+                self.fsm = Fsm::Incomplete;
+                self.generation = next_generation();
+                Action::Pull
+            }
+            Event::Simple { .. } => {
+                self.pause = self.pause.saturating_sub(1);
+                Action::Plain
+            }
+            Event::Complex => Action::Plain,
+            _ => Action::Ignore,
+        }
+    }
+
+    fn incomplete(
+        &mut self,
+        event: Event,
+        backoff: Backoff,
+        next_generation: impl FnOnce() -> u32,
+        safeguards: &impl Safeguards,
+    ) -> Action {
+        let ours =
+            |generation| generation == self.generation || !safeguards.keeps(Safeguard::Generations);
+        match event {
+            Event::Simple { .. } | Event::Complex if !safeguards.keeps(Safeguard::Cancel) => {
+                Action::Plain
+            }
+            Event::Simple { .. } => self.cancel(backoff, next_generation),
+            Event::Complex => {
+                self.fsm = Fsm::Initial;
+                Action::Plain
+            }
+            Event::State(generation) if ours(generation) => {
+                (self.fsm, self.cancelled) = (Fsm::Active, 0);
+                Action::Install
+            }
+            Event::Decline(generation) if ours(generation) => self.free(),
+            Event::Deadline => self.free(),
+            _ => Action::Ignore,
+        }
+    }
+
+    /// A packet passed while the answer was under way: that answer will be stale. Pull again with
+    /// this packet, unless it keeps happening.
+    fn cancel(&mut self, backoff: Backoff, next_generation: impl FnOnce() -> u32) -> Action {
+        self.cancelled = self.cancelled.saturating_add(1);
+        if self.cancelled % backoff.rearms.saturating_add(1) != 0 {
+            self.generation = next_generation();
+            return Action::Pull;
+        }
+        let rounds = self.cancelled / backoff.rearms.saturating_add(1);
+        self.pause = 1 << rounds.min(MAX_PAUSE_EXPONENT);
+        self.fsm = Fsm::Initial;
+        Action::Plain
+    }
+
+    fn active(&mut self, event: Event, safeguards: &impl Safeguards) -> Action {
+        match event {
+            Event::Simple { .. } => {
+                if self.freezes_late {
+                    (self.freezes_late, self.fsm) = (false, Fsm::Frozen);
+                }
+                Action::Update
+            }
+            Event::Complex => self.give_back(Action::WriteBack, safeguards),
+            Event::Idle if !safeguards.keeps(Safeguard::TtlWriteBack) => self.free(),
+            Event::Idle => self.give_back(Action::OwnWriteBack, safeguards),
+            _ => Action::Ignore,
+        }
+    }
+
+    fn give_back(&mut self, action: Action, safeguards: &impl Safeguards) -> Action {
+        if !safeguards.keeps(Safeguard::Freeze) && !self.freezes_late {
+            self.freezes_late = true;
+            return action;
+        }
+        self.freezes_late = false;
+        self.fsm = if safeguards.keeps(Safeguard::WriteBack) {
+            Fsm::Frozen
+        } else {
+            Fsm::Initial
+        };
+        action
+    }
+
+    fn frozen(&mut self, event: Event, safeguards: &impl Safeguards) -> Action {
+        let ours =
+            |generation| generation == self.generation || !safeguards.keeps(Safeguard::Generations);
+        match event {
+            Event::Simple { .. } | Event::Complex => Action::WriteBack,
+            Event::Acknowledge(generation) if ours(generation) => self.free(),
+            Event::Deadline => Action::OwnWriteBack,
+            _ => Action::Ignore,
+        }
+    }
+
+    fn free(&mut self) -> Action {
+        self.fsm = Fsm::Initial;
+        Action::Free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safeguards::All;
+    use std::fmt::Write;
+
+    const BACKOFF: Backoff = Backoff { rearms: 1 };
+
+    /// Every state under every event, messages with the slot's generation (7) and another.
+    fn table() -> String {
+        let events = [
+            Event::Simple { hot: false },
+            Event::Simple { hot: true },
+            Event::Complex,
+            Event::State(7),
+            Event::State(6),
+            Event::Decline(7),
+            Event::Decline(6),
+            Event::Acknowledge(7),
+            Event::Acknowledge(6),
+            Event::Deadline,
+            Event::Idle,
+        ];
+        let mut text = String::new();
+        for fsm in Fsm::ALL {
+            for event in events {
+                let mut slot = Slot {
+                    fsm,
+                    generation: 7,
+                    ..Slot::default()
+                };
+                let action = slot.step(event, BACKOFF, || 8, &All);
+                writeln!(
+                    text,
+                    "{:<10} {:<23} -> {:<10} {:?} (g {})",
+                    fsm.name(),
+                    format!("{event:?}"),
+                    slot.fsm.name(),
+                    action,
+                    slot.generation
+                )
+                .expect("a string grows");
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn the_whole_transition_table() {
+        assert_eq!(table(), include_str!("fsm_table.txt"));
+    }
+
+    #[test]
+    fn slots_survive_packing() {
+        let slot = Slot {
+            fsm: Fsm::Frozen,
+            generation: 0xfedc_ba98,
+            initiator: Side::High,
+            epoch: 77,
+            time_ns: 1 << 60,
+            cancelled: 250,
+            pause: 1024,
+            freezes_late: false,
+        };
+        assert_eq!(Slot::unpack(slot.pack()), slot);
+        assert_eq!(
+            Slot::unpack([0; 3]),
+            Slot::default(),
+            "a zeroed table is a table of free slots"
+        );
+    }
+
+    #[test]
+    fn cancellations_back_off_exponentially() {
+        let mut slot = Slot::default();
+        let mut generation = 0;
+        let mut pulls = Vec::new();
+        for packet in 0..200 {
+            let action = slot.step(
+                Event::Simple { hot: true },
+                BACKOFF,
+                || {
+                    generation += 1;
+                    generation
+                },
+                &All,
+            );
+            if action == Action::Pull {
+                pulls.push(packet);
+            }
+        }
+        let gaps: Vec<_> = pulls.chunks(2).map(|pair| pair[0]).collect();
+        assert!(
+            gaps.windows(3)
+                .all(|three| three[2] - three[1] >= three[1] - three[0]),
+            "{gaps:?}"
+        );
+        assert!(
+            pulls.len() < 20,
+            "{} pulls for a flow that never pauses",
+            pulls.len()
+        );
+    }
+}

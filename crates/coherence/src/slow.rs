@@ -1,0 +1,439 @@
+//! The cores' side: flows, the chain, and the answers to the fast path.
+
+use crate::grant::{Grant, Import};
+use crate::safeguards::All;
+use twinpath_core::steering::opener;
+use twinpath_core::wire::{Layout, dissect};
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Packet, Pools};
+use twinpath_link::{Header, Message};
+use twinpath_slowpath::chain::{Chain, ChainIo};
+use twinpath_slowpath::timers::{Deadline, Timers};
+use twinpath_slowpath::{FlowId, FlowStore};
+
+use crate::fast::direction;
+
+/// A frame on its way back to the fast path. Without a frame it is a message alone.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// What it says.
+    pub header: Header,
+    /// The packet, if there is one.
+    pub frame: Option<Frame>,
+}
+
+/// What the cores did.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreStats {
+    /// Packets handled.
+    pub packets: u64,
+    /// Flows made.
+    pub flows_created: u64,
+    /// Flows forgotten because they were worth nothing any more.
+    pub flows_aged: u64,
+    /// Values imported.
+    pub imports: u64,
+    /// Values imported that an earlier incarnation of the cores had granted.
+    pub rescued: u64,
+    /// Duplicate write-backs that were not imported.
+    pub duplicate_write_backs: u64,
+    /// Pulls granted.
+    pub grants: u64,
+    /// Pulls declined because complex work was pending.
+    pub declines: u64,
+    /// Recalls sent for flows granted long ago.
+    pub recalls: u64,
+}
+
+/// Flows looked at for ageing with each packet.
+const AGED_PER_PACKET: usize = 2;
+
+/// A granted flow that has been silent for this long is recalled, so that it can be forgotten.
+const RECALL_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// One worker's flows and functions.
+pub struct Cores {
+    store: FlowStore<Grant>,
+    chain: Chain,
+    timers: Timers,
+    epoch: u32,
+    clock: Instant,
+    seed: u64,
+    departing: Vec<Packet>,
+    replies: Vec<Packet>,
+    aged: Vec<FlowId>,
+    drops: DropCounters,
+    stats: CoreStats,
+}
+
+impl Cores {
+    /// Cores in their `epoch`-th incarnation (from 1), with room for `flows` flows.
+    pub fn new(chain: Chain, flows: usize, epoch: u32, seed: u64) -> Self {
+        let store = FlowStore::new(flows, chain.word_count(), chain.len());
+        Self {
+            store,
+            chain,
+            timers: Timers::default(),
+            epoch,
+            clock: Instant::ZERO,
+            seed,
+            departing: Vec::new(),
+            replies: Vec::new(),
+            aged: Vec::new(),
+            drops: DropCounters::default(),
+            stats: CoreStats::default(),
+        }
+    }
+
+    /// The run begins at this packet time.
+    pub fn start(&mut self, now: Instant) {
+        self.chain.start(now);
+        self.clock = now;
+    }
+
+    /// What the cores did so far.
+    pub fn stats(&self) -> &CoreStats {
+        &self.stats
+    }
+
+    /// Packets dropped so far.
+    pub fn drops(&self) -> &DropCounters {
+        &self.drops
+    }
+
+    /// The chain, for its counters.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The flows, for checkers and reports.
+    pub fn store(&self) -> &FlowStore<Grant> {
+        &self.store
+    }
+
+    /// This incarnation's number.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Handles one frame from the fast path. What goes back is appended to `out`.
+    pub fn receive(
+        &mut self,
+        header: &Header,
+        frame: Frame,
+        pools: &mut Pools,
+        out: &mut Vec<Outgoing>,
+    ) {
+        self.advance(header.timestamp, pools, out);
+        let hash = header.key.hash(self.seed);
+        let Some(id) = self.admit(header, hash) else {
+            self.refuse(header, frame, pools, out);
+            return;
+        };
+        let taken = self.take_message(header, id);
+        let packet = if header.has_packet {
+            self.packet(header, frame, id, pools)
+        } else {
+            recycle(frame, pools)
+        };
+        if let Some(packet) = packet {
+            self.run(packet, id, pools);
+        }
+        let message = self.answer(header, id, taken);
+        self.emit(header, message, id, out);
+        self.forget_if_worthless(id);
+        self.age(out);
+    }
+
+    /// The flow that a frame is about; a message without a packet makes no flow, unless it brings
+    /// a value.
+    fn admit(&mut self, header: &Header, hash: u64) -> Option<FlowId> {
+        if !header.has_packet && header.message != Message::WriteBack {
+            return self.store.find(&header.key, hash);
+        }
+        let before = self.store.len();
+        let id = self.store.find_or_insert(&header.key, hash)?;
+        self.stats.flows_created += u64::from(self.store.len() > before);
+        Some(id)
+    }
+
+    /// No flow and no room for one. A frozen value must not be lost: without acknowledgement the
+    /// fast path keeps it.
+    fn refuse(
+        &mut self,
+        header: &Header,
+        frame: Frame,
+        pools: &mut Pools,
+        out: &mut Vec<Outgoing>,
+    ) {
+        pools.give(frame);
+        if header.has_packet {
+            self.drops.count(DropReason::FlowTableFull);
+        }
+        if header.message == Message::Pull {
+            out.push(Outgoing {
+                header: self.reply_header(header, Message::Decline),
+                frame: None,
+            });
+        }
+        self.aged.clear();
+        self.age_many(64, out);
+    }
+
+    /// The message's effect on the flow before its packet is applied.
+    fn take_message(&mut self, header: &Header, id: FlowId) -> Option<Import> {
+        let record = self.store.record(id);
+        match header.message {
+            Message::WriteBack => {
+                let same_life = header.epoch == self.epoch;
+                let import = record.tag.write_back(header.generation, same_life, &All);
+                if import == Import::Take {
+                    let count = record.words.len().min(header.words().len());
+                    record.words.fill(0);
+                    record.words[..count].copy_from_slice(&header.words()[..count]);
+                    *record.initiator = header.initiator;
+                    self.stats.imports += 1;
+                    self.stats.rescued += u64::from(!same_life);
+                } else {
+                    self.stats.duplicate_write_backs += 1;
+                }
+                Some(import)
+            }
+            // Decided after the packet, whose work may be what is pending.
+            Message::Pull => None,
+            _ => {
+                record.tag.plain();
+                None
+            }
+        }
+    }
+
+    /// Parses a packet again on this side of the link, and finds its direction.
+    fn packet(
+        &mut self,
+        header: &Header,
+        frame: Frame,
+        id: FlowId,
+        pools: &mut Pools,
+    ) -> Option<Packet> {
+        let layout = match dissect(frame.bytes()) {
+            Ok(layout) => layout,
+            Err(malformed) => {
+                self.drops.count(DropReason::Malformed(malformed));
+                return recycle(frame, pools);
+            }
+        };
+        self.stats.packets += 1;
+        let mut record = self.store.record(id);
+        *record.last_seen = header.timestamp;
+        self.chain.expire(&mut record, header.timestamp);
+        let is_new = record.words.iter().all(|&word| word == 0)
+            && record.handles.iter().all(|&handle| handle == 0);
+        if is_new {
+            *record.initiator = opener_of(header, &frame, &layout);
+        }
+        let direction = direction(header.side, *record.initiator);
+        Some(Packet {
+            frame,
+            layout,
+            direction,
+            role: header.role,
+            alias_row: header.alias_row,
+        })
+    }
+
+    fn run(&mut self, packet: Packet, id: FlowId, pools: &mut Pools) {
+        let now = packet.timestamp();
+        let mut io = ChainIo {
+            departing: &mut self.departing,
+            replies: &mut self.replies,
+            drops: &mut self.drops,
+            pools,
+        };
+        let wake = self
+            .chain
+            .run(packet, &mut self.store.record(id), now, &mut io);
+        self.wake_at(wake, id);
+    }
+
+    fn wake_at(&mut self, at: Instant, flow: FlowId) {
+        if at != Instant::NEVER {
+            self.timers.add(Deadline {
+                at,
+                flow,
+                incarnation: self.store.incarnation(flow),
+            });
+        }
+    }
+
+    /// What to tell the fast path about the flow's state.
+    fn answer(&mut self, header: &Header, id: FlowId, taken: Option<Import>) -> Message {
+        if taken.is_some() {
+            return Message::Acknowledge;
+        }
+        if header.message != Message::Pull {
+            return Message::Return;
+        }
+        let record = self.store.record(id);
+        let is_pending = self.chain.is_pending(&record);
+        let granted = record.tag.pull(header.generation, is_pending);
+        self.stats.grants += u64::from(granted);
+        self.stats.declines += u64::from(!granted);
+        if granted {
+            Message::State
+        } else {
+            Message::Decline
+        }
+    }
+
+    /// Puts out what the chain yielded. The message goes last, behind every packet of the flow
+    /// that left before: on its own if the chain kept or dropped the packet.
+    fn emit(&mut self, request: &Header, message: Message, id: FlowId, out: &mut Vec<Outgoing>) {
+        let first = out.len();
+        self.put_out(request.key, out);
+        if message == Message::Return {
+            return;
+        }
+        let mut header = self.reply_header(request, message);
+        if message == Message::State {
+            let record = self.store.record(id);
+            header.set_words(record.words);
+            header.initiator = *record.initiator;
+        }
+        match out[first..].last_mut() {
+            Some(last) => {
+                (header.has_packet, header.is_reply, header.timestamp) =
+                    (true, last.header.is_reply, last.header.timestamp);
+                last.header = header;
+            }
+            None => out.push(Outgoing {
+                header,
+                frame: None,
+            }),
+        }
+    }
+
+    fn put_out(&mut self, key: twinpath_core::FlowKey, out: &mut Vec<Outgoing>) {
+        let epoch = self.epoch;
+        let outgoing = |packet: Packet, is_reply| {
+            let mut header = Header::new(Message::Return, key);
+            (header.has_packet, header.is_reply, header.epoch) = (true, is_reply, epoch);
+            header.timestamp = packet.timestamp();
+            Outgoing {
+                header,
+                frame: Some(packet.frame),
+            }
+        };
+        out.extend(
+            self.departing
+                .drain(..)
+                .map(|packet| outgoing(packet, false)),
+        );
+        out.extend(self.replies.drain(..).map(|packet| outgoing(packet, true)));
+    }
+
+    fn reply_header(&self, request: &Header, message: Message) -> Header {
+        let mut header = Header::new(message, request.key);
+        (header.generation, header.slot) = (request.generation, request.slot);
+        (header.epoch, header.timestamp) = (self.epoch, request.timestamp);
+        header
+    }
+
+    /// Lets the packet clock reach `now`: deadlines on the way come first, in order.
+    pub fn advance(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
+        self.clock = self.clock.max(now);
+        while let Some(deadline) = self.timers.due(self.clock) {
+            self.wake(deadline, pools, out);
+        }
+    }
+
+    fn wake(&mut self, deadline: Deadline, pools: &mut Pools, out: &mut Vec<Outgoing>) {
+        let id = deadline.flow;
+        if !self.store.lives(id, deadline.incarnation) || !self.store.record(id).tag.is_ours() {
+            return;
+        }
+        let mut io = ChainIo {
+            departing: &mut self.departing,
+            replies: &mut self.replies,
+            drops: &mut self.drops,
+            pools,
+        };
+        let wake = self
+            .chain
+            .wake(&mut self.store.record(id), deadline.at, &mut io);
+        let key = *self.store.view(id).0;
+        self.put_out(key, out);
+        self.wake_at(wake, id);
+        self.forget_if_worthless(id);
+    }
+
+    /// The next deadline, for drivers that let virtual time jump.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    fn forget_if_worthless(&mut self, id: FlowId) {
+        let record = self.store.record(id);
+        let is_zero = record.words.iter().all(|&word| word == 0)
+            && record.handles.iter().all(|&handle| handle == 0);
+        if is_zero && record.tag.may_forget() {
+            self.store.remove(id);
+        }
+    }
+
+    /// Looks at a few flows under the hand: expired ones are forgotten, ones granted long ago are
+    /// recalled.
+    fn age(&mut self, out: &mut Vec<Outgoing>) {
+        self.age_many(AGED_PER_PACKET, out);
+    }
+
+    fn age_many(&mut self, count: usize, out: &mut Vec<Outgoing>) {
+        let mut aged = std::mem::take(&mut self.aged);
+        aged.clear();
+        self.store.under_the_hand(count, &mut aged);
+        for &id in &aged {
+            self.age_one(id, out);
+        }
+        self.aged = aged;
+    }
+
+    fn age_one(&mut self, id: FlowId, out: &mut Vec<Outgoing>) {
+        let clock = self.clock;
+        let mut record = self.store.record(id);
+        if let Grant::Granted(generation) = *record.tag {
+            if clock.since(*record.last_seen) > RECALL_AFTER {
+                *record.last_seen = clock;
+                self.recall(id, generation, out);
+            }
+            return;
+        }
+        self.chain.expire(&mut record, clock);
+        let before = self.store.len();
+        self.forget_if_worthless(id);
+        self.stats.flows_aged += (before - self.store.len()) as u64;
+    }
+
+    fn recall(&mut self, id: FlowId, generation: u32, out: &mut Vec<Outgoing>) {
+        let mut header = Header::new(Message::Recall, *self.store.view(id).0);
+        (header.generation, header.epoch, header.timestamp) = (generation, self.epoch, self.clock);
+        self.stats.recalls += 1;
+        out.push(Outgoing {
+            header,
+            frame: None,
+        });
+    }
+}
+
+fn recycle(frame: Frame, pools: &mut Pools) -> Option<Packet> {
+    pools.give(frame);
+    None
+}
+
+fn opener_of(header: &Header, frame: &Frame, layout: &Layout) -> twinpath_core::Side {
+    let keyed = Keyed {
+        key: header.key,
+        side: header.side,
+        role: header.role,
+        alias_row: header.alias_row,
+    };
+    opener(frame.bytes(), layout, &keyed)
+}

@@ -1,0 +1,34 @@
+//! What the protocol did.
+
+/// Counters of the fast path's side.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Pulls sent, re-arms included.
+    pub pulls: u64,
+    /// Pulls whose state was installed.
+    pub installs: u64,
+    /// Pulls that the cores declined.
+    pub declines: u64,
+    /// Pulls overtaken by a packet of their flow.
+    pub cancellations: u64,
+    /// Cancelled pulls that were repeated at once.
+    pub rearms: u64,
+    /// Pulls without an answer in time.
+    pub incomplete_timeouts: u64,
+    /// Slots frozen by a complex packet.
+    pub write_backs: u64,
+    /// Slots frozen because their flow was idle, or at the end of a run.
+    pub idle_write_backs: u64,
+    /// Write-backs sent again.
+    pub write_back_retries: u64,
+    /// Acknowledgements that freed a slot.
+    pub acknowledgements: u64,
+    /// Messages of another generation, or of a flow that had left its slot.
+    pub stale_messages: u64,
+    /// Packets of hot flows that found their bucket full.
+    pub collisions: u64,
+    /// Incarnations of the cores seen beyond the first.
+    pub core_restarts: u64,
+    /// Slots by state: initial, incomplete, active, frozen.
+    pub population: [u64; 4],
+}

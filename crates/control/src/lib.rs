@@ -1,0 +1,11 @@
+//! Service files, statistics and reports.
+//!
+//! A run is told three times: while it goes on by [`live`], at its end by
+//! [`report`] in three forms (a summary for the terminal, `report.json` for
+//! programs, `report.html` for people). Both are fed with plain counters by
+//! whoever runs the service; nothing here reads a clock or touches a packet.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod live;
+pub mod report;

@@ -1,0 +1,297 @@
+//! What a run shows while it runs: on a terminal a small table, refreshed five
+//! times a second, with a progress bar when the end is known; elsewhere one
+//! plain line every few seconds.
+//!
+//! The owner of the run fills a [`Snapshot`] and hands it over with its own
+//! clock (ns since the start, by the wall). [`Live::due`] says when that is
+//! worth the trouble.
+
+mod view;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::report::summary::plain;
+use crate::report::{Sample, SlotCounts, total_drops};
+use view::{Rates, View};
+
+const TABLE_INTERVAL_NS: u64 = 200_000_000;
+const LINE_INTERVAL_NS: u64 = 5_000_000_000;
+
+/// Counters of a run at one moment, as totals since its start; slots as they
+/// stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Packets that arrived.
+    pub packets_in: u64,
+    /// Bytes that arrived.
+    pub bytes_in: u64,
+    /// Packets that left.
+    pub packets_out: u64,
+    /// Packets the fast path settled.
+    pub packets_fast: u64,
+    /// Packets sent to the cores.
+    pub packets_slow: u64,
+    /// Slots by state.
+    pub slots: SlotCounts,
+    /// Dropped packets by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl Snapshot {
+    /// The same as a sample for the report's series, at a time on that series'
+    /// clock.
+    pub fn sample(&self, time_ns: u64) -> Sample {
+        Sample {
+            time_ns,
+            packets_in: self.packets_in,
+            packets_fast: self.packets_fast,
+            packets_slow: self.packets_slow,
+            drops: total_drops(&self.drops),
+            slots_incomplete: self.slots.incomplete,
+            slots_active: self.slots.active,
+            slots_frozen: self.slots.frozen,
+        }
+    }
+}
+
+/// The display of a run in progress. It never fails: what cannot be shown is
+/// not shown.
+pub struct Live {
+    surface: Surface,
+    title: String,
+    total_packets: Option<u64>,
+    next_ns: u64,
+    rates: Rates,
+}
+
+enum Surface {
+    Table(ProgressBar),
+    Lines(Box<dyn Write + Send>),
+    Hidden,
+}
+
+impl Live {
+    /// On standard error: a table if that is a terminal, otherwise lines.
+    /// `total_packets` is how many packets will arrive, if that is known.
+    pub fn on_stderr(title: &str, total_packets: Option<u64>) -> Self {
+        let target = ProgressDrawTarget::stderr();
+        if target.is_hidden() {
+            return Self::lines(title, total_packets, Box::new(std::io::stderr()));
+        }
+        Self::table(title, total_packets, target)
+    }
+
+    /// Plain lines to any writer.
+    pub fn lines(title: &str, total_packets: Option<u64>, out: Box<dyn Write + Send>) -> Self {
+        Self::new(title, total_packets, Surface::Lines(out), LINE_INTERVAL_NS)
+    }
+
+    /// Shows nothing.
+    pub fn hidden() -> Self {
+        Self::new("", None, Surface::Hidden, u64::MAX)
+    }
+
+    /// Whether it is time for another snapshot.
+    pub fn due(&self, now_ns: u64) -> bool {
+        now_ns >= self.next_ns
+    }
+
+    /// Shows a snapshot if one is due.
+    pub fn update(&mut self, now_ns: u64, snapshot: &Snapshot) {
+        if self.due(now_ns) {
+            self.next_ns = now_ns.saturating_add(self.surface.interval_ns());
+            self.show(now_ns, snapshot);
+        }
+    }
+
+    /// Ends the display: the table is removed, to make room for the summary;
+    /// the lines get a last one.
+    pub fn finish(mut self, now_ns: u64, snapshot: &Snapshot) {
+        match &self.surface {
+            Surface::Table(bar) => bar.finish_and_clear(),
+            Surface::Lines(_) => self.show(now_ns, snapshot),
+            Surface::Hidden => {}
+        }
+    }
+
+    fn table(title: &str, total_packets: Option<u64>, target: ProgressDrawTarget) -> Self {
+        let template = match total_packets {
+            Some(_) => "{prefix} {bar:40.cyan/dim} {msg}",
+            None => "{prefix} {msg}",
+        };
+        let style = ProgressStyle::with_template(template)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .progress_chars("█▉▊▋▌▍▎▏░");
+        let bar = ProgressBar::with_draw_target(total_packets, target)
+            .with_style(style)
+            .with_prefix(plain(title));
+        Self::new(title, total_packets, Surface::Table(bar), 0)
+    }
+
+    fn new(title: &str, total_packets: Option<u64>, surface: Surface, next_ns: u64) -> Self {
+        Self {
+            surface,
+            title: plain(title),
+            total_packets,
+            next_ns,
+            rates: Rates::default(),
+        }
+    }
+
+    fn show(&mut self, now_ns: u64, snapshot: &Snapshot) {
+        self.rates.observe(now_ns, snapshot);
+        let view = View {
+            now_ns,
+            snapshot,
+            rates: &self.rates,
+            total_packets: self.total_packets,
+        };
+        match &mut self.surface {
+            Surface::Table(bar) => {
+                bar.set_position(snapshot.packets_in);
+                bar.set_message(view.table());
+            }
+            Surface::Lines(out) => {
+                // A reader that has gone away is no reason to stop a run.
+                let _ = writeln!(out, "{}: {}", self.title, view.line());
+                let _ = out.flush();
+            }
+            Surface::Hidden => {}
+        }
+    }
+}
+
+impl Surface {
+    fn interval_ns(&self) -> u64 {
+        match self {
+            Self::Table(_) => TABLE_INTERVAL_NS,
+            Self::Lines(_) => LINE_INTERVAL_NS,
+            Self::Hidden => u64::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::InMemoryTerm;
+
+    use super::*;
+
+    pub const SECOND_NS: u64 = 1_000_000_000;
+
+    pub fn snapshot(packets_in: u64, packets_fast: u64) -> Snapshot {
+        let drops = [
+            ("checksum", 9_871),
+            ("firewall_denied", 31_204),
+            ("ring_full", 82),
+            ("truncated", 1_100),
+        ];
+        Snapshot {
+            packets_in,
+            bytes_in: packets_in * 800,
+            packets_out: packets_in - 45_000,
+            packets_fast,
+            packets_slow: packets_in - packets_fast,
+            slots: SlotCounts {
+                capacity: 65_536,
+                initial: 20_010,
+                incomplete: 85,
+                active: 45_001,
+                frozen: 440,
+            },
+            drops: drops
+                .into_iter()
+                .map(|(name, n)| (name.to_owned(), n))
+                .collect(),
+        }
+    }
+
+    /// A writer whose text can be read while it is written.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Shared {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    #[test]
+    fn lines_come_every_few_seconds_and_at_the_end() {
+        let out = Shared::default();
+        let mut live = Live::lines("edge", Some(20_000_000), Box::new(out.clone()));
+        for tenth in 0..=120u64 {
+            live.update(
+                tenth * SECOND_NS / 10,
+                &snapshot(1_000_000 + tenth * 100_000, 900_000),
+            );
+        }
+        live.finish(13 * SECOND_NS, &snapshot(14_000_000, 900_000));
+        insta::assert_snapshot!(out.text());
+    }
+
+    #[test]
+    fn the_table_shows_the_run_and_is_removed_at_the_end() {
+        let terminal = InMemoryTerm::new(12, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let mut live = Live::table("edge", Some(20_000_000), target);
+        live.update(SECOND_NS, &snapshot(8_000_000, 5_000_000));
+        live.update(2 * SECOND_NS, &snapshot(12_345_678, 9_300_000));
+        insta::assert_snapshot!(terminal.contents());
+        live.finish(3 * SECOND_NS, &snapshot(20_000_000, 16_000_000));
+        assert_eq!(terminal.contents(), "");
+    }
+
+    #[test]
+    fn without_a_known_end_there_is_no_bar() {
+        let terminal = InMemoryTerm::new(12, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let mut live = Live::table("edge", None, target);
+        live.update(SECOND_NS, &Snapshot::default());
+        insta::assert_snapshot!(terminal.contents());
+    }
+
+    #[test]
+    fn the_table_is_refreshed_five_times_a_second() {
+        let target = ProgressDrawTarget::hidden();
+        let mut live = Live::table("edge", None, target);
+        let shown = (0..1000u64).filter(|milli| {
+            let now_ns = milli * 1_000_000;
+            let due = live.due(now_ns);
+            live.update(now_ns, &Snapshot::default());
+            due
+        });
+        assert_eq!(shown.count(), 5);
+    }
+
+    #[test]
+    fn hidden_is_never_due() {
+        let live = Live::hidden();
+        assert!(!live.due(3600 * SECOND_NS));
+        live.finish(0, &Snapshot::default());
+    }
+
+    #[test]
+    fn a_sample_has_the_snapshots_numbers() {
+        let sample = snapshot(1_000_000, 900_000).sample(77);
+        assert_eq!(
+            (sample.time_ns, sample.packets_fast, sample.packets_slow),
+            (77, 900_000, 100_000)
+        );
+        assert_eq!((sample.drops, sample.slots_active), (42_257, 45_001));
+    }
+}

@@ -1,0 +1,266 @@
+//! A snapshot in words: rates, shares, and the lines they are shown in.
+
+use super::Snapshot;
+use crate::report::summary::most_frequent;
+use crate::report::{total_drops, units};
+
+/// Rates are averages over about this long.
+const SMOOTHING_NS: f64 = 1e9;
+/// Drop reasons named; the rest is counted.
+const MAX_REASONS: usize = 3;
+/// Columns of a line of the table, so that none wraps.
+const MAX_COLUMNS: usize = 78;
+const GAUGE_COLUMNS: usize = 24;
+
+/// Rates that follow changes within about a second.
+#[derive(Debug, Default)]
+pub struct Rates {
+    last: Last,
+    packets_per_second: f64,
+    bytes_per_second: f64,
+    fast_per_second: f64,
+    slow_per_second: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    now_ns: u64,
+    packets: u64,
+    bytes: u64,
+    fast: u64,
+    slow: u64,
+}
+
+impl Rates {
+    /// Takes in the counters at another moment; none if no time has passed.
+    pub fn observe(&mut self, now_ns: u64, snapshot: &Snapshot) {
+        let last = self.last;
+        let elapsed_ns = now_ns.saturating_sub(last.now_ns) as f64;
+        if elapsed_ns == 0.0 {
+            return;
+        }
+        // Divided by the weight of all that was seen, so that the first moments,
+        // however short, do not linger.
+        let decayed = |ns: f64| 1.0 - (-ns / SMOOTHING_NS).exp();
+        let weight = decayed(elapsed_ns) / decayed(now_ns as f64);
+        let follow = |rate: &mut f64, now: u64, before: u64| {
+            let latest = now.saturating_sub(before) as f64 * 1e9 / elapsed_ns;
+            *rate += weight * (latest - *rate);
+        };
+        follow(
+            &mut self.packets_per_second,
+            snapshot.packets_in,
+            last.packets,
+        );
+        follow(&mut self.bytes_per_second, snapshot.bytes_in, last.bytes);
+        follow(&mut self.fast_per_second, snapshot.packets_fast, last.fast);
+        follow(&mut self.slow_per_second, snapshot.packets_slow, last.slow);
+        self.last = Last {
+            now_ns,
+            packets: snapshot.packets_in,
+            bytes: snapshot.bytes_in,
+            fast: snapshot.packets_fast,
+            slow: snapshot.packets_slow,
+        };
+    }
+
+    /// The fast path's share of late.
+    fn fast_share(&self) -> f64 {
+        let both = self.fast_per_second + self.slow_per_second;
+        if both > 0.0 {
+            self.fast_per_second / both
+        } else {
+            0.0
+        }
+    }
+}
+
+/// A snapshot and what is needed to put it in words.
+pub struct View<'a> {
+    pub now_ns: u64,
+    pub snapshot: &'a Snapshot,
+    pub rates: &'a Rates,
+    pub total_packets: Option<u64>,
+}
+
+impl View<'_> {
+    /// The rest of the bar's line, then the table.
+    pub fn table(&self) -> String {
+        let rows = [
+            ("packets", self.packets()),
+            ("rate", self.rate()),
+            ("paths", self.paths()),
+            ("slots", self.slots()),
+            ("drops", self.drops()),
+        ];
+        let rows = rows.map(|(name, text)| clipped(&format!("  {name:<9}{text}")));
+        format!("{}\n{}", self.progress(), rows.join("\n"))
+    }
+
+    /// The same in one line.
+    pub fn line(&self) -> String {
+        let (snapshot, rates) = (self.snapshot, self.rates);
+        let [fast, slow] = self.shares();
+        let slots = &snapshot.slots;
+        format!(
+            "{}, {} packets, {}, fast {fast}, slow {slow}, slots {} active {} incomplete {} frozen, drops {}",
+            self.progress(),
+            units::count(snapshot.packets_in),
+            units::packet_rate(rates.packets_per_second),
+            units::count(slots.active),
+            units::count(slots.incomplete),
+            units::count(slots.frozen),
+            self.drops()
+        )
+    }
+
+    fn progress(&self) -> String {
+        let elapsed = units::duration(self.now_ns);
+        let Some(total) = self.total_packets else {
+            return format!("after {elapsed}");
+        };
+        let done = units::percent(units::fraction(self.snapshot.packets_in, total));
+        match self.left_ns(total) {
+            Some(left_ns) => format!("{done} after {elapsed}, {} left", units::duration(left_ns)),
+            None => format!("{done} after {elapsed}"),
+        }
+    }
+
+    fn left_ns(&self, total: u64) -> Option<u64> {
+        let left = total.saturating_sub(self.snapshot.packets_in) as f64;
+        let rate = self.rates.packets_per_second;
+        (rate > 0.0 && left > 0.0).then(|| (left * 1e9 / rate) as u64)
+    }
+
+    fn packets(&self) -> String {
+        let dropped = total_drops(&self.snapshot.drops);
+        format!(
+            "{} in   {} out   {} dropped",
+            units::count(self.snapshot.packets_in),
+            units::count(self.snapshot.packets_out),
+            units::count(dropped)
+        )
+    }
+
+    fn rate(&self) -> String {
+        let rates = self.rates;
+        let packets = units::packet_rate(rates.packets_per_second);
+        format!(
+            "{packets}   {}",
+            units::bit_rate(rates.bytes_per_second * 8.0)
+        )
+    }
+
+    fn shares(&self) -> [String; 2] {
+        let (fast, slow) = (self.snapshot.packets_fast, self.snapshot.packets_slow);
+        let both = fast.saturating_add(slow);
+        [fast, slow].map(|part| units::percent(units::fraction(part, both)))
+    }
+
+    fn paths(&self) -> String {
+        let [fast, slow] = self.shares();
+        let share = self.rates.fast_share();
+        format!(
+            "fast {fast} {} slow {slow}   now fast {}",
+            gauge(share),
+            units::percent(share)
+        )
+    }
+
+    fn slots(&self) -> String {
+        let slots = &self.snapshot.slots;
+        format!(
+            "active {}   incomplete {}   frozen {}   of {}",
+            units::count(slots.active),
+            units::count(slots.incomplete),
+            units::count(slots.frozen),
+            units::count(slots.capacity)
+        )
+    }
+
+    fn drops(&self) -> String {
+        most_frequent(&self.snapshot.drops, MAX_REASONS)
+    }
+}
+
+/// A bar of text that is full at a share of 1.
+fn gauge(share: f64) -> String {
+    let full = (share.clamp(0.0, 1.0) * GAUGE_COLUMNS as f64).round() as usize;
+    "█".repeat(full) + &"░".repeat(GAUGE_COLUMNS - full)
+}
+
+fn clipped(line: &str) -> String {
+    if line.chars().count() <= MAX_COLUMNS {
+        return line.to_owned();
+    }
+    line.chars().take(MAX_COLUMNS - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{SECOND_NS, snapshot};
+    use super::*;
+
+    #[test]
+    fn a_rate_follows_within_seconds() {
+        let mut rates = Rates::default();
+        let mut packets = 0;
+        for tick in 1..=100u64 {
+            packets += if tick <= 50 { 100 } else { 1000 };
+            rates.observe(
+                tick * SECOND_NS / 10,
+                &Snapshot {
+                    packets_in: packets,
+                    ..Snapshot::default()
+                },
+            );
+            if tick == 50 {
+                assert!((rates.packets_per_second - 1_000.0).abs() < 1.0);
+            }
+        }
+        assert!((rates.packets_per_second - 10_000.0).abs() < 100.0);
+    }
+
+    #[test]
+    fn a_burst_in_the_first_microsecond_does_not_linger() {
+        let mut rates = Rates::default();
+        for (now_ns, packets_in) in [(1_000, 1_000), (SECOND_NS / 5, 2_000), (SECOND_NS, 10_000)] {
+            rates.observe(
+                now_ns,
+                &Snapshot {
+                    packets_in,
+                    ..Snapshot::default()
+                },
+            );
+        }
+        assert!((9_000.0..11_500.0).contains(&rates.packets_per_second));
+    }
+
+    #[test]
+    fn a_time_that_stands_still_changes_nothing() {
+        let mut rates = Rates::default();
+        rates.observe(0, &snapshot(100_000, 0));
+        assert_eq!(rates.packets_per_second, 0.0);
+    }
+
+    #[test]
+    fn no_line_of_the_table_wraps() {
+        let mut wide = snapshot(1_000_000, 0);
+        (wide.packets_in, wide.packets_out, wide.packets_fast) = (u64::MAX, u64::MAX, u64::MAX);
+        wide.drops = (0..5)
+            .map(|n| (format!("{n}").repeat(60), u64::MAX))
+            .collect();
+        let rates = Rates::default();
+        let view = View {
+            now_ns: 1,
+            snapshot: &wide,
+            rates: &rates,
+            total_packets: None,
+        };
+        assert!(
+            view.table()
+                .lines()
+                .all(|line| line.chars().count() <= MAX_COLUMNS)
+        );
+    }
+}

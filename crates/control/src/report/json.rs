@@ -1,0 +1,239 @@
+//! `report.json`: every number of a run, for programs.
+//!
+//! Fields keep their name, unit and meaning within one `schema`. A later
+//! version may add fields; readers ignore those they do not know. Counts are
+//! whole numbers up to 2^64 - 1 and cover the whole run.
+//!
+//! | field | unit | meaning |
+//! |---|---|---|
+//! | `schema` | | version of the format: `twinpath-report/1` |
+//! | `run.service` | | name of the service |
+//! | `run.paths` | | `both`, or `slow` for the cores alone |
+//! | `run.execution` | | `threads`, or `virtual` for one thread under virtual time |
+//! | `run.seed` | | seed of everything random |
+//! | `run.input` | | capture's file name or generator's name |
+//! | `run.workers` | | workers on the slow path |
+//! | `run.duration_capture_ns` | ns | first packet's timestamp to the last's |
+//! | `run.duration_wall_ns` | ns | first packet read to last written, wall clock |
+//! | `run.series_clock` | | clock of `series[].time_ns`: `wall` or `capture` |
+//! | `totals.packets_in` | packets | arrived |
+//! | `totals.bytes_in` | bytes | arrived, link-layer header included |
+//! | `totals.packets_out` | packets | left |
+//! | `totals.bytes_out` | bytes | left |
+//! | `fast.packets`, `slow.packets` | packets | settled by the fast path alone; seen by the cores |
+//! | `fast.bytes`, `slow.bytes` | bytes | of those packets, as they arrived |
+//! | `fast.share`, `slow.share` | 0 to 1 | of both paths' packets |
+//! | `drops.<reason>` | packets | dropped, by reason |
+//! | `coherence.pulls` | events | state asked for, re-arms included |
+//! | `coherence.pulls_granted` | events | pulls answered with the state |
+//! | `coherence.pulls_declined` | events | pulls declined, complex work being pending |
+//! | `coherence.cancellations` | events | pulls given up because a packet overtook the answer |
+//! | `coherence.rearms` | events | cancelled pulls sent again with a new generation |
+//! | `coherence.incomplete_timeouts` | events | pulls given up because no answer came |
+//! | `coherence.write_backs` | events | states sent back to the cores, retries not included |
+//! | `coherence.write_back_retries` | events | write-backs sent again |
+//! | `coherence.ttl_write_backs` | events | of the write-backs, those of idle flows |
+//! | `coherence.acknowledgements` | events | acknowledgements that freed a slot |
+//! | `coherence.stale_messages_ignored` | messages | of an older generation or another state |
+//! | `coherence.collisions` | packets | sent to the cores because other flows held their bucket |
+//! | `coherence.reordered_frames` | frames | came out of order over the link and were dropped |
+//! | `coherence.lost_frames` | frames | never came over the link |
+//! | `coherence.core_restarts` | events | a core lost its state and began a new epoch |
+//! | `slots.capacity` | slots | in the fast path's state table |
+//! | `slots.initial` | slots | free at the end |
+//! | `slots.incomplete` | slots | waiting for the answer to a pull at the end |
+//! | `slots.active` | slots | holding a flow's state at the end |
+//! | `slots.frozen` | slots | waiting for an acknowledgement at the end |
+//! | `latency.fast`, `latency.slow` | | arrival to leaving, by path, each with the fields below |
+//! | `latency.*.count` | packets | measured |
+//! | `latency.*.min_ns` | ns | shortest |
+//! | `latency.*.p50_ns` | ns | median |
+//! | `latency.*.p90_ns` | ns | 90th percentile |
+//! | `latency.*.p99_ns` | ns | 99th percentile |
+//! | `latency.*.p999_ns` | ns | 99.9th percentile |
+//! | `latency.*.max_ns` | ns | longest |
+//! | `latency.*.mean_ns` | ns | mean |
+//! | `latency.*.histogram[].upper_bound_ns` | ns | longest latency in this bar |
+//! | `latency.*.histogram[].count` | packets | in this bar |
+//! | `throughput.packets_per_second` | packets/s | arrived, by the wall clock |
+//! | `throughput.bits_per_second` | bit/s | arrived, by the wall clock |
+//! | `functions[].name` | | name of the network function, in chain order |
+//! | `functions[].counters.<name>` | | its counters |
+//! | `rings.capacity_frames` | frames | one ring between the paths holds |
+//! | `rings.full_events` | events | a ring was found full |
+//! | `pool.frames` | frames | in all pools |
+//! | `pool.low_water_frames` | frames | fewest free at any time |
+//! | `pool.exhausted_events` | events | no frame was free |
+//! | `series[].time_ns` | ns | since the start; at most 600 samples, ascending |
+//! | `series[].packets_in` | packets | arrived since the start |
+//! | `series[].packets_fast` | packets | settled by the fast path since the start |
+//! | `series[].packets_slow` | packets | sent to the cores since the start |
+//! | `series[].drops` | packets | dropped since the start |
+//! | `series[].slots_incomplete` | slots | waiting for an answer at that moment |
+//! | `series[].slots_active` | slots | holding a state at that moment |
+//! | `series[].slots_frozen` | slots | waiting for an acknowledgement at that moment |
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use super::{Report, ReportError, SCHEMA};
+
+/// Largest file taken for a report; real ones have some 100 kB.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The report as indented JSON, fields in the order of the table above, maps
+/// by key: the same report is the same text.
+///
+/// # Errors
+/// None that a [`Report`] is known to cause; whatever the serialiser says.
+pub fn to_text(report: &Report) -> Result<String, ReportError> {
+    let mut text = serde_json::to_string_pretty(report)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Reads what [`to_text`] wrote.
+///
+/// # Errors
+/// [`ReportError::Json`] on malformed text, [`ReportError::Schema`] on a report
+/// of another version.
+pub fn from_text(text: &str) -> Result<Report, ReportError> {
+    check_schema(text)?;
+    Ok(serde_json::from_str(text)?)
+}
+
+/// Writes a report to a file.
+///
+/// # Errors
+/// [`ReportError::File`] if the file cannot be written.
+pub fn write(report: &Report, path: &Path) -> Result<(), ReportError> {
+    fs::write(path, to_text(report)?).map_err(ReportError::file(path))
+}
+
+/// Reads a report from a file.
+///
+/// # Errors
+/// As [`from_text`], and [`ReportError::File`] or [`ReportError::TooLarge`].
+pub fn read(path: &Path) -> Result<Report, ReportError> {
+    let file = File::open(path).map_err(ReportError::file(path))?;
+    let mut text = String::new();
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(ReportError::file(path))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(ReportError::TooLarge {
+            limit_bytes: MAX_FILE_BYTES,
+        });
+    }
+    from_text(&text)
+}
+
+/// Looks at the version before anything else, so that a newer report is
+/// refused for its version and not for some field.
+fn check_schema(text: &str) -> Result<(), ReportError> {
+    #[derive(serde::Deserialize)]
+    struct Header {
+        schema: String,
+    }
+    let Header { schema: found } = serde_json::from_str(text)?;
+    if found != SCHEMA {
+        return Err(ReportError::Schema { found });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::super::testing::{any_report, edge_report};
+    use super::*;
+
+    #[test]
+    fn another_version_is_refused_by_name() {
+        let error = from_text(r#"{"schema": "twinpath-report/9", "news": 1}"#).unwrap_err();
+        assert!(matches!(error, ReportError::Schema { found } if found == "twinpath-report/9"));
+        assert!(matches!(from_text("{}"), Err(ReportError::Json(_))));
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored() {
+        let text = to_text(&edge_report()).unwrap();
+        let newer = text.replacen('{', "{\"extra\": [1],", 1);
+        assert_eq!(from_text(&newer).unwrap(), edge_report());
+    }
+
+    #[test]
+    fn what_is_not_finite_is_still_readable() {
+        let mut report = edge_report();
+        report.fast.share = f64::NAN;
+        report.throughput.bits_per_second = f64::INFINITY;
+        let back = from_text(&to_text(&report).unwrap()).unwrap();
+        assert_eq!(
+            (back.fast.share, back.throughput.bits_per_second),
+            (0.0, 0.0)
+        );
+    }
+
+    #[test]
+    fn the_table_documents_every_field_and_no_other() {
+        let written: Value = serde_json::from_str(&to_text(&edge_report()).unwrap()).unwrap();
+        let mut fields = BTreeSet::new();
+        collect_fields("", &written, &mut fields);
+        assert_eq!(documented_fields(), fields);
+    }
+
+    /// The dotted names of all leaves, with the parts that vary made general.
+    fn collect_fields(prefix: &str, value: &Value, fields: &mut BTreeSet<String>) {
+        match (prefix, value) {
+            ("drops" | "functions[].counters", _) => {}
+            (_, Value::Object(members)) => {
+                for (name, member) in members {
+                    let dot = if prefix.is_empty() { "" } else { "." };
+                    collect_fields(&format!("{prefix}{dot}{name}"), member, fields);
+                }
+            }
+            (_, Value::Array(elements)) => {
+                assert!(!elements.is_empty(), "{prefix} is empty in the example");
+                let name = format!("{prefix}[]");
+                elements
+                    .iter()
+                    .for_each(|element| collect_fields(&name, element, fields));
+            }
+            _ => {
+                let general = prefix
+                    .replace("latency.fast.", "latency.*.")
+                    .replace("latency.slow.", "latency.*.");
+                fields.insert(general);
+            }
+        }
+    }
+
+    /// The names in the first column of the table above.
+    fn documented_fields() -> BTreeSet<String> {
+        let rows = include_str!("json.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | "));
+        let first_cells = rows.filter_map(|row| row.split(" | ").next());
+        let names = first_cells.flat_map(|cell| cell.split(", "));
+        names
+            .filter_map(|name| name.strip_prefix('`')?.strip_suffix('`'))
+            .filter(|name| !name.contains('<') && !matches!(*name, "latency.fast" | "latency.slow"))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(report in any_report()) {
+            let text = to_text(&report).unwrap();
+            let back = from_text(&text).unwrap();
+            prop_assert_eq!(&back, &report);
+            prop_assert_eq!(to_text(&back).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! What a run did, as plain data, and how it is told: [`summary()`] for the
+//! terminal, [`json`] for programs, [`html`] for people.
+//!
+//! [`Report`] holds counts; whoever runs a service fills them in and calls
+//! [`Report::settle`], which derives shares and throughput. Counters are totals
+//! over the whole run. The meaning and unit of every field of `report.json` is
+//! in the table of [`json`].
+
+mod axis;
+mod figures;
+pub mod html;
+pub mod json;
+mod latency;
+mod plot;
+mod series;
+pub mod summary;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod units;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize, Serializer};
+
+pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
+pub use series::{MAX_SAMPLES, Series};
+pub use summary::summary;
+
+/// The version of the format; readers refuse any other.
+pub const SCHEMA: &str = "twinpath-report/1";
+/// Name of the report for programs in the report's directory.
+pub const JSON_FILE: &str = "report.json";
+/// Name of the report for people in the report's directory.
+pub const HTML_FILE: &str = "report.html";
+
+/// Everything a run has to tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of the format, always [`SCHEMA`].
+    pub schema: String,
+    /// What was run, and for how long.
+    pub run: RunInfo,
+    /// Packets and bytes into the service and out of it.
+    pub totals: Totals,
+    /// What the fast path settled alone.
+    pub fast: PathTotals,
+    /// What the cores saw.
+    pub slow: PathTotals,
+    /// Dropped packets by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Events of the coherence protocol (SwitchNIC §4).
+    pub coherence: Coherence,
+    /// Slots of the fast path's state table at the end of the run.
+    pub slots: SlotCounts,
+    /// Time from a packet's arrival to its leaving, by path.
+    pub latency: Latency,
+    /// Rates over the whole run, by the wall clock.
+    pub throughput: Throughput,
+    /// Counters of each network function, in chain order.
+    pub functions: Vec<FunctionCounters>,
+    /// The rings between the paths.
+    pub rings: Rings,
+    /// The frame pools.
+    pub pool: Pool,
+    /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
+    pub series: Vec<Sample>,
+}
+
+/// What was run, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// Name of the service.
+    pub service: String,
+    /// Which paths packets could take.
+    pub paths: Paths,
+    /// How the paths were run.
+    pub execution: Execution,
+    /// Seed of everything random in the run.
+    pub seed: u64,
+    /// Where packets came from: a capture's file name or a generator's name.
+    pub input: String,
+    /// Workers on the slow path.
+    pub workers: u64,
+    /// From the first packet's timestamp to the last's, ns.
+    pub duration_capture_ns: u64,
+    /// From the first packet read to the last one written, wall clock, ns.
+    pub duration_wall_ns: u64,
+    /// The clock that `series[].time_ns` counts on.
+    pub series_clock: Clock,
+}
+
+/// Which paths packets could take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Paths {
+    /// The fast path and the cores.
+    #[default]
+    Both,
+    /// The cores alone: the oracle.
+    Slow,
+}
+
+/// How the paths were run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Execution {
+    /// Each path on threads of its own.
+    #[default]
+    Threads,
+    /// All in one thread under virtual time.
+    Virtual,
+}
+
+/// The clock of the samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// Time since the run began.
+    #[default]
+    Wall,
+    /// The packets' timestamps, since the first of them.
+    Capture,
+}
+
+/// Packets and bytes into the service and out of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Packets that arrived.
+    pub packets_in: u64,
+    /// Bytes that arrived, link-layer header included.
+    pub bytes_in: u64,
+    /// Packets that left.
+    pub packets_out: u64,
+    /// Bytes that left.
+    pub bytes_out: u64,
+}
+
+/// One path's part of the traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathTotals {
+    /// Packets this path settled (forwarded, answered or dropped). One that
+    /// went to the cores counts there only.
+    pub packets: u64,
+    /// Bytes of those packets as they arrived.
+    pub bytes: u64,
+    /// Packets of this path as a fraction of both paths' packets, 0 to 1.
+    #[serde(serialize_with = "finite")]
+    pub share: f64,
+}
+
+/// Events of the coherence protocol, all counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coherence {
+    /// State asked for: slots taken, re-arms included.
+    pub pulls: u64,
+    /// Pulls the cores answered with the state.
+    pub pulls_granted: u64,
+    /// Pulls the cores declined, complex work being pending.
+    pub pulls_declined: u64,
+    /// Pulls given up because another packet of the flow overtook the answer.
+    pub cancellations: u64,
+    /// Cancelled pulls sent again at once with a new generation.
+    pub rearms: u64,
+    /// Pulls given up because no answer came in time.
+    pub incomplete_timeouts: u64,
+    /// States sent back to the cores, retries not included.
+    pub write_backs: u64,
+    /// Write-backs sent again because no acknowledgement came in time.
+    pub write_back_retries: u64,
+    /// Of the write-backs, those of idle flows.
+    pub ttl_write_backs: u64,
+    /// Acknowledgements that freed a slot.
+    pub acknowledgements: u64,
+    /// Messages of an older generation or another state, rightly ignored.
+    pub stale_messages_ignored: u64,
+    /// Packets sent to the cores because other flows held their bucket.
+    pub collisions: u64,
+    /// Frames of the link that came out of order and were dropped.
+    pub reordered_frames: u64,
+    /// Frames of the link that never came.
+    pub lost_frames: u64,
+    /// Times a core lost its state and began a new epoch.
+    pub core_restarts: u64,
+}
+
+/// Slots of the fast path's state table by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotCounts {
+    /// All slots.
+    pub capacity: u64,
+    /// Free.
+    pub initial: u64,
+    /// Waiting for the cores' answer to a pull.
+    pub incomplete: u64,
+    /// Holding the flow's state.
+    pub active: u64,
+    /// Waiting for the acknowledgement of a write-back.
+    pub frozen: u64,
+}
+
+/// Latency by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Packets the fast path settled.
+    pub fast: Percentiles,
+    /// Packets that went to the cores.
+    pub slow: Percentiles,
+}
+
+/// A distribution of latencies, each value within 1 %. All zero when empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Packets measured.
+    pub count: u64,
+    /// Shortest, ns.
+    pub min_ns: u64,
+    /// Median, ns.
+    pub p50_ns: u64,
+    /// 90th percentile, ns.
+    pub p90_ns: u64,
+    /// 99th percentile, ns.
+    pub p99_ns: u64,
+    /// 99.9th percentile, ns.
+    pub p999_ns: u64,
+    /// Longest, ns.
+    pub max_ns: u64,
+    /// Mean, ns.
+    pub mean_ns: u64,
+    /// The distribution, ascending, ten bars a decade.
+    pub histogram: Vec<Bar>,
+}
+
+/// One bar of a distribution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bar {
+    /// Longest latency the bar holds, ns; the bar before it holds the shorter.
+    pub upper_bound_ns: u64,
+    /// Packets in the bar.
+    pub count: u64,
+}
+
+/// Rates over the whole run, by the wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Packets that arrived per second.
+    #[serde(serialize_with = "finite")]
+    pub packets_per_second: f64,
+    /// Bits that arrived per second.
+    #[serde(serialize_with = "finite")]
+    pub bits_per_second: f64,
+}
+
+/// Counters of one network function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionCounters {
+    /// The function's name in the service file.
+    pub name: String,
+    /// Its counters by name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// The rings between the paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rings {
+    /// Frames one ring holds.
+    pub capacity_frames: u64,
+    /// Times a ring was found full.
+    pub full_events: u64,
+}
+
+/// The frame pools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Frames in all pools.
+    pub frames: u64,
+    /// Fewest frames that were free at any time.
+    pub low_water_frames: u64,
+    /// Times no frame was free.
+    pub exhausted_events: u64,
+}
+
+/// The run at one moment. Packets and drops are totals since the start, slots
+/// are as they stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When, ns since the start on the clock `run.series_clock` names.
+    pub time_ns: u64,
+    /// Packets that arrived so far.
+    pub packets_in: u64,
+    /// Of them, settled by the fast path.
+    pub packets_fast: u64,
+    /// Of them, sent to the cores.
+    pub packets_slow: u64,
+    /// Packets dropped so far, for any reason.
+    pub drops: u64,
+    /// Slots waiting for the answer to a pull.
+    pub slots_incomplete: u64,
+    /// Slots holding a flow's state.
+    pub slots_active: u64,
+    /// Slots waiting for the acknowledgement of a write-back.
+    pub slots_frozen: u64,
+}
+
+/// Why a report could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A file or directory could not be written or read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The text is not JSON or lacks a field.
+    #[error("not a report: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The report is of another version.
+    #[error("the report's schema is `{found}`, this program reads `{SCHEMA}`")]
+    Schema {
+        /// The version found.
+        found: String,
+    },
+    /// The file is larger than any report.
+    #[error("the report is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// A figure could not be drawn.
+    #[error("a figure could not be drawn: {0}")]
+    Plot(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl ReportError {
+    fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self::File { path, source }
+    }
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            run: RunInfo::default(),
+            totals: Totals::default(),
+            fast: PathTotals::default(),
+            slow: PathTotals::default(),
+            drops: BTreeMap::new(),
+            coherence: Coherence::default(),
+            slots: SlotCounts::default(),
+            latency: Latency::default(),
+            throughput: Throughput::default(),
+            functions: Vec::new(),
+            rings: Rings::default(),
+            pool: Pool::default(),
+            series: Vec::new(),
+        }
+    }
+}
+
+impl Report {
+    /// Derives what follows from the counts: each path's share, the throughput.
+    pub fn settle(&mut self) {
+        let both = self.fast.packets.saturating_add(self.slow.packets);
+        self.fast.share = units::fraction(self.fast.packets, both);
+        self.slow.share = units::fraction(self.slow.packets, both);
+        let per_second = |amount| units::fraction(amount, self.run.duration_wall_ns) * 1e9;
+        self.throughput = Throughput {
+            packets_per_second: per_second(self.totals.packets_in),
+            bits_per_second: per_second(self.totals.bytes_in) * 8.0,
+        };
+    }
+
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        total_drops(&self.drops)
+    }
+
+    /// Writes `report.json` and `report.html` into a directory, which is made
+    /// if it is missing.
+    ///
+    /// # Errors
+    /// [`ReportError::File`] names the file that could not be written.
+    pub fn write_to(&self, directory: &Path) -> Result<(), ReportError> {
+        fs::create_dir_all(directory).map_err(ReportError::file(directory))?;
+        json::write(self, &directory.join(JSON_FILE))?;
+        html::write(self, &directory.join(HTML_FILE))
+    }
+}
+
+/// All drops, whatever the reason.
+pub(crate) fn total_drops(drops: &BTreeMap<String, u64>) -> u64 {
+    drops.values().copied().fold(0, u64::saturating_add)
+}
+
+/// Drops with the most frequent reason first.
+pub(crate) fn ranked(counters: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let mut ranked: Vec<_> = counters
+        .iter()
+        .map(|(name, &n)| (name.as_str(), n))
+        .collect();
+    ranked.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    ranked
+}
+
+/// JSON has no infinity and no NaN: both become 0, so that what was written can
+/// be read.
+fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(if value.is_finite() { *value } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settling_derives_shares_and_rates() {
+        let mut report = Report::default();
+        report.fast.packets = 750;
+        report.slow.packets = 250;
+        report.totals.packets_in = 1000;
+        report.totals.bytes_in = 64_000;
+        report.run.duration_wall_ns = 500_000;
+        report.settle();
+        assert_eq!((report.fast.share, report.slow.share), (0.75, 0.25));
+        assert_eq!(report.throughput.packets_per_second, 2e6);
+        assert_eq!(report.throughput.bits_per_second, 1.024e9);
+    }
+
+    #[test]
+    fn settling_an_empty_run_divides_by_nothing() {
+        let mut report = Report::default();
+        report.settle();
+        assert_eq!(report, Report::default());
+    }
+
+    #[test]
+    fn both_files_are_written() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let nested = directory.path().join("a/b");
+        let report = testing::edge_report();
+        report.write_to(&nested).expect("written");
+        assert_eq!(json::read(&nested.join(JSON_FILE)).expect("read"), report);
+        let page = fs::read_to_string(nested.join(HTML_FILE)).expect("read");
+        assert_eq!(page, html::render(&report).expect("drawn"));
+    }
+
+    #[test]
+    fn an_unwritable_place_is_named() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let error = Report::default()
+            .write_to(file.path())
+            .expect_err("a file is no directory");
+        assert!(
+            error
+                .to_string()
+                .contains(&file.path().display().to_string())
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! The summary a run ends with on the terminal.
+
+use super::{Execution, PathTotals, Paths, Percentiles, Report, ranked, units};
+
+/// Functions that get a line, counters in it, and drop reasons named.
+const MAX_FUNCTIONS: usize = 6;
+const MAX_COUNTERS: usize = 4;
+const MAX_REASONS: usize = 4;
+/// Characters of a name before it is cut.
+const MAX_NAME: usize = 40;
+
+/// The run in fewer than 30 lines of text, each below 120 columns for names of
+/// ordinary length. Names are stripped of control characters.
+pub fn summary(report: &Report) -> String {
+    let mut lines = heading(report);
+    lines.push(String::new());
+    lines.extend(traffic(report));
+    lines.push(String::new());
+    lines.extend(latency(report));
+    lines.push(String::new());
+    lines.extend(protocol(report));
+    lines.push(line("drops", &drops(report)));
+    lines.extend(functions(report));
+    lines.push(line("buffers", &buffers(report)));
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+/// A name fit for a terminal: no control characters, not too long.
+pub(crate) fn plain(name: &str) -> String {
+    let visible = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
+    let mut text: String = name.chars().take(MAX_NAME).map(visible).collect();
+    if name.chars().nth(MAX_NAME).is_some() {
+        text.push('…');
+    }
+    text
+}
+
+/// The most frequent counters as `name 1,234, other 56 and 2 more`.
+pub(crate) fn most_frequent(
+    counters: &std::collections::BTreeMap<String, u64>,
+    limit: usize,
+) -> String {
+    let mut ranked = ranked(counters);
+    ranked.retain(|&(_, count)| count > 0);
+    let named = ranked
+        .iter()
+        .take(limit)
+        .map(|(name, n)| format!("{} {}", plain(name), units::count(*n)));
+    let text = named.collect::<Vec<_>>().join(", ");
+    match ranked.len().saturating_sub(limit) {
+        0 if text.is_empty() => "none".to_owned(),
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+fn heading(report: &Report) -> Vec<String> {
+    let run = &report.run;
+    let paths = match run.paths {
+        Paths::Both => "both paths",
+        Paths::Slow => "slow path only",
+    };
+    let execution = match run.execution {
+        Execution::Threads => "threads",
+        Execution::Virtual => "virtual time",
+    };
+    let workers = match run.workers {
+        1 => "1 worker".to_owned(),
+        many => format!("{} workers", units::count(many)),
+    };
+    vec![
+        format!(
+            "{}: {paths}, {execution}, {workers}, seed {}",
+            plain(&run.service),
+            run.seed
+        ),
+        format!(
+            "{}: {} of capture in {}, {}, {}",
+            plain(&run.input),
+            units::duration(run.duration_capture_ns),
+            units::duration(run.duration_wall_ns),
+            units::packet_rate(report.throughput.packets_per_second),
+            units::bit_rate(report.throughput.bits_per_second)
+        ),
+    ]
+}
+
+fn traffic(report: &Report) -> Vec<String> {
+    let totals = &report.totals;
+    let row = |name: &str, packets: &str, share: &str, bytes: &str| {
+        let row = format!("  {name:<10}{packets:>18}{share:>12}{bytes:>12}");
+        row.trim_end().to_owned()
+    };
+    let total = |name, packets, bytes| row(name, &units::count(packets), "", &units::bytes(bytes));
+    let path = |name, path: &PathTotals| {
+        row(
+            name,
+            &units::count(path.packets),
+            &units::percent(path.share),
+            &units::bytes(path.bytes),
+        )
+    };
+    let dropped = report.dropped();
+    let drop_share = units::percent(units::fraction(dropped, totals.packets_in));
+    vec![
+        row("", "packets", "share", "bytes"),
+        total("in", totals.packets_in, totals.bytes_in),
+        path("fast", &report.fast),
+        path("slow", &report.slow),
+        row("dropped", &units::count(dropped), &drop_share, ""),
+        total("out", totals.packets_out, totals.bytes_out),
+    ]
+}
+
+fn latency(report: &Report) -> Vec<String> {
+    let row = |name: &str, cells: [String; 6]| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
+        format!("  {name:<10}{cells}")
+    };
+    let path = |name, p: &Percentiles| {
+        let values = [p.p50_ns, p.p90_ns, p.p99_ns, p.p999_ns, p.max_ns, p.mean_ns];
+        row(
+            name,
+            values.map(|value| {
+                if p.count == 0 {
+                    "-".to_owned()
+                } else {
+                    units::duration(value)
+                }
+            }),
+        )
+    };
+    vec![
+        row(
+            "latency",
+            ["p50", "p90", "p99", "p99.9", "max", "mean"].map(str::to_owned),
+        ),
+        path("fast", &report.latency.fast),
+        path("slow", &report.latency.slow),
+    ]
+}
+
+fn protocol(report: &Report) -> Vec<String> {
+    let c = &report.coherence;
+    let slots = &report.slots;
+    let counts = |pairs: &[(&str, u64)]| {
+        let texts = pairs
+            .iter()
+            .map(|(name, n)| format!("{name} {}", units::count(*n)));
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let pulls = [
+        ("granted", c.pulls_granted),
+        ("declined", c.pulls_declined),
+        ("cancelled", c.cancellations),
+        ("re-armed", c.rearms),
+        ("timed out", c.incomplete_timeouts),
+    ];
+    let write_backs = [
+        ("by idle time", c.ttl_write_backs),
+        ("retried", c.write_back_retries),
+        ("acknowledged", c.acknowledgements),
+    ];
+    let link = [
+        ("stale", c.stale_messages_ignored),
+        ("reordered", c.reordered_frames),
+        ("lost", c.lost_frames),
+        ("core restarts", c.core_restarts),
+    ];
+    let in_slots = [
+        ("active", slots.active),
+        ("incomplete", slots.incomplete),
+        ("frozen", slots.frozen),
+        ("free", slots.initial),
+    ];
+    let size = units::count(slots.capacity);
+    let collisions = units::count(c.collisions);
+    vec![
+        line(
+            "pulls",
+            &format!("{}: {}", units::count(c.pulls), counts(&pulls)),
+        ),
+        line(
+            "write-backs",
+            &format!("{}: {}", units::count(c.write_backs), counts(&write_backs)),
+        ),
+        line("link", &counts(&link)),
+        line(
+            "slots",
+            &format!("{size}: {}; collisions {collisions}", counts(&in_slots)),
+        ),
+    ]
+}
+
+fn drops(report: &Report) -> String {
+    most_frequent(&report.drops, MAX_REASONS)
+}
+
+fn functions(report: &Report) -> Vec<String> {
+    let functions = &report.functions;
+    let shown = functions.iter().take(MAX_FUNCTIONS);
+    let mut lines: Vec<String> = shown
+        .map(|function| {
+            let counters = most_frequent(&function.counters, MAX_COUNTERS);
+            line(
+                "function",
+                &format!("{}: {counters}", plain(&function.name)),
+            )
+        })
+        .collect();
+    if functions.len() > MAX_FUNCTIONS {
+        lines.push(line(
+            "",
+            &format!("and {} more functions", functions.len() - MAX_FUNCTIONS),
+        ));
+    }
+    lines
+}
+
+fn buffers(report: &Report) -> String {
+    let (rings, pool) = (&report.rings, &report.pool);
+    format!(
+        "rings of {} full {} times; pool of {}, at least {} free, exhausted {} times",
+        units::count(rings.capacity_frames),
+        units::count(rings.full_events),
+        units::count(pool.frames),
+        units::count(pool.low_water_frames),
+        units::count(pool.exhausted_events)
+    )
+}
+
+fn line(name: &str, text: &str) -> String {
+    format!("  {name:<12} {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{any_report, edge_report};
+    use super::*;
+
+    #[test]
+    fn of_a_run() {
+        insta::assert_snapshot!(summary(&edge_report()));
+    }
+
+    #[test]
+    fn of_an_empty_run() {
+        insta::assert_snapshot!(summary(&Report::default()));
+    }
+
+    #[test]
+    fn names_cannot_steer_the_terminal() {
+        let mut report = edge_report();
+        report.run.service = "\u{1b}[2Jgone\n".repeat(9);
+        let text = summary(&report);
+        assert!(!text.contains('\u{1b}') && text.contains('…'));
+    }
+
+    #[test]
+    fn many_functions_are_cut_and_counted() {
+        let mut report = edge_report();
+        report.functions = vec![report.functions[0].clone(); 100];
+        let text = summary(&report);
+        assert!(text.contains("and 94 more functions"));
+        assert!(text.lines().count() < 30);
+    }
+
+    proptest! {
+        #[test]
+        fn any_report_is_below_thirty_lines(report in any_report()) {
+            let text = summary(&report);
+            prop_assert!(text.lines().count() < 30);
+            prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
+        }
+    }
+}

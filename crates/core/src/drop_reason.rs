@@ -1,0 +1,131 @@
+//! Why a packet was dropped.
+
+use crate::wire::malformed::Malformed;
+
+/// Why a packet was dropped. Every drop in Twinpath is one of these, and is counted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// The bytes are no valid packet.
+    Malformed(Malformed),
+    /// The frame is longer than the largest buffer.
+    FrameTooLong,
+    /// No free buffer in the pool.
+    NoBuffer,
+    /// The ring towards the cores was full (live traffic only; a replay waits instead).
+    RingFull,
+    /// The cores know as many flows as they may.
+    FlowTableFull,
+    /// A firewall rule or its default denies the connection.
+    Denied,
+    /// A segment outside the connection's window, or a packet that its state does not allow.
+    InvalidState,
+    /// The inspector has banned the flow.
+    Banned,
+    /// All bytes of the segment were delivered before.
+    AlreadyDelivered,
+    /// All bytes of the segment are held in another copy, which waits for those before them.
+    AlreadyHeld,
+    /// The reassembler holds as much of this flow, or in all, as it may.
+    ReassemblyFull,
+    /// No backend is left for this service.
+    NoBackend,
+    /// A fragment where the function needs the transport header.
+    Fragment,
+    /// A key-value request that cannot be read.
+    BadRequest,
+    /// A frame on the link that is no link message.
+    BadLinkFrame,
+    /// A frame on the link whose number is older than one already received.
+    LinkReordered,
+}
+
+const PLAIN: [DropReason; 15] = [
+    DropReason::FrameTooLong,
+    DropReason::NoBuffer,
+    DropReason::RingFull,
+    DropReason::FlowTableFull,
+    DropReason::Denied,
+    DropReason::InvalidState,
+    DropReason::Banned,
+    DropReason::AlreadyDelivered,
+    DropReason::ReassemblyFull,
+    DropReason::NoBackend,
+    DropReason::Fragment,
+    DropReason::BadRequest,
+    DropReason::BadLinkFrame,
+    DropReason::LinkReordered,
+    DropReason::AlreadyHeld,
+];
+
+impl DropReason {
+    /// How many reasons there are.
+    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len();
+
+    /// Every reason, in the order of [`Self::index`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        PLAIN.into_iter().chain(
+            Malformed::ALL
+                .iter()
+                .map(|&malformed| Self::Malformed(malformed)),
+        )
+    }
+
+    /// The reason's place in [`Self::all`]: what counters are indexed by.
+    pub fn index(self) -> usize {
+        match self {
+            Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
+            Self::FrameTooLong => 0,
+            Self::NoBuffer => 1,
+            Self::RingFull => 2,
+            Self::FlowTableFull => 3,
+            Self::Denied => 4,
+            Self::InvalidState => 5,
+            Self::Banned => 6,
+            Self::AlreadyDelivered => 7,
+            Self::ReassemblyFull => 8,
+            Self::NoBackend => 9,
+            Self::Fragment => 10,
+            Self::BadRequest => 11,
+            Self::BadLinkFrame => 12,
+            Self::LinkReordered => 13,
+            Self::AlreadyHeld => 14,
+        }
+    }
+
+    /// The reason's name in reports and metrics: snake case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Malformed(malformed) => malformed.name(),
+            Self::FrameTooLong => "frame_too_long",
+            Self::NoBuffer => "no_buffer",
+            Self::RingFull => "ring_full",
+            Self::FlowTableFull => "flow_table_full",
+            Self::Denied => "denied",
+            Self::InvalidState => "invalid_state",
+            Self::Banned => "banned",
+            Self::AlreadyDelivered => "already_delivered",
+            Self::AlreadyHeld => "already_held",
+            Self::ReassemblyFull => "reassembly_full",
+            Self::NoBackend => "no_backend",
+            Self::Fragment => "fragment",
+            Self::BadRequest => "bad_request",
+            Self::BadLinkFrame => "bad_link_frame",
+            Self::LinkReordered => "link_reordered",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_reason_has_its_own_index_and_name() {
+        let names: HashSet<_> = DropReason::all().map(DropReason::name).collect();
+        assert_eq!(names.len(), DropReason::COUNT);
+        for (index, reason) in DropReason::all().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+    }
+}

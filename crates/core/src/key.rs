@@ -1,0 +1,274 @@
+//! What a flow is called.
+
+use crate::hash::hash_lanes;
+use crate::wire::{Address, Endpoint};
+
+/// What kind of conversation a key names.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum KeyKind {
+    /// Two endpoints and a protocol.
+    #[default]
+    Connection = 0,
+    /// Two addresses and a protocol: fragments, whose ports are not in every packet.
+    Fragments = 1,
+    /// An entry of the key-value store.
+    Entry = 2,
+}
+
+/// Which of a key's two ends a packet came from.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Side {
+    /// The end with the smaller address and port.
+    #[default]
+    Low = 0,
+    /// The other end.
+    High = 1,
+}
+
+impl Side {
+    /// The opposite end.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Low => Self::High,
+            Self::High => Self::Low,
+        }
+    }
+
+    /// The end with this number (0 or 1), as flags on the link and in tables hold it.
+    pub const fn from_bit(high: bool) -> Self {
+        if high { Self::High } else { Self::Low }
+    }
+}
+
+/// The canonical name of a flow: equal for both directions of a connection, for IPv4 and IPv6
+/// alike (IPv4 addresses are mapped into IPv6's space). 40 bytes, compared in full.
+///
+/// Lanes: 0-1 the low end's address, 2-3 the high end's, 4 from the top: low port, high port,
+/// protocol, kind, zone.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey(pub [u64; 5]);
+
+/// Bytes of a key on the link.
+pub const KEY_BYTES: usize = 40;
+
+impl FlowKey {
+    /// The key of a connection between two endpoints, and the side that `source` is.
+    #[inline(always)]
+    pub fn connection(source: Endpoint, destination: Endpoint, protocol: u8) -> (Self, Side) {
+        Self::between(source, destination, protocol, KeyKind::Connection)
+    }
+
+    /// The key of what has no ports in every packet, and the side that `source` is.
+    pub fn fragments(source: Address, destination: Address, protocol: u8) -> (Self, Side) {
+        let end = |address| Endpoint { address, port: 0 };
+        Self::between(end(source), end(destination), protocol, KeyKind::Fragments)
+    }
+
+    /// The key of a key-value entry.
+    pub fn entry(key: [u8; 16]) -> Self {
+        let number = u128::from_be_bytes(key);
+        Self([
+            (number >> 64) as u64,
+            number as u64,
+            0,
+            0,
+            (KeyKind::Entry as u64) << 16,
+        ])
+    }
+
+    #[inline(always)]
+    fn between(
+        source: Endpoint,
+        destination: Endpoint,
+        protocol: u8,
+        kind: KeyKind,
+    ) -> (Self, Side) {
+        let source_is_low =
+            (source.address.0, source.port) <= (destination.address.0, destination.port);
+        let (low, high) = if source_is_low {
+            (source, destination)
+        } else {
+            (destination, source)
+        };
+        let last = u64::from(low.port) << 48
+            | u64::from(high.port) << 32
+            | u64::from(protocol) << 24
+            | (kind as u64) << 16;
+        let key = Self([
+            (low.address.0 >> 64) as u64,
+            low.address.0 as u64,
+            (high.address.0 >> 64) as u64,
+            high.address.0 as u64,
+            last,
+        ]);
+        (key, Side::from_bit(!source_is_low))
+    }
+
+    /// One end of a connection.
+    pub fn end(&self, side: Side) -> Endpoint {
+        let (lane, shift) = match side {
+            Side::Low => (0, 48),
+            Side::High => (2, 32),
+        };
+        let address = Address(u128::from(self.0[lane]) << 64 | u128::from(self.0[lane + 1]));
+        Endpoint {
+            address,
+            port: (self.0[4] >> shift) as u16,
+        }
+    }
+
+    /// The transport protocol; 0 for a key-value entry.
+    pub const fn protocol(&self) -> u8 {
+        (self.0[4] >> 24) as u8
+    }
+
+    /// What the key names.
+    pub const fn kind(&self) -> KeyKind {
+        match (self.0[4] >> 16) as u8 {
+            0 => KeyKind::Connection,
+            1 => KeyKind::Fragments,
+            _ => KeyKind::Entry,
+        }
+    }
+
+    /// The key-value entry's key.
+    pub fn entry_key(&self) -> [u8; 16] {
+        (u128::from(self.0[0]) << 64 | u128::from(self.0[1])).to_be_bytes()
+    }
+
+    /// The hash that tables, sketches and the choice of worker use.
+    #[inline(always)]
+    pub const fn hash(&self, seed: u64) -> u64 {
+        hash_lanes(self.0, seed)
+    }
+
+    /// Writes the key as it travels on the link, big-endian.
+    #[inline]
+    pub fn write(&self, out: &mut [u8; KEY_BYTES]) {
+        for (place, lane) in out.as_chunks_mut::<8>().0.iter_mut().zip(self.0) {
+            *place = lane.to_be_bytes();
+        }
+    }
+
+    /// Reads a key from the link.
+    #[inline]
+    pub fn read(bytes: &[u8; KEY_BYTES]) -> Self {
+        let mut lanes = [0; 5];
+        for (lane, place) in lanes.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *lane = u64::from_be_bytes(*place);
+        }
+        Self(lanes)
+    }
+}
+
+impl std::fmt::Display for FlowKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.kind() {
+            KeyKind::Entry => write!(
+                formatter,
+                "entry {:032x}",
+                u128::from_be_bytes(self.entry_key())
+            ),
+            _ => write!(
+                formatter,
+                "{} - {} protocol {}",
+                self.end(Side::Low),
+                self.end(Side::High),
+                self.protocol()
+            ),
+        }
+    }
+}
+
+/// What the parser makes of a packet before any table is asked.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Keyed {
+    /// The flow.
+    pub key: FlowKey,
+    /// The end that the packet came from. An ICMP error counts as coming from the end that its
+    /// quoted packet was sent to.
+    pub side: Side,
+    /// What the packet is to its flow.
+    pub role: Role,
+    /// The row of the endpoint that the source stands for, plus one; 0 for none (see
+    /// [`Steering`](crate::Steering)).
+    pub alias_row: u32,
+}
+
+/// What a packet is to its flow.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// One of its packets.
+    #[default]
+    Member = 0,
+    /// A fragment.
+    Fragment = 1,
+    /// An ICMP error that quotes one of its packets.
+    Error = 2,
+}
+
+impl Role {
+    /// The role with this number, as the link carries it.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits {
+            1 => Self::Fragment,
+            2 => Self::Error,
+            _ => Self::Member,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn endpoint() -> impl Strategy<Value = Endpoint> {
+        (any::<u128>(), any::<u32>(), any::<bool>(), any::<u16>()).prop_map(
+            |(v6, v4, is_v4, port)| {
+                let address = if is_v4 {
+                    Address::from_v4(v4.to_be_bytes())
+                } else {
+                    Address(v6)
+                };
+                Endpoint { address, port }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_have_one_key(a in endpoint(), b in endpoint(), protocol: u8, seed: u64) {
+            let (there, from_a) = FlowKey::connection(a, b, protocol);
+            let (back, from_b) = FlowKey::connection(b, a, protocol);
+            prop_assert_eq!(there, back);
+            prop_assert_eq!(there.hash(seed), back.hash(seed));
+            prop_assert_eq!(there.end(from_a), a);
+            prop_assert_eq!(there.end(from_a.other()), b);
+            prop_assert!(a == b || from_a != from_b);
+            prop_assert_eq!(there.protocol(), protocol);
+        }
+
+        #[test]
+        fn keys_survive_the_link(a in endpoint(), b in endpoint(), protocol: u8) {
+            let (key, _) = FlowKey::connection(a, b, protocol);
+            let mut bytes = [0; KEY_BYTES];
+            key.write(&mut bytes);
+            prop_assert_eq!(FlowKey::read(&bytes), key);
+        }
+
+        #[test]
+        fn kinds_never_collide(name: [u8; 16], a in endpoint(), b in endpoint()) {
+            let entry = FlowKey::entry(name);
+            prop_assert_eq!(entry.entry_key(), name);
+            prop_assert_eq!(entry.kind(), KeyKind::Entry);
+            let (fragments, _) = FlowKey::fragments(a.address, b.address, 6);
+            let (connection, _) = FlowKey::connection(a, b, 6);
+            prop_assert_ne!(entry, fragments);
+            prop_assert_ne!(connection, fragments);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What every room of Twinpath shares.
+//!
+//! A packet lives in a [`Frame`] taken from a bounded [`Pool`]; it belongs to a flow named by a
+//! [`FlowKey`], the same for both directions; it carries its arrival [`Instant`]; and it leaves
+//! or is dropped for a [`DropReason`]. What a network function does on the fast path is a
+//! [`program::FastProgram`]: data that the fast path interprets, not code.
+//!
+//! Nothing here reads a clock, draws a random number or starts a thread: time and seeds are
+//! arguments, so that the same code runs live, under virtual time and in the model checker.
+//!
+//! `unsafe` is confined to [`memory`] and [`pool`].
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod counters;
+pub mod drop_reason;
+pub mod hash;
+pub mod key;
+pub mod memory;
+pub mod packet;
+pub mod pool;
+pub mod program;
+pub mod steering;
+pub mod time;
+
+pub use counters::DropCounters;
+pub use drop_reason::DropReason;
+pub use key::{FlowKey, Keyed, Side};
+pub use packet::{Direction, Packet};
+pub use pool::{Frame, Pool, Pools};
+pub use steering::Steering;
+pub use time::Instant;
+pub use twinpath_wire as wire;

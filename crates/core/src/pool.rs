@@ -1,0 +1,538 @@
+//! Packet buffers: a bounded pool of frames, each with headroom for the link header.
+//!
+//! A [`Frame`] is one pointer to a buffer that starts with its own bookkeeping, then headroom,
+//! then the packet. Taking and giving back on the owning thread touches no atomics; a frame that
+//! is dropped anywhere else goes home through a lock-free queue. A pool that is dropped while
+//! frames are out leaves their memory in place until the last of them is dropped.
+//!
+//! One buffer, from its start:
+//! ```text
+//! | bookkeeping 64 | headroom 256 | packet, up to the pool's `packet_bytes` |
+//! ```
+
+use crate::memory::{HUGE_PAGE, allocate};
+use crate::time::Instant;
+use crossbeam_queue::ArrayQueue;
+use std::alloc::{Layout, dealloc};
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes in front of a packet that a header can be pushed into: the largest link header fits.
+pub const HEADROOM: usize = 256;
+
+#[repr(C, align(64))]
+struct Bookkeeping {
+    home: Option<Arc<Region>>,
+    timestamp: Instant,
+    received_ns: u64,
+    ordinal: u64,
+    capacity: u32,
+    head: u32,
+    len: u32,
+    port: u16,
+}
+
+const BOOKKEEPING: usize = size_of::<Bookkeeping>();
+
+/// One packet buffer, owned by whoever holds it.
+pub struct Frame(NonNull<Bookkeeping>);
+
+// SAFETY: a frame is the only owner of its buffer; the shared part of its home is thread-safe.
+unsafe impl Send for Frame {}
+
+impl Frame {
+    #[inline(always)]
+    fn book(&self) -> &Bookkeeping {
+        // SAFETY: the pointer is to initialised bookkeeping that only this frame refers to.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline(always)]
+    fn book_mut(&mut self) -> &mut Bookkeeping {
+        // SAFETY: as above, and `self` is borrowed exclusively.
+        unsafe { self.0.as_mut() }
+    }
+
+    #[inline(always)]
+    fn data(&self, from: u32) -> *mut u8 {
+        // SAFETY: `from` is at most `capacity`, which lies inside the buffer.
+        unsafe {
+            self.0
+                .as_ptr()
+                .cast::<u8>()
+                .add(BOOKKEEPING + from as usize)
+        }
+    }
+
+    /// The packet's bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> &[u8] {
+        let book = self.book();
+        // SAFETY: `head + len <= capacity`, kept by every method that changes them.
+        unsafe { std::slice::from_raw_parts(self.data(book.head), book.len as usize) }
+    }
+
+    /// The packet's bytes, to change.
+    #[inline(always)]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let (start, len) = (self.data(self.book().head), self.book().len as usize);
+        // SAFETY: as in `bytes`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(start, len) }
+    }
+
+    /// Length of the packet in bytes.
+    #[inline(always)]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a frame without bytes is no special case"
+    )]
+    pub fn len(&self) -> usize {
+        self.book().len as usize
+    }
+
+    /// How long the packet could grow at its end.
+    pub fn room(&self) -> usize {
+        (self.book().capacity - self.book().head) as usize
+    }
+
+    /// Sets the packet's length, keeping its start. Returns whether the buffer has that much room.
+    pub fn set_len(&mut self, len: usize) -> bool {
+        let fits = len <= self.room();
+        if fits {
+            self.book_mut().len = len as u32;
+        }
+        fits
+    }
+
+    /// Empties the frame and copies `packet` in behind full headroom. Returns whether it fitted.
+    #[inline]
+    pub fn fill(&mut self, packet: &[u8]) -> bool {
+        let book = self.book_mut();
+        (book.head, book.len) = (HEADROOM as u32, 0);
+        let fits = self.set_len(packet.len());
+        if fits {
+            self.bytes_mut().copy_from_slice(packet);
+        }
+        fits
+    }
+
+    /// Grows the packet at its front by `bytes`, whose content is whatever was there; `None` if
+    /// the headroom is used up.
+    #[inline]
+    pub fn push_front(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let book = self.book_mut();
+        let head = (book.head as usize).checked_sub(bytes)?;
+        book.head = head as u32;
+        book.len += bytes as u32;
+        Some(&mut self.bytes_mut()[..bytes])
+    }
+
+    /// Cuts `bytes` off the packet's front. Returns whether it had that many.
+    #[inline]
+    pub fn pull_front(&mut self, bytes: usize) -> bool {
+        let book = self.book_mut();
+        let had = bytes <= book.len as usize;
+        if had {
+            book.head += bytes as u32;
+            book.len -= bytes as u32;
+        }
+        had
+    }
+
+    /// When the packet arrived, on the run's packet clock.
+    #[inline(always)]
+    pub fn timestamp(&self) -> Instant {
+        self.book().timestamp
+    }
+
+    /// Sets [`Self::timestamp`].
+    #[inline(always)]
+    pub fn set_timestamp(&mut self, timestamp: Instant) {
+        self.book_mut().timestamp = timestamp;
+    }
+
+    /// When the packet was received, in nanoseconds of the clock that latencies are measured on.
+    pub fn received_ns(&self) -> u64 {
+        self.book().received_ns
+    }
+
+    /// Sets [`Self::received_ns`].
+    pub fn set_received_ns(&mut self, received_ns: u64) {
+        self.book_mut().received_ns = received_ns;
+    }
+
+    /// The packet's number in the order of arrival.
+    pub fn ordinal(&self) -> u64 {
+        self.book().ordinal
+    }
+
+    /// Sets [`Self::ordinal`].
+    pub fn set_ordinal(&mut self, ordinal: u64) {
+        self.book_mut().ordinal = ordinal;
+    }
+
+    /// The port that the packet arrived on or leaves by.
+    pub fn port(&self) -> u16 {
+        self.book().port
+    }
+
+    /// Sets [`Self::port`].
+    pub fn set_port(&mut self, port: u16) {
+        self.book_mut().port = port;
+    }
+
+    /// Asks the processor to fetch the frame's bookkeeping and the packet's first line.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        crate::memory::prefetch(self.book());
+        // SAFETY: within the buffer; headroom lies between bookkeeping and packet.
+        crate::memory::prefetch(unsafe { &*self.data(HEADROOM as u32) });
+    }
+
+    fn region(&self) -> Option<&Arc<Region>> {
+        self.book().home.as_ref()
+    }
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Frame")
+            .field("ordinal", &self.ordinal())
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        let Some(region) = self.region().cloned() else {
+            return;
+        };
+        let homecoming = ManuallyDrop::new(Frame(self.0));
+        // The queue has a place for every buffer of the region, so this never fails.
+        let _ = region
+            .returned
+            .push(ManuallyDrop::into_inner(homecoming).into_raw());
+        if region.closed.load(Ordering::SeqCst) {
+            region.retire_returned();
+        }
+    }
+}
+
+/// A buffer at home: the pointer of a frame, without its duty to go home when dropped.
+struct Buffer(NonNull<Bookkeeping>);
+
+// SAFETY: whoever takes the buffer from the queue is its only owner.
+unsafe impl Send for Buffer {}
+
+impl Frame {
+    fn into_raw(self) -> Buffer {
+        Buffer(ManuallyDrop::new(self).0)
+    }
+}
+
+struct Region {
+    start: NonNull<u8>,
+    layout: Layout,
+    returned: ArrayQueue<Buffer>,
+    closed: AtomicBool,
+}
+
+// SAFETY: the memory is reached only through frames, each of which owns its own part.
+unsafe impl Send for Region {}
+// SAFETY: the queue and the flag are thread-safe; `start` is only read.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Takes buffers that came home after the pool was gone out of use: each drops its hold on
+    /// the region, and with the last one the memory goes.
+    fn retire_returned(&self) {
+        while let Some(mut buffer) = self.returned.pop() {
+            // SAFETY: the queue gave us sole ownership of initialised bookkeeping. A caller holds
+            // an `Arc` of this region, so this cannot be the last one.
+            drop(unsafe { buffer.0.as_mut() }.home.take());
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; no buffer refers to the region any more.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// A bounded set of equal buffers, owned by one thread.
+pub struct Pool {
+    region: Arc<Region>,
+    free: Vec<Buffer>,
+    frames: usize,
+    packet_bytes: usize,
+    low_water: usize,
+    exhausted: u64,
+}
+
+impl Pool {
+    /// A pool of `frames` buffers, each for packets of up to `packet_bytes` bytes.
+    pub fn new(frames: usize, packet_bytes: usize) -> Self {
+        let frames = frames.max(1);
+        let stride = (BOOKKEEPING + HEADROOM + packet_bytes).next_multiple_of(64);
+        let size = stride
+            .checked_mul(frames)
+            .expect("a pool's size fits the address space");
+        let align = if size >= HUGE_PAGE { HUGE_PAGE } else { 4096 };
+        let layout =
+            Layout::from_size_align(size, align).expect("a pool's size fits the address space");
+        let region = Arc::new(Region {
+            start: allocate(layout),
+            layout,
+            returned: ArrayQueue::new(frames),
+            closed: AtomicBool::new(false),
+        });
+        let capacity = (stride - BOOKKEEPING) as u32;
+        let free = (0..frames)
+            .rev()
+            .map(|index| new_buffer(&region, index * stride, capacity))
+            .collect();
+        Self {
+            region,
+            free,
+            frames,
+            packet_bytes,
+            low_water: frames,
+            exhausted: 0,
+        }
+    }
+
+    /// An empty frame with full headroom, or `None` (counted) when all are in use.
+    #[inline]
+    pub fn take(&mut self) -> Option<Frame> {
+        if self.free.is_empty() {
+            self.collect_returned();
+        }
+        let Some(buffer) = self.free.pop() else {
+            self.exhausted += 1;
+            return None;
+        };
+        self.low_water = self.low_water.min(self.free.len());
+        let mut frame = Frame(buffer.0);
+        let book = frame.book_mut();
+        (book.head, book.len) = (HEADROOM as u32, 0);
+        Some(frame)
+    }
+
+    /// A frame with a copy of `packet`, or `None` when all are in use or it is too long.
+    pub fn take_filled(&mut self, packet: &[u8]) -> Option<Frame> {
+        let mut frame = self.take()?;
+        frame.fill(packet).then_some(frame)
+    }
+
+    /// Gives a frame back. A frame of another pool finds its own way home.
+    #[inline]
+    pub fn give(&mut self, frame: Frame) {
+        let ours = frame
+            .region()
+            .is_some_and(|region| Arc::ptr_eq(region, &self.region));
+        if ours {
+            self.free.push(frame.into_raw());
+        }
+    }
+
+    fn collect_returned(&mut self) {
+        while let Some(buffer) = self.region.returned.pop() {
+            self.free.push(buffer);
+        }
+    }
+
+    /// Buffers in the pool.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Longest packet that a buffer takes, in bytes.
+    pub fn packet_bytes(&self) -> usize {
+        self.packet_bytes
+    }
+
+    /// Buffers free at this moment.
+    pub fn available(&mut self) -> usize {
+        self.collect_returned();
+        self.free.len()
+    }
+
+    /// Fewest buffers that were ever free on the owner's side.
+    pub fn low_water(&self) -> usize {
+        self.low_water
+    }
+
+    /// How often [`Self::take`] found nothing.
+    pub fn exhausted(&self) -> u64 {
+        self.exhausted
+    }
+}
+
+fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {
+    let book = Bookkeeping {
+        home: Some(Arc::clone(region)),
+        timestamp: Instant::ZERO,
+        received_ns: 0,
+        ordinal: 0,
+        capacity,
+        head: HEADROOM as u32,
+        len: 0,
+        port: 0,
+    };
+    // SAFETY: `offset` is a multiple of the stride below the region's size, and the region is
+    // aligned for bookkeeping because the stride is a multiple of 64.
+    let place = unsafe { region.start.add(offset) }.cast::<Bookkeeping>();
+    // SAFETY: the place is ours, aligned and large enough.
+    unsafe { place.write(book) };
+    Buffer(place)
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.region.closed.store(true, Ordering::SeqCst);
+        for mut buffer in self.free.drain(..) {
+            // SAFETY: a free buffer is owned by the pool alone; the pool still holds the region.
+            drop(unsafe { buffer.0.as_mut() }.home.take());
+        }
+        self.region.retire_returned();
+    }
+}
+
+/// Buffers of two sizes: many for ordinary packets and a few for the longest there are, such as
+/// captures taken in front of segmentation offload hold.
+pub struct Pools {
+    small: Pool,
+    large: Pool,
+}
+
+/// Longest packet of an ordinary buffer, in bytes: a full Ethernet frame with tags, and room for
+/// what a rewrite may add.
+pub const SMALL_PACKET_BYTES: usize = 2048 - BOOKKEEPING - HEADROOM;
+
+/// Longest packet at all, in bytes.
+pub const LARGE_PACKET_BYTES: usize = 65_536 + 64;
+
+impl Pools {
+    /// Pools of `small` ordinary and `large` long buffers.
+    pub fn new(small: usize, large: usize) -> Self {
+        Self {
+            small: Pool::new(small, SMALL_PACKET_BYTES),
+            large: Pool::new(large, LARGE_PACKET_BYTES),
+        }
+    }
+
+    /// An empty frame with room for `packet_bytes`.
+    #[inline]
+    pub fn take(&mut self, packet_bytes: usize) -> Option<Frame> {
+        match packet_bytes {
+            0..=SMALL_PACKET_BYTES => self.small.take(),
+            _ if packet_bytes <= LARGE_PACKET_BYTES => self.large.take(),
+            _ => None,
+        }
+    }
+
+    /// A frame with a copy of `packet`.
+    #[inline]
+    pub fn take_filled(&mut self, packet: &[u8]) -> Option<Frame> {
+        let mut frame = self.take(packet.len())?;
+        frame.fill(packet).then_some(frame)
+    }
+
+    /// Gives a frame back to the pool it came from.
+    #[inline]
+    pub fn give(&mut self, frame: Frame) {
+        if frame.book().capacity as usize > SMALL_PACKET_BYTES + HEADROOM {
+            self.large.give(frame)
+        } else {
+            self.small.give(frame)
+        }
+    }
+
+    /// The pool of ordinary buffers.
+    pub fn small(&mut self) -> &mut Pool {
+        &mut self.small
+    }
+
+    /// The pool of long buffers.
+    pub fn large(&mut self) -> &mut Pool {
+        &mut self.large
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_bounded_and_counts_when_it_is_empty() {
+        let mut pool = Pool::new(2, 100);
+        let (first, second) = (pool.take(), pool.take());
+        assert!(first.is_some() && second.is_some() && pool.take().is_none());
+        assert_eq!((pool.exhausted(), pool.low_water()), (1, 0));
+        drop(first);
+        assert_eq!(pool.available(), 1, "a dropped frame comes home");
+        pool.give(second.expect("taken above"));
+        assert_eq!(pool.available(), 2);
+    }
+
+    #[test]
+    fn headers_are_pushed_into_the_headroom_and_pulled_off() {
+        let mut pool = Pool::new(1, 100);
+        let mut frame = pool.take_filled(b"packet").expect("room");
+        frame
+            .push_front(4)
+            .expect("headroom")
+            .copy_from_slice(b"head");
+        assert_eq!(frame.bytes(), b"headpacket");
+        assert!(frame.pull_front(4));
+        assert_eq!(frame.bytes(), b"packet");
+        assert!(frame.push_front(HEADROOM + 1).is_none());
+        assert!(!frame.pull_front(7));
+        assert!(!frame.set_len(4096));
+    }
+
+    #[test]
+    fn frames_come_home_from_other_threads() {
+        let mut pool = Pool::new(64, 64);
+        for _ in 0..100 {
+            let frames: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+            assert_eq!(frames.len(), 64);
+            std::thread::spawn(move || drop(frames))
+                .join()
+                .expect("no panic");
+        }
+    }
+
+    #[test]
+    fn frames_outlive_their_pool() {
+        for _ in 0..50 {
+            let mut pool = Pool::new(8, 64);
+            let mut frames: Vec<_> = std::iter::from_fn(|| pool.take_filled(b"x")).collect();
+            let dropper = std::thread::spawn(move || drop(pool));
+            frames.truncate(4);
+            dropper.join().expect("no panic");
+            assert!(frames.iter().all(|frame| frame.bytes() == b"x"));
+        }
+    }
+
+    #[test]
+    fn pools_choose_by_size() {
+        let mut pools = Pools::new(1, 1);
+        let long = pools.take_filled(&[1; 9000]).expect("fits a long buffer");
+        assert!(pools.take(9000).is_none());
+        pools.give(long);
+        assert_eq!(pools.large().available(), 1);
+        assert!(pools.take(LARGE_PACKET_BYTES + 1).is_none());
+        let small = pools
+            .take_filled(&[1; SMALL_PACKET_BYTES])
+            .expect("fits an ordinary buffer");
+        pools.give(small);
+        assert_eq!(pools.small().available(), 1);
+    }
+}

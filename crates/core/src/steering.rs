@@ -1,0 +1,251 @@
+//! Which flow a packet belongs to.
+//!
+//! Mostly its addresses, ports and protocol say so. Two things make it a matter of configuration:
+//! the key-value store's flows are its keys, and where a load balancer sees the return traffic of
+//! its backends, a packet *from a backend* belongs to the connection that the client opened *to
+//! the service*. The balancer tells steering which endpoints stand for which service (an alias),
+//! so that both directions of a rewritten connection have one key, one slot and one worker.
+
+use crate::key::{FlowKey, Keyed, Role, Side};
+use crate::wire::fields;
+use crate::wire::layout::{Fragment, Layout, Network, Transport};
+use crate::wire::{Endpoint, kv};
+
+/// One endpoint that stands for another.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The endpoint that packets come from: a backend.
+    pub from: Endpoint,
+    /// The transport protocol.
+    pub protocol: u8,
+    /// The endpoint that its flows are known by: the service.
+    pub stands_for: Endpoint,
+    /// The row of `from` in the owner's endpoint table.
+    pub row: u32,
+}
+
+/// Why aliases cannot be used.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SteeringError {
+    /// One endpoint under two services: a packet from it could belong to either.
+    #[error(
+        "endpoint {endpoint} (protocol {protocol}) stands for both {first} and {second}: packets from it could belong to either"
+    )]
+    Ambiguous {
+        /// The endpoint.
+        endpoint: Endpoint,
+        /// Its protocol.
+        protocol: u8,
+        /// One service.
+        first: Endpoint,
+        /// The other.
+        second: Endpoint,
+    },
+    /// Functions whose flows are keyed differently in one chain.
+    #[error(
+        "a key-value store's flows are its keys; it cannot share a chain with functions whose flows are connections"
+    )]
+    MixedKeys,
+}
+
+/// How packets are assigned to flows.
+#[derive(Clone, Debug, Default)]
+pub struct Steering {
+    kv_port: Option<u16>,
+    slots: Vec<Option<Alias>>,
+    aliases: usize,
+    seed: u64,
+}
+
+impl Steering {
+    /// Flows by addresses, ports and protocol alone, hashed under `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            ..Self::default()
+        }
+    }
+
+    /// Makes UDP packets to `port` that carry the key-value protocol belong to their key.
+    pub fn with_kv_port(mut self, port: u16) -> Self {
+        self.kv_port = Some(port);
+        self
+    }
+
+    /// The seed of every flow hash.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Adds aliases.
+    ///
+    /// # Errors
+    /// An endpoint that stands for two services.
+    pub fn with_aliases(mut self, aliases: &[Alias]) -> Result<Self, SteeringError> {
+        for alias in aliases {
+            self.add(*alias)?;
+        }
+        Ok(self)
+    }
+
+    fn add(&mut self, alias: Alias) -> Result<(), SteeringError> {
+        if let Some(known) = self.alias(alias.from, alias.protocol) {
+            if known.stands_for == alias.stands_for {
+                return Ok(());
+            }
+            let (endpoint, protocol) = (alias.from, alias.protocol);
+            return Err(SteeringError::Ambiguous {
+                endpoint,
+                protocol,
+                first: known.stands_for,
+                second: alias.stands_for,
+            });
+        }
+        if self.slots.len() < 4 * (self.aliases + 1) {
+            self.grow();
+        }
+        self.place(alias);
+        self.aliases += 1;
+        Ok(())
+    }
+
+    fn grow(&mut self) {
+        let size = (8 * (self.aliases + 1)).next_power_of_two();
+        let old = std::mem::replace(&mut self.slots, vec![None; size]);
+        old.into_iter()
+            .flatten()
+            .for_each(|alias| self.place(alias));
+    }
+
+    fn place(&mut self, alias: Alias) {
+        let mask = self.slots.len() - 1;
+        let mut index = alias_hash(alias.from, alias.protocol) & mask;
+        while self.slots[index].is_some() {
+            index = (index + 1) & mask;
+        }
+        self.slots[index] = Some(alias);
+    }
+
+    /// What an endpoint stands for. The table is at most a quarter full, so this ends soon.
+    #[inline]
+    fn alias(&self, from: Endpoint, protocol: u8) -> Option<&Alias> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut index = alias_hash(from, protocol) & mask;
+        while let Some(alias) = &self.slots[index] {
+            if alias.from == from && alias.protocol == protocol {
+                return Some(alias);
+            }
+            index = (index + 1) & mask;
+        }
+        None
+    }
+
+    /// The flow of a packet; `None` for what is not IP.
+    #[inline]
+    pub fn key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
+        let ordinary = layout.fragment == Fragment::Whole
+            && layout.inner.is_none()
+            && layout.network != Network::None;
+        if !ordinary {
+            return self.unusual_key(frame, layout);
+        }
+        if self.kv_port.is_some() && layout.transport == Transport::Udp {
+            if let Some(keyed) = self.entry_key(frame, layout) {
+                return Some(keyed);
+            }
+        }
+        let (source, destination) = (
+            fields::source(frame, layout),
+            fields::destination(frame, layout),
+        );
+        let (source, alias_row) = self.resolve(source, layout.protocol);
+        let (key, side) = FlowKey::connection(source, destination, layout.protocol);
+        Some(Keyed {
+            key,
+            side,
+            role: Role::Member,
+            alias_row,
+        })
+    }
+
+    #[inline]
+    fn resolve(&self, end: Endpoint, protocol: u8) -> (Endpoint, u32) {
+        match self.alias(end, protocol) {
+            Some(alias) => (alias.stands_for, alias.row + 1),
+            None => (end, 0),
+        }
+    }
+
+    fn entry_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
+        if Some(fields::destination(frame, layout).port) != self.kv_port {
+            return None;
+        }
+        let view = kv::KvView::new(fields::payload(frame, layout))
+            .ok()
+            .filter(|view| !view.is_reply())?;
+        Some(Keyed {
+            key: FlowKey::entry(view.key()),
+            side: Side::Low,
+            role: Role::Member,
+            alias_row: 0,
+        })
+    }
+
+    #[cold]
+    fn unusual_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
+        if layout.network == Network::None {
+            return None;
+        }
+        if layout.fragment != Fragment::Whole {
+            let (source, destination) = (
+                fields::source(frame, layout),
+                fields::destination(frame, layout),
+            );
+            let (key, side) =
+                FlowKey::fragments(source.address, destination.address, layout.protocol);
+            return Some(Keyed {
+                key,
+                side,
+                role: Role::Fragment,
+                alias_row: 0,
+            });
+        }
+        let inner = layout.inner?;
+        let source = self
+            .resolve(fields::inner_source(frame, layout)?, inner.protocol)
+            .0;
+        let destination = self
+            .resolve(fields::inner_destination(frame, layout)?, inner.protocol)
+            .0;
+        let (key, quoted_from) = FlowKey::connection(source, destination, inner.protocol);
+        Some(Keyed {
+            key,
+            side: quoted_from.other(),
+            role: Role::Error,
+            alias_row: 0,
+        })
+    }
+}
+
+/// The end that opens a flow of which nothing is known but this packet: the one it comes from,
+/// unless it is plainly an answer (SYN with ACK, a packet from a backend of a balanced service, an
+/// ICMP error about a packet that went the other way).
+pub fn opener(frame: &[u8], layout: &Layout, keyed: &Keyed) -> Side {
+    const SYN_ACK: u8 = 0x12;
+    let is_answer = keyed.alias_row != 0
+        || keyed.role == Role::Error
+        || (layout.transport == Transport::Tcp
+            && fields::tcp_flags(frame, layout) & SYN_ACK == SYN_ACK);
+    if is_answer {
+        keyed.side.other()
+    } else {
+        keyed.side
+    }
+}
+
+fn alias_hash(end: Endpoint, protocol: u8) -> usize {
+    let folded = (end.address.0 >> 64) as u64 ^ end.address.0 as u64;
+    let mixed = (folded ^ u64::from(end.port) << 40 ^ u64::from(protocol) << 56)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize
+}

@@ -1,0 +1,22 @@
+//! The constrained switch.
+//!
+//! What a match-action pipeline offers, and nothing more: a [`StateTable`] of registers that
+//! packets read and write, a count-min [`Sketch`] that tells frequent flows from rare ones, an
+//! [`Interpreter`] for the network functions' fast programs, and a [`budget`] that refuses
+//! programs which a given device could not run.
+//!
+//! This room knows no protocol between the paths: which state lives here and when is the
+//! business of the mechanisms, which build on these parts.
+#![forbid(unsafe_code)]
+
+pub mod budget;
+mod compile;
+pub mod interpreter;
+pub mod reply;
+pub mod sketch;
+pub mod state_table;
+
+pub use budget::{Budget, BudgetError, Placement};
+pub use interpreter::{Interpreter, Outcome, PacketView};
+pub use sketch::Sketch;
+pub use state_table::StateTable;

@@ -1,0 +1,243 @@
+//! The table of flow state: registers that packets insert into, update and delete from, without
+//! a control plane (SwitchNIC §5.1).
+//!
+//! A slot has three parts, each in its own array so that a lookup touches as few cache lines as
+//! it can: a 16-bit tag (all tags of a bucket share a line), a head of one line (the full key and
+//! the mechanism's control lanes), and the state words. Tags only save look-ups: a hit is always
+//! decided by the full key. One way per bucket is what a switch ASIC has; several ways make
+//! collisions rare in software.
+
+use twinpath_core::FlowKey;
+use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
+
+/// Most ways that a bucket may have.
+pub const MAX_WAYS: usize = 8;
+
+/// A slot's number.
+pub type SlotId = u32;
+
+/// Control lanes of a slot that belong to the mechanism which uses the table.
+pub type Control = [u64; 3];
+
+/// A fixed number of slots in set-associative buckets.
+pub struct StateTable {
+    tags: ZeroedArray<u16>,
+    heads: ZeroedArray<CacheLine>,
+    words: ZeroedArray<u32>,
+    buckets: u64,
+    ways: usize,
+    stride: usize,
+    word_count: usize,
+}
+
+impl StateTable {
+    /// A table of at least `slots` slots in buckets of `ways` (1 to [`MAX_WAYS`], a power of
+    /// two), with `words` state words each. All slots start zeroed.
+    pub fn new(slots: usize, ways: usize, words: usize) -> Self {
+        let ways = ways.clamp(1, MAX_WAYS).next_power_of_two();
+        let buckets = slots.div_ceil(ways).max(1);
+        let slots = buckets * ways;
+        // A stride that divides the cache line, or is a multiple of it, never straddles lines.
+        let stride = if words <= 16 {
+            words.next_power_of_two()
+        } else {
+            words.next_multiple_of(16)
+        };
+        Self {
+            tags: ZeroedArray::new(slots),
+            heads: ZeroedArray::new(slots),
+            words: ZeroedArray::new(slots * stride),
+            buckets: buckets as u64,
+            ways,
+            stride,
+            word_count: words,
+        }
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Slots per bucket.
+    pub fn ways(&self) -> usize {
+        self.ways
+    }
+
+    /// State words per slot.
+    pub fn word_count(&self) -> usize {
+        self.word_count
+    }
+
+    /// Memory that the table takes when full, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.tags.len() * 2 + self.heads.len() * 64 + self.words.len() * 4
+    }
+
+    /// The first slot of the bucket that a hash falls into.
+    #[inline(always)]
+    fn bucket(&self, hash: u64) -> usize {
+        ((u64::from(hash as u32) * self.buckets) >> 32) as usize * self.ways
+    }
+
+    /// Never zero, so that a slot that was never used matches nothing.
+    #[inline(always)]
+    const fn tag(hash: u64) -> u16 {
+        (hash >> 48) as u16 | 1
+    }
+
+    /// Phase one of a batch: fetch the tags.
+    #[inline(always)]
+    pub fn prefetch_tags(&self, hash: u64) {
+        prefetch(&self.tags[self.bucket(hash)]);
+    }
+
+    /// Phase two: compare tags; fetch head and words of the slot that probably holds the flow.
+    #[inline(always)]
+    pub fn prefetch_slot(&self, hash: u64) {
+        if let Some(slot) = self.ways_matching(hash).next() {
+            prefetch(&self.heads[slot]);
+            prefetch(&self.words[slot * self.stride]);
+        }
+    }
+
+    #[inline(always)]
+    fn ways_matching(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+        let (first, tag) = (self.bucket(hash), Self::tag(hash));
+        self.tags[first..first + self.ways]
+            .iter()
+            .enumerate()
+            .filter(move |&(_, &other)| other == tag)
+            .map(move |(way, _)| first + way)
+    }
+
+    /// The slot that holds this key, or held it last.
+    #[inline(always)]
+    pub fn find(&self, key: &FlowKey, hash: u64) -> Option<SlotId> {
+        self.ways_matching(hash)
+            .find(|&slot| self.heads[slot].0[..5] == key.0)
+            .map(|slot| slot as SlotId)
+    }
+
+    /// The first slot of the bucket for which `is_free` holds.
+    pub fn vacant(&self, hash: u64, mut is_free: impl FnMut(&Control) -> bool) -> Option<SlotId> {
+        let first = self.bucket(hash);
+        (first..first + self.ways)
+            .find(|&slot| is_free(&self.control(slot as SlotId)))
+            .map(|slot| slot as SlotId)
+    }
+
+    /// Makes a slot hold a key. What it held before is gone.
+    pub fn assign(&mut self, slot: SlotId, key: &FlowKey, hash: u64) {
+        self.tags[slot as usize] = Self::tag(hash);
+        self.heads[slot as usize].0[..5].copy_from_slice(&key.0);
+    }
+
+    /// The key that a slot holds, or held last.
+    #[inline]
+    pub fn key(&self, slot: SlotId) -> FlowKey {
+        let lanes = &self.heads[slot as usize].0;
+        FlowKey([lanes[0], lanes[1], lanes[2], lanes[3], lanes[4]])
+    }
+
+    /// The mechanism's lanes.
+    #[inline(always)]
+    pub fn control(&self, slot: SlotId) -> Control {
+        let lanes = &self.heads[slot as usize].0;
+        [lanes[5], lanes[6], lanes[7]]
+    }
+
+    /// Sets the mechanism's lanes.
+    #[inline(always)]
+    pub fn set_control(&mut self, slot: SlotId, control: Control) {
+        self.heads[slot as usize].0[5..].copy_from_slice(&control);
+    }
+
+    /// The flow's state words.
+    #[inline(always)]
+    pub fn words(&self, slot: SlotId) -> &[u32] {
+        let start = slot as usize * self.stride;
+        &self.words[start..start + self.word_count]
+    }
+
+    /// The flow's state words, to change.
+    #[inline(always)]
+    pub fn words_mut(&mut self, slot: SlotId) -> &mut [u32] {
+        let start = slot as usize * self.stride;
+        &mut self.words[start..start + self.word_count]
+    }
+
+    /// Whether a slot number from outside (the link) is one of ours.
+    pub fn contains(&self, slot: SlotId) -> bool {
+        (slot as usize) < self.slots()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn key(number: u64) -> FlowKey {
+        FlowKey([number, 1, 2, 3, 4])
+    }
+
+    proptest! {
+        /// Random insertions and updates, mirrored in a map of what fits in each bucket.
+        #[test]
+        fn behaves_like_a_map(ways in prop::sample::select(vec![1usize, 2, 4, 8]), operations in prop::collection::vec((0u64..300, any::<u32>()), 1..500)) {
+            let mut table = StateTable::new(64, ways, 3);
+            let mut reference: HashMap<u64, u32> = HashMap::new();
+            for (number, value) in operations {
+                let (key, hash) = (key(number), key(number).hash(7));
+                let slot = table.find(&key, hash).or_else(|| {
+                    let slot = table.vacant(hash, |control| control[0] == 0)?;
+                    table.assign(slot, &key, hash);
+                    table.set_control(slot, [1, 0, 0]);
+                    Some(slot)
+                });
+                if let Some(slot) = slot {
+                    table.words_mut(slot).copy_from_slice(&[value, 0, value]);
+                    reference.insert(number, value);
+                } else {
+                    prop_assert!(!reference.contains_key(&number));
+                }
+            }
+            prop_assert!(reference.len() <= table.slots());
+            for (number, value) in reference {
+                let slot = table.find(&key(number), key(number).hash(7)).expect("was inserted");
+                prop_assert_eq!(table.words(slot), &[value, 0, value][..]);
+                prop_assert_eq!(table.key(slot), key(number));
+            }
+        }
+    }
+
+    /// The share of uniform flows that find a slot with one way per bucket is (1 - e^-x) / x.
+    #[test]
+    fn one_way_keeps_as_many_flows_as_theory_says() {
+        for (slots, flows) in [
+            (32_768usize, 10_000u64),
+            (32_768, 32_768),
+            (32_768, 100_000),
+        ] {
+            let mut table = StateTable::new(slots, 1, 1);
+            let mut resident = 0u64;
+            for number in 0..flows {
+                let hash = key(number).hash(3);
+                if let Some(slot) = table.vacant(hash, |control| control[0] == 0) {
+                    table.assign(slot, &key(number), hash);
+                    table.set_control(slot, [1, 0, 0]);
+                    resident += 1;
+                }
+            }
+            let load = flows as f64 / slots as f64;
+            let expected = (1.0 - (-load).exp()) / load;
+            let share = resident as f64 / flows as f64;
+            assert!(
+                (share - expected).abs() < 0.01,
+                "{share} instead of {expected}"
+            );
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Tests of the pcapng decoder on files built block by block.
+
+use super::{Clock, MAX_INTERFACES};
+use crate::error::{CaptureError, Malformation, Place};
+use crate::testing::{ByteOrder, Packet, PcapngFile, delivered, open};
+
+fn packet(timestamp_ns: u64, fill: u8, len: usize) -> Packet {
+    Packet {
+        timestamp_ns,
+        bytes: vec![fill; len],
+        original_len: len,
+    }
+}
+
+#[test]
+fn interfaces_keep_their_own_link_type_and_clock() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let mut file = PcapngFile::new(order);
+        file.interface(1, 0, &[]);
+        file.interface(101, 0, &[(9, vec![9])]);
+        file.interface(
+            1,
+            0,
+            &[
+                (2, b"eth2".to_vec()),
+                (9, vec![0x80 | 10]),
+                (14, order.bytes8(100)),
+            ],
+        );
+        file.enhanced(0, 5_000_001, &[1; 61], 61);
+        file.enhanced(1, 5_000_000_002, &[0x45; 20], 1500);
+        file.enhanced(2, 2048 + 512, &[3; 17], 17);
+        let (frames, end) = delivered(file.bytes);
+        assert!(end.is_ok(), "{end:?}");
+        assert_eq!(frames[0], packet(5_000_001_000, 1, 61));
+        assert_eq!(frames[1].timestamp_ns, 5_000_000_002);
+        assert_eq!(
+            frames[1].bytes,
+            [&[0; 12][..], &[8, 0], &[0x45; 20]].concat()
+        );
+        assert_eq!(frames[1].original_len, 1514);
+        assert_eq!(frames[2], packet(102_500_000_000, 3, 17));
+    }
+}
+
+#[test]
+fn a_new_section_forgets_interfaces_and_may_change_byte_order() {
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    file.interface(1, 0, &[(9, vec![9])]);
+    file.enhanced(0, 1, &[1; 60], 60);
+    file.section(ByteOrder::Big);
+    file.interface(1, 0, &[(9, vec![9])]);
+    file.enhanced(0, 2, &[2; 60], 60);
+    file.section(ByteOrder::Little);
+    let offset = file.bytes.len() as u64;
+    file.enhanced(0, 3, &[3; 60], 60);
+    let (frames, end) = delivered(file.bytes);
+    assert_eq!(frames, [packet(1, 1, 60), packet(2, 2, 60)]);
+    assert_malformed(
+        end,
+        Place { record: 3, offset },
+        Malformation::UnknownInterface { interface: 0 },
+    );
+}
+
+#[test]
+fn options_of_packets_and_blocks_of_other_kinds_are_skipped() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let mut file = PcapngFile::new(order);
+        file.block(0x0bad, &[0; 8]);
+        file.interface(1, 0, &[(9, vec![9])]);
+        file.block(4, &[0xff; 40]);
+        file.enhanced_with_options(0, 7, &[1; 61], 61, &[(2, vec![0; 4]), (1, vec![0xff; 5])]);
+        file.block(0x7777_7777, &[]);
+        let (frames, end) = delivered(file.bytes);
+        assert!(end.is_ok(), "{end:?}");
+        assert_eq!(frames, [packet(7, 1, 61)]);
+    }
+}
+
+#[test]
+fn old_packet_blocks_are_read() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let mut file = PcapngFile::new(order);
+        file.interface(101, 0, &[]);
+        file.interface(1, 0, &[]);
+        file.old_packet(1, 9, &[4; 30], 90);
+        let expected = Packet {
+            timestamp_ns: 9_000,
+            bytes: vec![4; 30],
+            original_len: 90,
+        };
+        assert_eq!(delivered(file.bytes).0, [expected]);
+    }
+}
+
+#[test]
+fn simple_packets_are_limited_by_snap_length_and_take_the_last_timestamp() {
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    file.interface(1, 50, &[]);
+    file.simple(&[1; 33], 33);
+    file.enhanced(0, 8, &[2; 10], 10);
+    file.simple(&[3; 50], 900);
+    let (frames, end) = delivered(file.bytes);
+    assert!(end.is_ok(), "{end:?}");
+    let snapped = Packet {
+        timestamp_ns: 8_000,
+        bytes: vec![3; 50],
+        original_len: 900,
+    };
+    assert_eq!(frames, [packet(0, 1, 33), packet(8_000, 2, 10), snapped]);
+}
+
+#[test]
+fn an_interface_of_an_unsupported_kind_matters_only_when_used() {
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    file.interface(189, 0, &[]);
+    file.interface(1, 0, &[]);
+    file.enhanced(1, 8, &[2; 10], 10);
+    file.enhanced(0, 9, &[2; 10], 10);
+    let (frames, end) = delivered(file.bytes);
+    assert_eq!(frames, [packet(8_000, 2, 10)]);
+    match end {
+        Err(CaptureError::UnsupportedLinkType {
+            link_type: 189,
+            place,
+            ..
+        }) => assert_eq!(place.record, 2),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn contradictions_are_named_with_record_and_byte() {
+    let mut good = PcapngFile::new(ByteOrder::Little);
+    good.interface(1, 0, &[]);
+    good.enhanced(0, 1, &[1; 60], 60);
+    let start = good.bytes.len();
+    good.enhanced(0, 2, &[2; 60], 60);
+    let place = Place {
+        record: 2,
+        offset: start as u64,
+    };
+    let cases = [
+        (start + 4, 93, Malformation::BlockLength { length: 93 }),
+        (start + 4, 8, Malformation::BlockLength { length: 8 }),
+        (
+            start + 4,
+            88,
+            Malformation::BlockLengthsDiffer {
+                first: 88,
+                last: 0x0202_0202,
+            },
+        ),
+        (
+            start + 8,
+            3,
+            Malformation::UnknownInterface { interface: 3 },
+        ),
+        (
+            start + 20,
+            61,
+            Malformation::PacketExceedsBlock { captured: 61 },
+        ),
+        (
+            start + 4,
+            0x4000_0000,
+            Malformation::RecordTooLong {
+                claimed: 0x4000_0000,
+            },
+        ),
+    ];
+    for (at, value, problem) in cases {
+        let mut bytes = good.bytes.clone();
+        bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+        let (frames, end) = delivered(bytes);
+        assert_eq!(frames, [packet(1_000, 1, 60)]);
+        assert_malformed(end, place, problem);
+    }
+}
+
+#[test]
+fn a_file_cut_in_a_block_is_truncated() {
+    let mut file = PcapngFile::new(ByteOrder::Big);
+    file.interface(1, 0, &[]);
+    let start = file.bytes.len();
+    file.enhanced(0, 1, &[1; 60], 60);
+    for len in start + 1..file.bytes.len() {
+        let (frames, end) = delivered(file.bytes[..len].to_vec());
+        assert!(frames.is_empty());
+        let expected = Place {
+            record: 1,
+            offset: start as u64,
+        };
+        assert!(matches!(end, Err(CaptureError::Truncated { place, .. }) if place == expected));
+    }
+}
+
+#[test]
+fn the_number_of_interfaces_is_limited() {
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    (0..=MAX_INTERFACES).for_each(|_| file.interface(1, 0, &[]));
+    let offset = (28 + 20 * MAX_INTERFACES) as u64;
+    let problem = Malformation::TooManyInterfaces {
+        limit: MAX_INTERFACES,
+    };
+    assert_malformed(
+        delivered(file.bytes).1,
+        Place { record: 1, offset },
+        problem,
+    );
+}
+
+#[test]
+fn a_section_header_of_another_version_or_byte_order_is_refused() {
+    for at in [8, 12] {
+        let mut file = PcapngFile::new(ByteOrder::Little);
+        file.bytes[at] = 9;
+        let end = open(file.bytes).map(|_| ());
+        assert_malformed(
+            end,
+            Place {
+                record: 0,
+                offset: 0,
+            },
+            Malformation::SectionHeader,
+        );
+    }
+}
+
+#[test]
+fn clocks_scale_without_overflow() {
+    let clock = |resolution, offset_s| Clock {
+        resolution,
+        offset_s,
+    };
+    assert_eq!(clock(6, 0).to_ns(1), 1_000);
+    assert_eq!(clock(9, 0).to_ns(u64::MAX), u64::MAX);
+    assert_eq!(clock(12, 0).to_ns(1_999), 1);
+    assert_eq!(clock(0, 0).to_ns(3), 3_000_000_000);
+    assert_eq!(clock(0, 0).to_ns(u64::MAX), u64::MAX);
+    assert_eq!(clock(0x7f, 0).to_ns(u64::MAX), 0);
+    assert_eq!(clock(0xff, 0).to_ns(u64::MAX), 0);
+    assert_eq!(clock(0x80, 0).to_ns(2), 2_000_000_000);
+    assert_eq!(clock(9, -1).to_ns(1_500_000_000), 500_000_000);
+    assert_eq!(clock(9, -2).to_ns(1_500_000_000), 0);
+    assert_eq!(clock(9, i64::MIN).to_ns(0), 0);
+    assert_eq!(clock(9, i64::MAX).to_ns(0), u64::MAX);
+}
+
+fn assert_malformed(
+    end: Result<(), CaptureError>,
+    expected: Place,
+    expected_problem: Malformation,
+) {
+    match end {
+        Err(CaptureError::Malformed { place, problem, .. }) => {
+            assert_eq!((place, problem), (expected, expected_problem));
+        }
+        other => panic!("expected {expected_problem:?}, got {other:?}"),
+    }
+}

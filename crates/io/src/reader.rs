@@ -1,0 +1,210 @@
+//! Reads a capture file of any supported format as Ethernet frames.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::error::{CaptureError, Fault, Place};
+use crate::pcap::{PcapFormat, RawRecord};
+use crate::pcapng::PcapngFormat;
+use crate::source::Source;
+use crate::window::Window;
+
+const MAGIC_LEN: usize = 4;
+const PCAPNG_MAGIC: [u8; MAGIC_LEN] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// Microseconds, nanoseconds, and the variant with longer record headers.
+const PCAP_MAGICS: [u32; 5] = [
+    0xa1b2_c3d4,
+    0xd4c3_b2a1,
+    0xa1b2_3c4d,
+    0x4d3c_b2a1,
+    0xa1b2_cd34,
+];
+
+/// A capture file open for reading, pcap or pcapng, gzipped or not.
+///
+/// Packets of other link types than Ethernet come with a synthesised Ethernet
+/// header of 14 bytes: zero addresses (the sender's where a Linux cooked
+/// header names it) and the EtherType of the payload, `0xffff` if it cannot be
+/// told. Lengths are those of the frame with that header.
+pub struct CaptureReader {
+    path: PathBuf,
+    window: Window,
+    format: Format,
+    bytes_total: u64,
+    records: u64,
+    ended: bool,
+}
+
+/// What a call of [`CaptureReader::next_into`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A frame, copied to the front of the buffer.
+    Frame(Record),
+    /// A frame longer than the buffer, skipped: `captured_len > buffer.len()`.
+    Oversized(Record),
+    /// The capture's end, or any call after an error.
+    End,
+}
+
+/// A frame's place in time and its lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Nanoseconds since 1970. A pcapng packet without a timestamp has that of
+    /// the packet before it.
+    pub timestamp_ns: u64,
+    /// Bytes of the frame that the capture holds.
+    pub captured_len: usize,
+    /// Bytes the frame had on the wire, never below `captured_len`.
+    pub original_len: usize,
+}
+
+impl CaptureReader {
+    /// Opens the capture at `path` and reads its header.
+    ///
+    /// # Errors
+    /// [`CaptureError::Open`] and [`CaptureError::Read`] from the operating
+    /// system, [`CaptureError::NotACapture`] for any other file, and
+    /// [`CaptureError::UnsupportedLinkType`], [`CaptureError::Truncated`] or
+    /// [`CaptureError::Malformed`] for its header.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
+        let path = path.as_ref();
+        let cannot_open = |source| CaptureError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(cannot_open)?;
+        let bytes_total = file.metadata().map_err(cannot_open)?.len();
+        Self::from_source(path, Box::new(file), bytes_total)
+    }
+
+    /// Reads a capture from any stream of bytes. `name` stands for the path in
+    /// errors; `bytes_total` is the stream's length, 0 if it is not known.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_source(
+        name: impl Into<PathBuf>,
+        source: Box<dyn Read + Send>,
+        bytes_total: u64,
+    ) -> Result<Self, CaptureError> {
+        let path = name.into();
+        let start = Place {
+            record: 0,
+            offset: 0,
+        };
+        let source = match Source::sniff(source) {
+            Ok(source) => source,
+            Err(error) => return Err(Fault::Io(error).at(path, start)),
+        };
+        let mut window = Window::new(source);
+        match Format::start(&mut window) {
+            Ok(format) => Ok(Self {
+                path,
+                window,
+                format,
+                bytes_total,
+                records: 0,
+                ended: false,
+            }),
+            Err(fault) => Err(fault.at(path, start)),
+        }
+    }
+
+    /// Copies the next frame to the front of `buffer`.
+    ///
+    /// # Errors
+    /// [`CaptureError::Truncated`], [`CaptureError::Malformed`],
+    /// [`CaptureError::UnsupportedLinkType`] or [`CaptureError::Read`], after
+    /// every frame before the fault was delivered. There is no way past an
+    /// error: further calls return [`Next::End`].
+    pub fn next_into(&mut self, buffer: &mut [u8]) -> Result<Next, CaptureError> {
+        if self.ended {
+            return Ok(Next::End);
+        }
+        match self.format.next(&mut self.window) {
+            Ok(Some(raw)) => Ok(self.deliver(&raw, buffer)),
+            Ok(None) => {
+                self.ended = true;
+                Ok(Next::End)
+            }
+            Err(fault) => {
+                self.ended = true;
+                Err(fault.at(self.path.clone(), self.next_place()))
+            }
+        }
+    }
+
+    /// Bytes taken from the file so far, compressed ones for gzip. Runs ahead
+    /// of the frames by up to a buffer's length and ends at
+    /// [`Self::bytes_total`].
+    pub fn bytes_read(&self) -> u64 {
+        self.window.bytes_read()
+    }
+
+    /// The file's length in bytes, compressed for gzip; 0 for a pipe.
+    pub fn bytes_total(&self) -> u64 {
+        self.bytes_total
+    }
+
+    fn deliver(&mut self, raw: &RawRecord, buffer: &mut [u8]) -> Next {
+        self.records += 1;
+        let packet = self
+            .window
+            .data()
+            .get(raw.packet.clone())
+            .unwrap_or_default();
+        let framing = raw.link_type.framing(packet);
+        let record = Record {
+            timestamp_ns: raw.timestamp_ns,
+            captured_len: framing.framed_len(packet.len()),
+            original_len: framing.framed_len(raw.original_len.max(packet.len())),
+        };
+        let fits = record.captured_len <= buffer.len();
+        if fits {
+            framing.copy(packet, buffer);
+        }
+        self.window.consume(raw.record_len);
+        if fits {
+            Next::Frame(record)
+        } else {
+            Next::Oversized(record)
+        }
+    }
+
+    fn next_place(&self) -> Place {
+        Place {
+            record: self.records + 1,
+            offset: self.window.offset(),
+        }
+    }
+}
+
+enum Format {
+    Pcap(PcapFormat),
+    Pcapng(PcapngFormat),
+}
+
+impl Format {
+    fn start(window: &mut Window) -> Result<Self, Fault> {
+        window.fill(MAGIC_LEN)?;
+        match window.data().first_chunk() {
+            Some(&PCAPNG_MAGIC) => PcapngFormat::start(window).map(Format::Pcapng),
+            Some(magic) if PCAP_MAGICS.contains(&u32::from_le_bytes(*magic)) => {
+                PcapFormat::start(window).map(Format::Pcap)
+            }
+            _ => Err(Fault::NotACapture(window.head(MAGIC_LEN).to_vec())),
+        }
+    }
+
+    fn next(&mut self, window: &mut Window) -> Result<Option<RawRecord>, Fault> {
+        match self {
+            Format::Pcap(format) => format.next(window),
+            Format::Pcapng(format) => format.next(window),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -1,0 +1,1 @@
+//! Virtual time: faults, checkers and the protocol's model check

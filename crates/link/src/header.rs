@@ -1,0 +1,393 @@
+//! The link header.
+//!
+//! Big-endian, in front of the packet (or alone, for a message without a packet):
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 2 | magic 0x7470 |
+//! | 2 | 1 | version 1 |
+//! | 3 | 1 | message (see [`Message`]) |
+//! | 4 | 2 | queue |
+//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function |
+//! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
+//! | 8 | 4 | sequence number of the frame in its queue |
+//! | 12 | 4 | epoch: of the cores that send, or of those that granted the state |
+//! | 16 | 4 | generation |
+//! | 20 | 4 | slot |
+//! | 24 | 8 | arrival time of the packet at the fast path, ns |
+//! | 32 | 40 | flow key |
+//! | 72 | 4 | alias row of the packet's source (0 none) |
+//! | 76 | 4 each | state words |
+
+use twinpath_core::key::{KEY_BYTES, Role, Side};
+use twinpath_core::{FlowKey, Frame, Instant};
+
+/// Most state words that a message carries: the 128 bytes of a key-value entry and a few more.
+pub const MAX_WORDS: usize = 36;
+
+/// Bytes of the header in front of the state words.
+pub const FIXED_BYTES: usize = 76;
+
+/// Longest header, in bytes.
+pub const MAX_BYTES: usize = FIXED_BYTES + 4 * MAX_WORDS;
+
+const _: () = assert!(
+    MAX_BYTES <= twinpath_core::pool::HEADROOM,
+    "the longest header fits the headroom"
+);
+
+const MAGIC: u16 = 0x7470;
+const VERSION: u8 = 1;
+
+/// What a frame says about its flow's state. The first three go to the cores, the rest come back.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Message {
+    /// Only a packet: the cores hold the state.
+    Plain = 1,
+    /// The fast path asks for the state.
+    Pull = 2,
+    /// The fast path gives the state back.
+    WriteBack = 3,
+    /// Only a packet on its way out.
+    Return = 16,
+    /// The state, granted to the fast path.
+    State = 17,
+    /// The cores keep the state for now.
+    Decline = 18,
+    /// The state given back has arrived.
+    Acknowledge = 19,
+    /// The cores would like to forget this flow: give its state back, or say that it is not held.
+    Recall = 20,
+}
+
+impl Message {
+    const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::Plain,
+            2 => Self::Pull,
+            3 => Self::WriteBack,
+            16 => Self::Return,
+            17 => Self::State,
+            18 => Self::Decline,
+            19 => Self::Acknowledge,
+            20 => Self::Recall,
+            _ => return None,
+        })
+    }
+
+    /// Whether the message goes towards the cores.
+    pub const fn is_to_cores(self) -> bool {
+        (self as u8) < 16
+    }
+}
+
+/// A checked link header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the frame says.
+    pub message: Message,
+    /// The queue it travels on.
+    pub queue: u16,
+    /// Whether a packet follows.
+    pub has_packet: bool,
+    /// Whether that packet is a reply made by a function.
+    pub is_reply: bool,
+    /// What the packet is to its flow.
+    pub role: Role,
+    /// The end that opened the flow (meaningful with [`Message::WriteBack`] and
+    /// [`Message::State`]).
+    pub initiator: Side,
+    /// The end that the packet came from.
+    pub side: Side,
+    /// The frame's number in its queue; set when it is sent.
+    pub sequence: u32,
+    /// The incarnation of the cores that sent this, or (in a write-back) that granted the state.
+    pub epoch: u32,
+    /// The pull that this belongs to.
+    pub generation: u32,
+    /// The fast path's slot.
+    pub slot: u32,
+    /// When the packet arrived at the fast path.
+    pub timestamp: Instant,
+    /// The flow.
+    pub key: FlowKey,
+    /// See [`Keyed::alias_row`](twinpath_core::Keyed::alias_row).
+    pub alias_row: u32,
+    words: [u32; MAX_WORDS],
+    count: u8,
+}
+
+/// Why bytes are no link header.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Fewer bytes than the header says it has.
+    #[error("truncated: {have} bytes, the header needs {need}")]
+    Truncated {
+        /// Bytes there are.
+        have: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// Another protocol.
+    #[error("magic {0:#06x}, expected 0x7470")]
+    Magic(u16),
+    /// Another version.
+    #[error("version {0}, expected 1")]
+    Version(u8),
+    /// A message code that is none.
+    #[error("unknown message {0}")]
+    Message(u8),
+    /// More words than fit.
+    #[error("{0} state words, at most 36")]
+    Words(u8),
+    /// No headroom left for the header.
+    #[error("the frame has no headroom for the link header")]
+    Headroom,
+}
+
+impl Header {
+    /// A header without state words, all else zero.
+    pub fn new(message: Message, key: FlowKey) -> Self {
+        Self {
+            message,
+            queue: 0,
+            has_packet: false,
+            is_reply: false,
+            role: Role::Member,
+            initiator: Side::Low,
+            side: Side::Low,
+            sequence: 0,
+            epoch: 0,
+            generation: 0,
+            slot: 0,
+            timestamp: Instant::ZERO,
+            key,
+            alias_row: 0,
+            words: [0; MAX_WORDS],
+            count: 0,
+        }
+    }
+
+    /// The state words.
+    #[inline]
+    pub fn words(&self) -> &[u32] {
+        &self.words[..usize::from(self.count)]
+    }
+
+    /// Sets the state words; those beyond [`MAX_WORDS`] are cut off (a program never has more).
+    #[inline]
+    pub fn set_words(&mut self, words: &[u32]) {
+        let count = words.len().min(MAX_WORDS);
+        self.words[..count].copy_from_slice(&words[..count]);
+        self.count = count as u8;
+    }
+
+    /// Bytes that the header takes on the link.
+    pub fn bytes(&self) -> usize {
+        FIXED_BYTES + 4 * usize::from(self.count)
+    }
+
+    fn flags(&self) -> u8 {
+        u8::from(self.has_packet)
+            | (self.initiator as u8) << 1
+            | (self.side as u8) << 2
+            | u8::from(self.is_reply) << 3
+    }
+
+    /// Writes the header to the first [`Self::bytes`] of `out`.
+    ///
+    /// # Errors
+    /// `out` is too short.
+    #[inline]
+    pub fn write(&self, out: &mut [u8]) -> Result<(), HeaderError> {
+        let (have, need) = (out.len(), self.bytes());
+        let (Some((fixed, rest)), true) =
+            (out.split_first_chunk_mut::<FIXED_BYTES>(), have >= need)
+        else {
+            return Err(HeaderError::Truncated { have, need });
+        };
+        self.write_fixed(fixed);
+        for (place, word) in rest.as_chunks_mut::<4>().0.iter_mut().zip(self.words()) {
+            *place = word.to_be_bytes();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write_fixed(&self, out: &mut [u8; FIXED_BYTES]) {
+        out[0..2].copy_from_slice(&MAGIC.to_be_bytes());
+        out[2] = VERSION;
+        out[3] = self.message as u8;
+        out[4..6].copy_from_slice(&self.queue.to_be_bytes());
+        out[6] = self.flags();
+        out[7] = self.role as u8 | self.count << 2;
+        out[8..12].copy_from_slice(&self.sequence.to_be_bytes());
+        out[12..16].copy_from_slice(&self.epoch.to_be_bytes());
+        out[16..20].copy_from_slice(&self.generation.to_be_bytes());
+        out[20..24].copy_from_slice(&self.slot.to_be_bytes());
+        out[24..32].copy_from_slice(&self.timestamp.0.to_be_bytes());
+        if let Some(place) = out[32..].first_chunk_mut::<KEY_BYTES>() {
+            self.key.write(place);
+        }
+        out[72..76].copy_from_slice(&self.alias_row.to_be_bytes());
+    }
+
+    /// Reads and checks a header.
+    ///
+    /// # Errors
+    /// Anything that is no header of this version.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let truncated = |need| HeaderError::Truncated {
+            have: bytes.len(),
+            need,
+        };
+        let (fixed, rest) = bytes
+            .split_first_chunk::<FIXED_BYTES>()
+            .ok_or(truncated(FIXED_BYTES))?;
+        let mut header = Self::read_fixed(fixed)?;
+        let words = rest
+            .get(..4 * usize::from(header.count))
+            .ok_or(truncated(header.bytes()))?;
+        for (word, place) in header.words.iter_mut().zip(words.as_chunks::<4>().0) {
+            *word = u32::from_be_bytes(*place);
+        }
+        Ok(header)
+    }
+
+    fn read_fixed(bytes: &[u8; FIXED_BYTES]) -> Result<Self, HeaderError> {
+        let magic = u16::from_be_bytes([bytes[0], bytes[1]]);
+        if magic != MAGIC {
+            return Err(HeaderError::Magic(magic));
+        }
+        if bytes[2] != VERSION {
+            return Err(HeaderError::Version(bytes[2]));
+        }
+        let message = Message::from_code(bytes[3]).ok_or(HeaderError::Message(bytes[3]))?;
+        let count = bytes[7] >> 2;
+        if usize::from(count) > MAX_WORDS {
+            return Err(HeaderError::Words(count));
+        }
+        let mut header = Self::new(message, FlowKey::read(&lane(bytes, 32)));
+        header.queue = u16::from_be_bytes(lane(bytes, 4));
+        header.has_packet = bytes[6] & 1 != 0;
+        header.initiator = Side::from_bit(bytes[6] & 2 != 0);
+        header.side = Side::from_bit(bytes[6] & 4 != 0);
+        header.is_reply = bytes[6] & 8 != 0;
+        header.role = Role::from_bits(bytes[7] & 3);
+        header.sequence = u32::from_be_bytes(lane(bytes, 8));
+        header.epoch = u32::from_be_bytes(lane(bytes, 12));
+        header.generation = u32::from_be_bytes(lane(bytes, 16));
+        header.slot = u32::from_be_bytes(lane(bytes, 20));
+        header.timestamp = Instant(u64::from_be_bytes(lane(bytes, 24)));
+        header.alias_row = u32::from_be_bytes(lane(bytes, 72));
+        header.count = count;
+        Ok(header)
+    }
+}
+
+/// `N` bytes at a constant place inside the fixed part.
+#[inline(always)]
+fn lane<const N: usize>(bytes: &[u8; FIXED_BYTES], from: usize) -> [u8; N] {
+    *bytes[from..]
+        .first_chunk()
+        .expect("constant offsets inside the fixed header")
+}
+
+/// Puts a header in front of a frame's packet.
+///
+/// # Errors
+/// No headroom; the frame is unchanged.
+#[inline]
+pub fn attach(frame: &mut Frame, header: &Header) -> Result<(), HeaderError> {
+    let place = frame
+        .push_front(header.bytes())
+        .ok_or(HeaderError::Headroom)?;
+    header.write(place)
+}
+
+/// Gives a frame that carries a header its number in its queue. Numbers are given last, to frames
+/// that are really sent, so that what never left does not look lost.
+#[inline]
+pub fn number(frame: &mut Frame, sequence: u32) {
+    if let Some(place) = frame.bytes_mut().get_mut(8..12) {
+        place.copy_from_slice(&sequence.to_be_bytes());
+    }
+}
+
+/// Takes the header off a frame, leaving the packet.
+///
+/// # Errors
+/// The frame does not start with a header; it is unchanged.
+#[inline]
+pub fn detach(frame: &mut Frame) -> Result<Header, HeaderError> {
+    let header = Header::read(frame.bytes())?;
+    frame.pull_front(header.bytes());
+    frame.set_timestamp(header.timestamp);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use twinpath_core::Pool;
+
+    fn header() -> impl Strategy<Value = Header> {
+        let message = prop::sample::select(vec![1u8, 2, 3, 16, 17, 18, 19, 20]);
+        (
+            message,
+            any::<[u32; 4]>(),
+            any::<[u64; 5]>(),
+            prop::collection::vec(any::<u32>(), 0..=MAX_WORDS),
+            0u8..48,
+            any::<u64>(),
+        )
+            .prop_map(|(code, numbers, key, words, bits, timestamp)| {
+                let mut header =
+                    Header::new(Message::from_code(code).expect("listed"), FlowKey(key));
+                [
+                    header.sequence,
+                    header.epoch,
+                    header.generation,
+                    header.slot,
+                ] = numbers;
+                (header.queue, header.timestamp) = (numbers[0] as u16, Instant(timestamp));
+                header.alias_row = numbers[1] ^ numbers[2];
+                (header.has_packet, header.is_reply) = (bits & 1 != 0, bits & 8 != 0);
+                (header.initiator, header.side) =
+                    (Side::from_bit(bits & 2 != 0), Side::from_bit(bits & 4 != 0));
+                header.role = Role::from_bits(bits >> 4);
+                header.set_words(&words);
+                header
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn headers_survive_the_link(header in header(), packet: [u8; 60]) {
+            let mut pool = Pool::new(1, 2048);
+            let mut frame = pool.take_filled(&packet).expect("room");
+            attach(&mut frame, &header).expect("headroom");
+            prop_assert_eq!(frame.len(), header.bytes() + packet.len());
+            prop_assert_eq!(detach(&mut frame).expect("just attached"), header);
+            prop_assert_eq!(frame.bytes(), &packet[..]);
+        }
+
+        #[test]
+        fn nonsense_is_refused_and_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assume!(!bytes.starts_with(&MAGIC.to_be_bytes()));
+            prop_assert!(Header::read(&bytes).is_err());
+        }
+
+        #[test]
+        fn truncation_is_refused(header in header(), cut in 1usize..FIXED_BYTES) {
+            let mut bytes = vec![0; header.bytes()];
+            header.write(&mut bytes).expect("long enough");
+            bytes.truncate(header.bytes() - cut);
+            let refused = matches!(Header::read(&bytes), Err(HeaderError::Truncated { .. }));
+            prop_assert!(refused);
+        }
+    }
+}

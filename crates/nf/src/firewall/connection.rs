@@ -1,0 +1,203 @@
+//! A connection as nine state words: what the two paths share.
+
+use twinpath_core::program::Word;
+use twinpath_core::{Direction, Instant};
+
+use super::tcp_state::{End, TcpState};
+use super::window::{Half, Windows};
+
+/// The word that holds scales, phase and opener; see [`WORDS`].
+pub const STATE: u8 = 0;
+/// The word that holds the time of the last packet.
+pub const LAST_SEEN: u8 = 1;
+/// The word that holds the idle time-out.
+pub const TIMEOUT: u8 = 2;
+/// The words that hold [`Half::end`], by direction.
+pub const END: [u8; 2] = [3, 6];
+/// The words that hold [`Half::limit`], by direction.
+pub const LIMIT: [u8; 2] = [4, 7];
+/// The words that hold [`Half::window`], by direction.
+pub const WINDOW: [u8; 2] = [5, 8];
+
+/// Bits of a window scale in the state word: the original direction's are the lowest, the reply
+/// direction's are next. A shift takes its amount modulo 32, so that the word itself, or the word
+/// shifted by this, is the amount.
+pub const SCALE_BITS: u32 = 5;
+/// Where the phase begins in the state word.
+pub const PHASE_SHIFT: u32 = 2 * SCALE_BITS;
+/// The phase's bits in the state word.
+pub const PHASE_MASK: u32 = 0xf << PHASE_SHIFT;
+/// Set in the state word if the connection was opened in reply direction: the flow is known to
+/// other functions, which saw another packet first.
+pub const OPENED_BY_REPLY: u32 = 1 << 14;
+
+/// Names and meanings of the words.
+pub const WORDS: [Word; 9] = [
+    Word { name: "state", meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14)" },
+    Word { name: "last_seen", meaning: "arrival of the last packet that counted, in ticks of 67 ms" },
+    Word { name: "timeout", meaning: "how long the connection may be idle in its phase, in ticks" },
+    Word { name: "original_end", meaning: "highest sequence number sent in original direction" },
+    Word { name: "original_limit", meaning: "highest sequence number that may be sent in original direction" },
+    Word { name: "original_window", meaning: "largest window offered in original direction, in bytes" },
+    Word { name: "reply_end", meaning: "highest sequence number sent in reply direction" },
+    Word { name: "reply_limit", meaning: "highest sequence number that may be sent in reply direction" },
+    Word { name: "reply_window", meaning: "largest window offered in reply direction, in bytes" },
+];
+
+/// What stage a connection, or what passes for one, is in.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// A TCP connection.
+    Tcp(TcpState),
+    /// A pseudo-connection of which only the opener was heard.
+    Unreplied,
+    /// A pseudo-connection that was answered.
+    Replied,
+}
+
+impl Phase {
+    const UNREPLIED: u32 = 14;
+    const REPLIED: u32 = 15;
+
+    /// The phase as it stands in the state word.
+    pub const fn bits(self) -> u32 {
+        let number = match self {
+            Self::Tcp(state) => state as u32,
+            Self::Unreplied => Self::UNREPLIED,
+            Self::Replied => Self::REPLIED,
+        };
+        number << PHASE_SHIFT
+    }
+
+    fn from_bits(word: u32) -> Option<Self> {
+        match (word & PHASE_MASK) >> PHASE_SHIFT {
+            0 => None,
+            Self::UNREPLIED => Some(Self::Unreplied),
+            Self::REPLIED => Some(Self::Replied),
+            number => TcpState::ALL.get(number as usize).copied().map(Self::Tcp),
+        }
+    }
+}
+
+/// A connection that is known.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Its stage.
+    pub phase: Phase,
+    /// The direction of its first packet.
+    pub opener: Direction,
+    /// When its last packet came, in ticks.
+    pub last_seen: u32,
+    /// How long it may be idle, in ticks.
+    pub timeout: u32,
+    /// TCP's sequence numbers; zeros for other protocols.
+    pub windows: Windows,
+}
+
+impl Connection {
+    /// Reads the words; `None` if nothing is known of the flow.
+    pub fn load(words: &[u32]) -> Option<Self> {
+        let words: &[u32; WORDS.len()] = words.first_chunk()?;
+        let state = words[usize::from(STATE)];
+        let phase = Phase::from_bits(state)?;
+        let word = |index: u8| words[usize::from(index)];
+        let half = |index: usize| Half { end: word(END[index]), limit: word(LIMIT[index]), window: word(WINDOW[index]) };
+        let scale = |shift: u32| (state >> shift & ((1 << SCALE_BITS) - 1)) as u8;
+        Some(Self {
+            phase,
+            opener: if state & OPENED_BY_REPLY == 0 { Direction::Original } else { Direction::Reply },
+            last_seen: word(LAST_SEEN),
+            timeout: word(TIMEOUT),
+            windows: Windows { halves: [half(0), half(1)], scales: [scale(0), scale(SCALE_BITS)] },
+        })
+    }
+
+    /// Writes the words.
+    pub fn store(&self, words: &mut [u32]) {
+        let Some(words) = words.first_chunk_mut::<{ WORDS.len() }>() else { return };
+        let [original, reply] = self.windows.halves;
+        *words = [
+            self.state_word(),
+            self.last_seen,
+            self.timeout,
+            original.end,
+            original.limit,
+            original.window,
+            reply.end,
+            reply.limit,
+            reply.window,
+        ];
+    }
+
+    fn state_word(&self) -> u32 {
+        let [original, reply] = self.windows.scales.map(u32::from);
+        let opener = if self.opener == Direction::Reply { OPENED_BY_REPLY } else { 0 };
+        original | reply << SCALE_BITS | self.phase.bits() | opener
+    }
+
+    /// Whether its idle time-out has passed. Packets that are a little out of order in time do
+    /// not expire it.
+    pub fn is_expired(&self, now: Instant) -> bool {
+        now.ticks().wrapping_sub(self.last_seen).cast_signed() > self.timeout.cast_signed()
+    }
+
+    /// The end that sends in this direction.
+    pub fn sender(&self, direction: Direction) -> End {
+        if direction == self.opener { End::Opener } else { End::Responder }
+    }
+
+    /// TCP's state; none for other protocols.
+    pub fn tcp_state(&self) -> TcpState {
+        match self.phase {
+            Phase::Tcp(state) => state,
+            Phase::Unreplied | Phase::Replied => TcpState::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn phase() -> impl Strategy<Value = Phase> {
+        prop_oneof![
+            (1..TcpState::ALL.len()).prop_map(|index| Phase::Tcp(TcpState::ALL[index])),
+            Just(Phase::Unreplied),
+            Just(Phase::Replied),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stored_is_loaded(phase in phase(), by_reply: bool, numbers: [u32; 8], scales in [0..=15u8, 0..=15u8]) {
+            let [last_seen, timeout, a, b, c, d, e, f] = numbers;
+            let halves = [Half { end: a, limit: b, window: c }, Half { end: d, limit: e, window: f }];
+            let opener = if by_reply { Direction::Reply } else { Direction::Original };
+            let connection = Connection { phase, opener, last_seen, timeout, windows: Windows { halves, scales } };
+            let mut words = [0; WORDS.len()];
+            connection.store(&mut words);
+            prop_assert!(words[0] != 0, "zero is absence");
+            prop_assert_eq!(Connection::load(&words), Some(connection));
+        }
+
+        #[test]
+        fn expiry_counts_from_the_last_packet(last_seen: u32, timeout in 1..1u32 << 30, idle in 0..1u32 << 30) {
+            let connection = Connection {
+                phase: Phase::Replied,
+                opener: Direction::Original,
+                last_seen,
+                timeout,
+                windows: Windows::default(),
+            };
+            let now = Instant(u64::from(last_seen.wrapping_add(idle)) << twinpath_core::time::TICK_SHIFT);
+            prop_assert_eq!(connection.is_expired(now), idle > timeout);
+        }
+    }
+
+    #[test]
+    fn zero_words_are_no_connection() {
+        assert_eq!(Connection::load(&[0; WORDS.len()]), None);
+        assert_eq!(Connection::load(&[]), None);
+    }
+}

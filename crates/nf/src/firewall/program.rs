@@ -1,0 +1,127 @@
+//! What the firewall does on the fast path.
+//!
+//! Data and acknowledgements of an established connection that lie in its windows, and packets of
+//! pseudo-connections. The program's bounds are those of [`super::window`], except that an
+//! acknowledgement may be no further behind than the sender's window: one that lags more is rare
+//! and goes to the cores, which allow 66,000 bytes.
+
+use twinpath_core::Direction;
+use twinpath_core::program::{Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, compute, set};
+use twinpath_core::wire::protocol;
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+use super::connection::{END, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS, STATE, TIMEOUT, WINDOW, WORDS};
+use super::tcp_state::TcpState;
+
+/// The sequence number after the segment.
+const SEGMENT_END: Operand = Operand::Temporary(0);
+const SCRATCH: Operand = Operand::Temporary(1);
+const ACKNOWLEDGEMENT: Operand = Operand::Field(Field::TcpAcknowledgement);
+
+/// Builds the program; it is the same for every configuration.
+pub fn program() -> FastProgram {
+    FastProgram {
+        name: "firewall",
+        words: WORDS.to_vec(),
+        temporaries: 2,
+        prologue: vec![compute(SEGMENT_END, Operation::Add, Operand::Field(Field::TcpSequence), Operand::Field(Field::SegmentLength))],
+        steps: vec![
+            established("established, original direction", Direction::Original),
+            established("established, reply direction", Direction::Reply),
+            Step { name: "answered", when: vec![in_phase(Phase::Replied), is_fresh()], then: vec![stay_fresh()], exit: Exit::Continue },
+            Step { name: "not answered yet", when: unanswered(), then: vec![stay_fresh()], exit: Exit::Continue },
+        ],
+        always_complex: vec![no_plain_segment()],
+        ..FastProgram::default()
+    }
+}
+
+/// TCP segments that are more, or less, than data or an acknowledgement.
+fn no_plain_segment() -> Vec<Condition> {
+    let flags = Condition {
+        a: Operand::Field(Field::TcpFlags),
+        b: Operand::Constant(0),
+        mask: (SYN | FIN | RST | ACK).into(),
+        comparison: Comparison::NotEqual,
+        with: Operand::Constant(ACK.into()),
+    };
+    vec![Condition::of(Operand::Field(Field::Protocol), Comparison::Equal, Operand::Constant(protocol::TCP.into())), flags]
+}
+
+fn established(name: &'static str, direction: Direction) -> Step {
+    let (sender, receiver) = (direction.index(), direction.other().index());
+    Step { name, when: in_window(direction, sender, receiver), then: advance(sender, receiver), exit: Exit::Continue }
+}
+
+fn in_window(direction: Direction, sender: usize, receiver: usize) -> Vec<Condition> {
+    vec![
+        going(direction),
+        in_phase(Phase::Tcp(TcpState::Established)),
+        is_fresh(),
+        Condition::difference(SEGMENT_END, Operand::Word(LIMIT[sender]), Comparison::SignedAtMost, 0),
+        behind_by_at_most(SEGMENT_END, END[sender], WINDOW[receiver]),
+        Condition::difference(ACKNOWLEDGEMENT, Operand::Word(END[receiver]), Comparison::SignedAtMost, 0),
+        behind_by_at_most(ACKNOWLEDGEMENT, END[receiver], WINDOW[sender]),
+    ]
+}
+
+fn advance(sender: usize, receiver: usize) -> Vec<Action> {
+    let [end, window, limit] = [END[sender], WINDOW[sender], LIMIT[receiver]].map(Operand::Word);
+    let mut actions = scaled_window(sender);
+    actions.extend([
+        compute(SCRATCH, Operation::Maximum, SCRATCH, Operand::Constant(1)),
+        compute(window, Operation::Maximum, window, SCRATCH),
+        compute(SCRATCH, Operation::Add, SCRATCH, ACKNOWLEDGEMENT),
+        compute(limit, Operation::Later, limit, SCRATCH),
+        compute(end, Operation::Later, end, SEGMENT_END),
+        stay_fresh(),
+    ]);
+    actions
+}
+
+/// The scale stands in the state word's lowest bits, or is shifted there: a shift takes no others.
+fn scaled_window(sender: usize) -> Vec<Action> {
+    let window = Operand::Field(Field::TcpWindow);
+    match sender {
+        0 => vec![compute(SCRATCH, Operation::ShiftLeft, window, Operand::Word(STATE))],
+        _ => vec![
+            compute(SCRATCH, Operation::ShiftRight, Operand::Word(STATE), Operand::Constant(SCALE_BITS)),
+            compute(SCRATCH, Operation::ShiftLeft, window, SCRATCH),
+        ],
+    }
+}
+
+/// Only the opener was heard so far, and it is the opener again. Where the connection was opened
+/// in reply direction the cores do this.
+fn unanswered() -> Vec<Condition> {
+    let phase = Condition::bits(Operand::Word(STATE), PHASE_MASK | OPENED_BY_REPLY, Phase::Unreplied.bits());
+    vec![going(Direction::Original), phase, is_fresh()]
+}
+
+fn going(direction: Direction) -> Condition {
+    Condition::of(Operand::Field(Field::Direction), Comparison::Equal, Operand::Constant(direction as u32))
+}
+
+fn in_phase(phase: Phase) -> Condition {
+    Condition::bits(Operand::Word(STATE), PHASE_MASK, phase.bits())
+}
+
+/// The idle time-out has not passed.
+fn is_fresh() -> Condition {
+    Condition {
+        a: Operand::Field(Field::NowTicks),
+        b: Operand::Word(LAST_SEEN),
+        mask: u32::MAX,
+        comparison: Comparison::SignedAtMost,
+        with: Operand::Word(TIMEOUT),
+    }
+}
+
+fn stay_fresh() -> Action {
+    set(Operand::Word(LAST_SEEN), Operand::Field(Field::NowTicks))
+}
+
+/// `number` lies before the number in one word by at most what another holds.
+fn behind_by_at_most(number: Operand, word: u8, reach: u8) -> Condition {
+    Condition { a: Operand::Word(word), b: number, mask: u32::MAX, comparison: Comparison::SignedAtMost, with: Operand::Word(reach) }
+}

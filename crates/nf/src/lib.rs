@@ -1,0 +1,13 @@
+//! The network functions.
+//!
+//! Each is a folder with its configuration, its fast program (what it does on the fast path, as
+//! data) and its slow function (what it does on the cores, as code). A property test holds each
+//! to the rule that where the program does not escalate, the slow function would have done the
+//! same to the flow's state words and to the packet.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod duration;
+pub mod firewall;
+#[cfg(test)]
+mod reference;

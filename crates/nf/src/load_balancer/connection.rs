@@ -1,0 +1,185 @@
+//! A connection's two state words.
+//!
+//! ```text
+//! word 0   31..28 kind, 27 flipped, 26 closed, 25 FIN of the server, 24 FIN of the client,
+//!          23..16 unused, 15..0 row of the backend table
+//! word 1   when the last packet came, in ticks
+//! ```
+//! The kind is never 0, so words that are all zero are no connection. It says in one comparison
+//! what the fast program must know: protocol and return path.
+
+use super::config::{Config, Protocol, ReturnPath};
+use twinpath_core::Instant;
+use twinpath_wire::tcp::flags;
+
+/// State words of a flow.
+pub(super) const WORDS: usize = 2;
+/// Bits of word 0 that hold the row.
+pub(super) const ROW_MASK: u32 = 0xffff;
+/// Bits of word 0 that must equal a [`Kind::bits`] for the fast path.
+pub(super) const SIMPLE_MASK: u32 = 0xf << KIND_SHIFT | FLIPPED | CLOSED;
+
+const KIND_SHIFT: u32 = 28;
+const FLIPPED: u32 = 1 << 27;
+const CLOSED: u32 = 1 << 26;
+const FIN_OF_SERVER: u32 = 1 << 25;
+const FIN_OF_CLIENT: u32 = 1 << 24;
+
+/// What a flow is to the balancer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A connection to a service.
+    Service(Protocol, ReturnPath),
+    /// Neither end is a service: packets pass unchanged.
+    Passing,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Service(Protocol::Tcp, ReturnPath::Through),
+        Self::Service(Protocol::Udp, ReturnPath::Through),
+        Self::Service(Protocol::Tcp, ReturnPath::Direct),
+        Self::Service(Protocol::Udp, ReturnPath::Direct),
+        Self::Passing,
+    ];
+
+    /// Word 0 of an ordinary connection of this kind, but for the row and half-closes.
+    pub const fn bits(self) -> u32 {
+        let number = match self {
+            Self::Service(Protocol::Tcp, ReturnPath::Through) => 1,
+            Self::Service(Protocol::Udp, ReturnPath::Through) => 2,
+            Self::Service(Protocol::Tcp, ReturnPath::Direct) => 3,
+            Self::Service(Protocol::Udp, ReturnPath::Direct) => 4,
+            Self::Passing => 5,
+        };
+        number << KIND_SHIFT
+    }
+
+    fn of(word: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.bits() == word & 0xf << KIND_SHIFT)
+    }
+}
+
+/// What is known of a flow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Connection {
+    pub kind: Kind,
+    /// The backend's row.
+    pub row: u16,
+    /// The client is not the end that the flow calls its initiator.
+    pub flipped: bool,
+    /// Reset, or both ends have sent FIN, or the one that is seen has.
+    pub closed: bool,
+    pub fin_of_client: bool,
+    pub fin_of_server: bool,
+    /// In ticks.
+    pub last_seen: u32,
+}
+
+impl Connection {
+    /// A flow of which nothing more is known than what it is.
+    pub const fn new(kind: Kind, row: u16) -> Self {
+        Self { kind, row, flipped: false, closed: false, fin_of_client: false, fin_of_server: false, last_seen: 0 }
+    }
+
+    /// Reads the words; `None` if nothing is known of the flow.
+    pub fn read(words: &[u32]) -> Option<Self> {
+        let &[word, last_seen] = words.first_chunk::<WORDS>()?;
+        let has = |bit| word & bit != 0;
+        Some(Self {
+            kind: Kind::of(word)?,
+            row: (word & ROW_MASK) as u16,
+            flipped: has(FLIPPED),
+            closed: has(CLOSED),
+            fin_of_client: has(FIN_OF_CLIENT),
+            fin_of_server: has(FIN_OF_SERVER),
+            last_seen,
+        })
+    }
+
+    /// Writes the words.
+    pub fn write(&self, words: &mut [u32]) {
+        let bit = |bit, on| if on { bit } else { 0 };
+        let flags = bit(FLIPPED, self.flipped) | bit(CLOSED, self.closed) | bit(FIN_OF_CLIENT, self.fin_of_client) | bit(FIN_OF_SERVER, self.fin_of_server);
+        if let Some(place) = words.first_chunk_mut() {
+            *place = [self.kind.bits() | flags | u32::from(self.row), self.last_seen];
+        }
+    }
+}
+
+impl Connection {
+    /// Learns from the TCP flags of a packet of the client. Of a direct return the server's FIN
+    /// may never be seen, so there the client's closes the connection.
+    pub fn note_client(&mut self, tcp_flags: u8) {
+        self.fin_of_client |= tcp_flags & flags::FIN != 0;
+        let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
+        self.note_closing(tcp_flags, self.fin_of_client && (alone || self.fin_of_server));
+    }
+
+    /// Learns from the TCP flags of a packet of the server.
+    pub fn note_server(&mut self, tcp_flags: u8) {
+        self.fin_of_server |= tcp_flags & flags::FIN != 0;
+        self.note_closing(tcp_flags, self.fin_of_client && self.fin_of_server);
+    }
+
+    fn note_closing(&mut self, tcp_flags: u8, all_fins: bool) {
+        self.closed |= all_fins || tcp_flags & flags::RST != 0;
+    }
+}
+
+/// How long flows are remembered after their last packet, in ticks.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Timeouts {
+    tcp: u32,
+    closing: u32,
+    udp: u32,
+}
+
+impl Timeouts {
+    /// The configured ones.
+    pub fn new(config: &Config) -> Self {
+        Self { tcp: config.tcp_timeout.ticks(), closing: config.closing_timeout.ticks(), udp: config.udp_timeout.ticks() }
+    }
+
+    /// For a flow that is not closed. What only passes has nothing to lose but one visit to the
+    /// cores, so it is remembered as briefly as UDP.
+    pub const fn of_open(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Service(Protocol::Tcp, _) => self.tcp,
+            Kind::Service(Protocol::Udp, _) | Kind::Passing => self.udp,
+        }
+    }
+
+    /// Whether a connection has been silent for too long. A clock that is a little behind that of
+    /// the last packet makes no difference.
+    pub fn are_over(&self, connection: &Connection, now: Instant) -> bool {
+        let limit = if connection.closed { self.closing } else { self.of_open(connection.kind) };
+        now.ticks().wrapping_sub(connection.last_seen).cast_signed() > limit.cast_signed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 4], last_seen: u32) {
+            let [flipped, closed, fin_of_client, fin_of_server] = flags;
+            let connection = Connection { kind, row, flipped, closed, fin_of_client, fin_of_server, last_seen };
+            let mut words = [0; WORDS];
+            connection.write(&mut words);
+            prop_assert_eq!(Connection::read(&words), Some(connection));
+            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), !flipped && !closed);
+        }
+    }
+
+    #[test]
+    fn zero_words_are_no_connection() {
+        assert_eq!(Connection::read(&[0, 0]), None);
+        assert_eq!(Connection::read(&[0, 7]), None);
+        assert_eq!(Connection::read(&[0xf << KIND_SHIFT, 7]), None);
+    }
+}

@@ -1,0 +1,229 @@
+//! What the balancer does on the cores.
+
+use super::NAME;
+use super::backends::{Backends, ServiceIndex};
+use super::config::{Config, ReturnPath};
+use super::connection::{Connection, Kind, Timeouts};
+use super::errors::{translate_for_backend, translate_for_client};
+use super::program::program;
+use twinpath_core::key::Role;
+use twinpath_core::program::FastProgram;
+use twinpath_core::steering::Alias;
+use twinpath_core::{Direction, DropReason, Instant, Packet};
+use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
+use twinpath_wire::MacAddress;
+use twinpath_wire::tcp::flags;
+
+/// The load balancer's part on the cores.
+pub struct LoadBalancer {
+    program: FastProgram,
+    timeouts: Timeouts,
+    pick_up: bool,
+    backends: Backends,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    new_connections: u64,
+    picked_up: u64,
+    reassigned: u64,
+    without_backend: u64,
+    not_picked_up: u64,
+    errors_translated: u64,
+    unexpected_replies: u64,
+}
+
+impl LoadBalancer {
+    /// A balancer; fills its lookup tables.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            program: program(config),
+            timeouts: Timeouts::new(config),
+            pick_up: config.pick_up,
+            backends: Backends::new(config),
+            counters: Counters::default(),
+        }
+    }
+
+    /// A packet of a flow of which nothing is known.
+    fn handle_first(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let protocol = packet.layout.protocol;
+        let from_service = packet.alias_row != 0 || self.backends.service_at(packet.source(), protocol).is_some();
+        match self.backends.service_at(packet.destination(), protocol) {
+            Some(service) => self.open(service, packet, flow, out),
+            None if from_service => self.pass_early_reply(packet, out),
+            None => pass(packet, Connection::new(Kind::Passing, 0), flow, out),
+        }
+    }
+
+    fn open(&mut self, service: ServiceIndex, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let mid_stream = packet.is_tcp() && !is_opening(packet.tcp_flags());
+        if mid_stream && !self.pick_up {
+            self.counters.not_picked_up += 1;
+            return out.drop(packet, DropReason::InvalidState);
+        }
+        let Some(row) = self.backends.choose(service, flow.key, flow.now) else { return self.drop_without_backend(packet, out) };
+        self.counters.picked_up += u64::from(mid_stream);
+        self.count_connection(row);
+        let flipped = packet.direction == Direction::Reply;
+        let connection = Connection { flipped, ..Connection::new(self.backends.kind(service), row) };
+        self.send_to_backend(packet, connection, flow, out);
+    }
+
+    fn count_connection(&mut self, row: u16) {
+        self.counters.new_connections += 1;
+        self.backends.count_connection(row);
+    }
+
+    /// The client has not sent anything yet: leaves it to the client to open the flow.
+    fn pass_early_reply(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+        self.counters.unexpected_replies += 1;
+        out.forward(packet);
+    }
+
+    fn handle_from_client(&mut self, packet: Packet, mut connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let Some(backend) = self.backends.row(connection.row) else { return self.drop_without_backend(packet, out) };
+        let service = backend.service;
+        let reopened = is_opening(packet.tcp_flags()) && (connection.closed || connection.fin_of_client);
+        if reopened || self.backends.present(connection.row, flow.now).is_none() {
+            let Some(row) = self.backends.choose(service, flow.key, flow.now) else { return self.drop_without_backend(packet, out) };
+            if reopened {
+                self.count_connection(row);
+                connection = Connection { flipped: connection.flipped, ..Connection::new(connection.kind, row) };
+            } else {
+                self.counters.reassigned += 1;
+                connection.row = row;
+            }
+        }
+        self.send_to_backend(packet, connection, flow, out);
+    }
+
+    fn drop_without_backend(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+        self.counters.without_backend += 1;
+        out.drop(packet, DropReason::NoBackend);
+    }
+
+    fn send_to_backend(&mut self, mut packet: Packet, mut connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        connection.note_client(packet.tcp_flags());
+        if let Some(backend) = self.backends.row(connection.row) {
+            match connection.kind {
+                Kind::Service(_, ReturnPath::Direct) => set_destination_mac(&mut packet, backend.mac),
+                _ => _ = packet.set_destination(backend.endpoint),
+            }
+        }
+        pass(packet, connection, flow, out);
+    }
+
+    fn handle_from_server(&mut self, mut packet: Packet, mut connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let through = matches!(connection.kind, Kind::Service(_, ReturnPath::Through));
+        if through && packet.alias_row != u32::from(connection.row) + 1 {
+            self.counters.unexpected_replies += 1;
+            return out.forward(packet);
+        }
+        connection.note_server(packet.tcp_flags());
+        if let Some(backend) = self.backends.row(connection.row).filter(|_| through) {
+            packet.set_source(self.backends.vip(backend.service));
+        }
+        pass(packet, connection, flow, out);
+    }
+
+    /// An ICMP error about a packet of the connection. It does not keep the connection alive.
+    fn handle_error(&mut self, mut packet: Packet, flow: &Flow<'_>, out: &mut Outbox<'_>) {
+        let connection = Connection::read(flow.words).filter(|connection| connection.kind != Kind::Passing);
+        let Some((connection, backend)) = connection.and_then(|connection| Some((connection, self.backends.row(connection.row)?))) else {
+            return out.forward(packet);
+        };
+        let vip = self.backends.vip(backend.service);
+        let to_server = is_from_client(&packet, &connection);
+        if to_server && self.backends.present(connection.row, flow.now).is_none() {
+            return self.drop_without_backend(packet, out);
+        }
+        let translated = match (connection.kind, to_server) {
+            (Kind::Service(_, ReturnPath::Through), true) => translate_for_backend(&mut packet, vip, backend.endpoint),
+            (Kind::Service(_, ReturnPath::Through), false) => translate_for_client(&mut packet, vip, backend.endpoint),
+            (_, true) => {
+                set_destination_mac(&mut packet, backend.mac);
+                true
+            }
+            (_, false) => false,
+        };
+        self.counters.errors_translated += u64::from(translated);
+        out.forward(packet);
+    }
+
+    /// A fragment has no ports, or will soon be followed by one that has none.
+    fn handle_fragment(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+        match self.backends.is_service_address(packet.destination().address, packet.layout.protocol) {
+            true => out.drop(packet, DropReason::Fragment),
+            false => out.forward(packet),
+        }
+    }
+}
+
+impl NetworkFunction for LoadBalancer {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn program(&self) -> FastProgram {
+        self.program.clone()
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.backends.start(now);
+    }
+
+    fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        match (packet.role, Connection::read(flow.words)) {
+            (Role::Fragment, _) => self.handle_fragment(packet, out),
+            (Role::Error, _) => self.handle_error(packet, flow, out),
+            (Role::Member, None) => self.handle_first(packet, flow, out),
+            (Role::Member, Some(connection)) if connection.kind == Kind::Passing => pass(packet, connection, flow, out),
+            (Role::Member, Some(connection)) if is_from_client(&packet, &connection) => self.handle_from_client(packet, connection, flow, out),
+            (Role::Member, Some(connection)) => self.handle_from_server(packet, connection, flow, out),
+        }
+    }
+
+    fn is_expired(&self, words: &[u32], now: Instant) -> bool {
+        Connection::read(words).is_some_and(|connection| self.timeouts.are_over(&connection, now))
+    }
+
+    fn aliases(&self) -> Vec<Alias> {
+        self.backends.aliases()
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let Counters { new_connections, picked_up, reassigned, without_backend, not_picked_up, errors_translated, unexpected_replies } = self.counters;
+        each("new_connections", new_connections);
+        each("picked_up", picked_up);
+        each("reassigned", reassigned);
+        each("without_backend", without_backend);
+        each("not_picked_up", not_picked_up);
+        each("errors_translated", errors_translated);
+        each("unexpected_replies", unexpected_replies);
+        self.backends.counters(each);
+    }
+}
+
+/// Whether the packet opens a TCP connection.
+const fn is_opening(tcp_flags: u8) -> bool {
+    tcp_flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN
+}
+
+fn is_from_client(packet: &Packet, connection: &Connection) -> bool {
+    (packet.direction == Direction::Original) != connection.flipped
+}
+
+/// Writes the connection down as seen now, and lets the packet go on.
+fn pass(packet: Packet, connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    let last_seen = flow.now.ticks();
+    Connection { last_seen, ..connection }.write(flow.words);
+    out.forward(packet);
+}
+
+fn set_destination_mac(packet: &mut Packet, mac: MacAddress) {
+    if let Some(place) = packet.frame.bytes_mut().first_chunk_mut() {
+        *place = mac.0;
+    }
+}

@@ -1,0 +1,96 @@
+//! Layer-4 load balancer.
+//!
+//! Clients talk to a *service*: an address, a port and a protocol (TCP or UDP, IPv4 or IPv6).
+//! Each connection is given to one of the service's *backends* by [Maglev hashing](maglev), and
+//! stays with it for as long as it lives, whatever happens to the others (SwitchNIC §A.1).
+//!
+//! # Two ways back
+//! - `return = "through"`: packets for the service have their destination rewritten to the
+//!   backend; the backend's answers, which must come back through Twinpath, have their source
+//!   rewritten to the service. A packet from a backend belongs to the connection that the client
+//!   has with the service (the balancer tells steering so, as [aliases](twinpath_core::steering)),
+//!   and therefore one endpoint cannot be the backend of two such services. What a backend sends
+//!   that belongs to no connection passes unchanged.
+//! - `return = "direct"`: every backend has the service's address itself (on a loopback
+//!   interface, say) and answers the client straight. Only the destination MAC address of packets
+//!   for the service is rewritten. Twinpath need not see the answers; if it does, they pass.
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `services` | | one table each, see below |
+//! | `table_size` | 65537 | entries of a lookup table: a prime, best at least a hundred times the number of a service's backends |
+//! | `seed` | fixed | of the hashes; balancers that share connections need the same |
+//! | `pick_up` | true | TCP packets in mid-connection are given to the backend that a new connection would get; a restarted balancer keeps its connections by it. If false they are dropped (`invalid_state`) |
+//! | `tcp_timeout` | `"15m"` | silence after which a TCP connection is forgotten |
+//! | `closing_timeout` | `"30s"` | the same after a reset, or when both ends have sent FIN (for direct return: the client) |
+//! | `udp_timeout` | `"1m"` | the same for UDP, and for flows to no service |
+//!
+//! | key of a service | default | meaning |
+//! |---|---|---|
+//! | `vip` | | address and port, such as `"192.0.2.1:80"` or `"[2001:db8::1]:80"` |
+//! | `protocol` | | `"tcp"` or `"udp"` |
+//! | `return` | `"through"` | or `"direct"` |
+//! | `backends` | | list of `{ endpoint, weight, mac }`; `weight` is 1 to 1000, 1 if absent; `mac` belongs to direct return, where the endpoint only names the backend |
+//! | `changes` | none | list of `{ at, drain }`, `{ at, remove }` or `{ at, add, weight, mac }`, with times since the start of the run |
+//!
+//! ```toml
+//! [[services]]
+//! vip = "192.0.2.1:80"
+//! protocol = "tcp"
+//! backends = [{ endpoint = "10.1.0.2:8080" }, { endpoint = "10.1.0.3:8080", weight = 2 }]
+//! changes = [
+//!     { at = "10s", drain = "10.1.0.2:8080" },
+//!     { at = "60s", remove = "10.1.0.2:8080" },
+//!     { at = "60s", add = "10.1.0.4:8080" },
+//! ]
+//! ```
+//!
+//! # Changes
+//! A *drained* backend gets no new connections and keeps those that it has; it can be added
+//! again, with another weight if need be. When one is *removed*, each of its connections goes to
+//! another backend with the client's next packet (and is counted as `reassigned`); connections of
+//! other backends are not disturbed. An *added* backend gets new connections only. Changes take
+//! effect by packet time, on both paths at the same packet.
+//!
+//! # What happens to other packets
+//! - To no service: they pass unchanged. Such a flow has one mark in its state, so that the fast
+//!   path need not ask again.
+//! - From a backend before the client has sent anything, or from another backend than the
+//!   connection's: they pass unchanged.
+//! - Fragments to a service's address are dropped (`fragment`): they do not tell their service.
+//!   Others pass.
+//! - ICMP errors about a connection are translated, the packet that they quote too, in both
+//!   directions, so that path MTU discovery works. With direct return they go to the backend.
+//! - No backend for a connection: dropped (`no_backend`).
+//!
+//! # On the fast path
+//! Two state words: row of the backend with flags, and when the last packet came. Packets of live
+//! connections are rewritten from a table of backends and a table of services, row by row. To the
+//! cores go TCP packets with SYN, FIN or RST, packets of closed connections, of connections that
+//! have been silent for too long, or whose backend is gone, and everything unusual.
+//!
+//! # Counters
+//! All count what the cores did: `new_connections`, in all and by backend (`picked_up` of them in
+//! mid-connection), `reassigned`, `without_backend` and `not_picked_up` (dropped),
+//! `errors_translated`, `unexpected_replies` (packets from a service that belong to no connection
+//! of their sender).
+
+mod backends;
+pub mod config;
+mod connection;
+pub mod error;
+mod errors;
+mod function;
+pub mod maglev;
+mod program;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+pub use error::ConfigError;
+pub use function::LoadBalancer;
+
+/// The function's name.
+pub const NAME: &str = "load_balancer";

@@ -1,0 +1,306 @@
+//! What the reassembler does on the cores.
+
+use super::config::{Config, Retransmissions};
+use super::counters::Counters;
+use super::cut::cut_front;
+use super::held::{Held, HeldFlow};
+use super::overlap::admit;
+use super::program::program;
+use super::segment::{Segment, ahead};
+use super::state::{FLAGS, HOLDING, LAST_SEEN, State};
+use twinpath_core::key::Role;
+use twinpath_core::program::FastProgram;
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::{Direction, DropReason, Instant, Packet};
+use twinpath_slowpath::{Flow, NetworkFunction, Outbox, Slab};
+
+const NAME: &str = "reassembler";
+
+/// Empty buffers kept for the next connection that has to wait.
+const SPARE_FLOWS: usize = 256;
+
+/// The packet reassembler; see the [module](super).
+pub struct Reassembler {
+    pub(super) config: Config,
+    idle_ticks: u32,
+    pub(super) flows: Slab<HeldFlow>,
+    spare: Vec<HeldFlow>,
+    /// Segments held in all.
+    pub(super) held_segments: usize,
+    pub(super) counters: Counters,
+}
+
+impl Reassembler {
+    /// A reassembler that knows no connection.
+    pub fn new(config: &Config) -> Self {
+        let most_flows = config.most_segments as usize + 1;
+        Self {
+            idle_ticks: config.idle_timeout.ticks(),
+            config: config.clone(),
+            flows: Slab::new(most_flows),
+            spare: Vec::new(),
+            held_segments: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What has been seen and done so far.
+    pub fn statistics(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Segments held at the moment.
+    pub fn held_segments(&self) -> usize {
+        self.held_segments
+    }
+}
+
+impl NetworkFunction for Reassembler {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn program(&self) -> FastProgram {
+        program(NAME, self.idle_ticks)
+    }
+
+    fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        // The timer may be late; what it would have done comes first.
+        self.wake(flow, out);
+        if packet.role != Role::Member || !packet.is_tcp() {
+            self.counters.passed += 1;
+            return out.forward(packet);
+        }
+        self.handle_segment(packet, flow, out);
+        let mut state = State(flow.words);
+        if state.is_known() {
+            state.set_last_seen(flow.now.ticks());
+        }
+        self.settle(flow, out);
+    }
+
+    fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        if *flow.handle != 0 {
+            self.give_up_overdue(flow, out);
+            self.settle(flow, out);
+        }
+    }
+
+    fn is_pending(&self, _words: &[u32], handle: u32) -> bool {
+        handle != 0
+    }
+
+    fn is_expired(&self, words: &[u32], now: Instant) -> bool {
+        // What is held leaves at its own time-out.
+        let holding = words[FLAGS] & HOLDING != 0;
+        words[FLAGS] != 0 && !holding && now.ticks().wrapping_sub(words[LAST_SEEN]) > self.idle_ticks
+    }
+
+    fn forget(&mut self, handle: u32) {
+        let Some(mut held) = self.flows.remove(handle) else { return };
+        self.held_segments -= held.len();
+        self.counters.forgotten += held.len() as u64;
+        held.clear();
+    }
+
+    fn most_held_frames(&self) -> usize {
+        // One more for the segment that makes a limit be noticed.
+        self.config.most_segments as usize + 1
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.counters.each(each);
+    }
+}
+
+impl Reassembler {
+    fn handle_segment(&mut self, mut packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let segment = Segment::of(&packet);
+        if segment.has(RST) {
+            self.reset(packet, flow, out);
+        } else if segment.has(SYN) {
+            correct_opener(&mut packet, segment, flow);
+            self.open(packet, segment, flow, out);
+        } else if !State(flow.words).is_tracked(packet.direction) {
+            self.pick_up(packet, segment, flow, out);
+        } else {
+            self.order(packet, segment, flow, out);
+        }
+    }
+
+    /// A RST ends the connection, after everything that was held.
+    fn reset(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let known = State(flow.words).is_known();
+        let counter = if known { &mut self.counters.reset } else { &mut self.counters.stray };
+        *counter += 1;
+        self.release_all(flow, out);
+        State(flow.words).clear();
+        out.forward(packet);
+    }
+
+    /// A SYN starts a direction, or starts it over.
+    fn open(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let way = packet.direction;
+        let state = State(flow.words);
+        if state.is_tracked(way) && state.was_opened_by(way, segment.start, self.config.window_bytes) {
+            self.counters.repeated_opens += 1;
+            return out.forward(packet);
+        }
+        if state.is_tracked(way) {
+            self.make_room_for_new(way, segment, flow, out);
+        }
+        self.counters.opened += 1;
+        State(flow.words).open(way, segment.start, segment.end);
+        out.forward(packet);
+    }
+
+    /// The addresses and ports are used for a new connection.
+    fn make_room_for_new(&mut self, way: Direction, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        self.counters.reused += 1;
+        if segment.has(ACK) {
+            self.release_way(way, flow, out);
+        } else {
+            self.release_all(flow, out);
+            State(flow.words).clear();
+        }
+    }
+
+    /// The first segment of a direction whose SYN was not seen.
+    fn pick_up(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let (way, mut state) = (packet.direction, State(flow.words));
+        if !state.is_known() && (segment.is_bare() || segment.has(FIN)) {
+            self.counters.stray += 1;
+            return out.forward(packet);
+        }
+        self.counters.picked_up += 1;
+        state.pick_up(way, segment.end);
+        if segment.has(FIN) {
+            state.set_finished(way);
+        }
+        out.forward(packet);
+    }
+
+    /// A segment of a direction whose next byte is known.
+    fn order(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let next = State(flow.words).next(packet.direction);
+        let distance = ahead(segment.start, next);
+        if distance.unsigned_abs() > self.config.window_bytes {
+            self.resynchronise(packet, segment, flow, out);
+        } else if segment.is_bare() {
+            self.counters.bare += 1;
+            out.forward(packet);
+        } else if ahead(segment.end, next) <= 0 {
+            self.repeat(packet, segment, flow, out);
+        } else {
+            self.advance(packet, segment, flow, out);
+        }
+    }
+
+    /// Everything in the segment has been delivered, as far as the numbers tell.
+    fn repeat(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let (way, mut state) = (packet.direction, State(flow.words));
+        let next = state.next(way);
+        if segment.has(FIN) && segment.end == next {
+            state.set_finished(way);
+        }
+        self.counters.retransmissions += 1;
+        let is_probe = segment.payload_bytes == 1 && ahead(segment.start, next) == -1;
+        let may_be_needed = segment.payload_bytes == 0 || is_probe || state.is_incomplete(way);
+        if may_be_needed || self.config.retransmissions == Retransmissions::Forward {
+            out.forward(packet);
+        } else {
+            out.drop(packet, DropReason::AlreadyDelivered);
+        }
+    }
+
+    /// Something in the segment is new.
+    fn advance(&mut self, mut packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let way = packet.direction;
+        let next = State(flow.words).next(way);
+        let delivered = ahead(next, segment.start);
+        let mut start = segment.start;
+        if delivered > 0 {
+            self.counters.trimmed += 1;
+            cut_front(&mut packet, delivered as u32);
+            start = next;
+        }
+        let new = Held { packet, start, end: segment.end, since: flow.now };
+        if start != next {
+            self.counters.held += 1;
+            self.hold(new, flow, out);
+            return self.keep_within_limits(way, flow, out);
+        }
+        self.counters.in_order += 1;
+        if self.is_waiting(*flow.handle, way) {
+            self.counters.gaps_closed += 1;
+            self.hold(new, flow, out);
+            self.release_run(way, flow, out);
+        } else {
+            deliver(new.packet, new.end, flow, out);
+        }
+    }
+
+    /// Puts a segment among the held ones.
+    fn hold(&mut self, new: Held, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let way = new.packet.direction;
+        if self.flows.at(*flow.handle).is_none() {
+            // There are more places for connections than segments may be held.
+            *flow.handle = self.flows.insert(self.spare.pop().unwrap_or_default()).unwrap_or(0);
+        }
+        let Some(held) = self.flows.at_mut(*flow.handle) else {
+            State(flow.words).set_incomplete(way);
+            return deliver(new.packet, new.end, flow, out);
+        };
+        let buffer = held.way_mut(way);
+        let before = buffer.len();
+        admit(buffer, new, self.config.overlap, &mut self.counters, out);
+        self.held_segments = self.held_segments + buffer.len() - before;
+        State(flow.words).set_holding(true);
+    }
+
+    fn is_waiting(&self, handle: u32, way: Direction) -> bool {
+        self.flows.at(handle).is_some_and(|held| !held.way(way).is_empty())
+    }
+
+    /// After every packet: a finished connection is forgotten, buffers that are empty are given
+    /// back, and for others a timer is set.
+    fn settle(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        if State(flow.words).is_finished() {
+            self.counters.finished += 1;
+            self.release_all(flow, out);
+            State(flow.words).clear();
+        }
+        let Some(held) = self.flows.at(*flow.handle) else { return State(flow.words).set_holding(false) };
+        if held.len() > 0 {
+            return flow.wake_at(held.deadline(self.config.gap_timeout.duration()));
+        }
+        self.give_back(flow);
+    }
+
+    fn give_back(&mut self, flow: &mut Flow<'_>) {
+        State(flow.words).set_holding(false);
+        if let Some(held) = self.flows.remove(std::mem::take(flow.handle)) {
+            if self.spare.len() < SPARE_FLOWS {
+                self.spare.push(held);
+            }
+        }
+    }
+}
+
+/// A connection whose first packet is a SYN with ACK was opened by the other end.
+fn correct_opener(packet: &mut Packet, segment: Segment, flow: &mut Flow<'_>) {
+    if flow.is_new() && segment.has(ACK) && packet.direction == Direction::Original {
+        *flow.initiator = flow.initiator.other();
+        packet.direction = Direction::Reply;
+    }
+}
+
+/// Forwards a segment whose turn it is.
+pub(super) fn deliver(packet: Packet, end: u32, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    let mut state = State(flow.words);
+    state.set_next(packet.direction, end);
+    if packet.tcp_flags() & FIN != 0 {
+        state.set_finished(packet.direction);
+    }
+    out.forward(packet);
+}

@@ -1,0 +1,79 @@
+//! The packet reassembler: TCP segments leave in the order of their sequence numbers
+//! (SwitchNIC §2.1, appendix A.1).
+//!
+//! Whatever stands behind it (an inspector, a recorder, a receiver that is slow with segments out
+//! of order) sees each byte of a TCP stream once as new, in order. Both directions of a connection
+//! are put in order, each on its own. Nothing is terminated: the ends still talk to each other,
+//! and every segment that can be forwarded as it came is.
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `overlap` | `"first"` | which bytes win where segments overlap: those seen `"first"`, or those seen `"last"` as long as the earlier ones have not been delivered |
+//! | `retransmissions` | `"forward"` | what becomes of a segment all of whose data was delivered before: `"forward"` it unchanged, for the receiver may have lost it, or `"drop"` it |
+//! | `window_bytes` | 4194304 | how far from the next expected byte a segment may be; beyond it the flow is resynchronised |
+//! | `gap_timeout` | `"500ms"` | how long a segment is held at most while bytes before it are missing |
+//! | `idle_timeout` | `"5m"` | after how long without a packet a connection is forgotten |
+//! | `most_segments_per_flow` | 1024 | segments held for one connection |
+//! | `most_bytes_per_flow` | 2097152 | bytes of TCP data held for one connection |
+//! | `most_segments` | 16384 | segments held in all, on one worker |
+//!
+//! `retransmissions = "drop"` is for uses where nothing is lost between Twinpath and the receiver,
+//! such as a recorder: a receiver that did lose a segment would never get it again.
+//!
+//! # On the fast path
+//! A segment without SYN, FIN or RST that starts at the next expected byte moves that byte on by
+//! its length and leaves; so does an acknowledgement without data. What is not TCP leaves
+//! unchanged. Everything else goes to the cores, with the flow's four state words.
+//!
+//! # On the cores
+//! * **Opening.** A SYN says what the next byte is. The same SYN again changes nothing. Another
+//!   one on a connection that lives means that its addresses and ports are used again: what is
+//!   held is released and the flow, or for a SYN with ACK only that direction, starts over. A SYN
+//!   is recognised by twelve bits of its sequence number that the flags word keeps.
+//! * **Mid-stream.** A direction whose SYN was not seen starts at its first segment. Without
+//!   data, or with a FIN, a segment starts no *flow*, so that the last packets of a connection
+//!   do not bring it back to life.
+//! * **Ahead.** Data beyond the next byte is held: the frame itself, no copy. When the gap closes
+//!   the held segments leave in order, with the time of the packet that closed it.
+//! * **Overlaps.** Delivered bytes are never delivered again as new: a segment that starts
+//!   before the next byte is trimmed. Among held segments and a new one `overlap` decides. A
+//!   segment may be split for it; the second part is a copy of the first one's headers. Sequence
+//!   number, lengths, urgent pointer and checksums are mended, and a checksum that was wrong
+//!   stays wrong.
+//! * **Behind.** Retransmissions of delivered data are governed by `retransmissions`. Always
+//!   forwarded are segments without data, keep-alives and window probes (one byte before the next
+//!   one), and everything behind in a direction in which bytes may be missing: one that was picked
+//!   up mid-stream, or where a gap was given up. A retransmission of a segment that is *held* is
+//!   dropped as `already_held`.
+//! * **Giving up.** After `gap_timeout`, at a limit (then including the new segment), and when a
+//!   segment lies outside the window, the gap is given up: what is held leaves in order and the
+//!   next byte is the one after it. No packet is ever lost for lack of room.
+//! * **Closing.** A FIN takes a place in the order like a byte. When both directions have
+//!   delivered theirs the flow is unknown again. A RST leaves at once, after everything held, and
+//!   makes the flow unknown.
+//! * **Left alone.** Fragments, ICMP errors, and everything that is not TCP. Urgent data is data.
+//!
+//! While anything is held the flow is pending: its state stays on the cores.
+//!
+//! # Counters
+//! See [`Counters`]. `passed`, `in_order`, `retransmissions`, `held` and so on count packets;
+//! `gaps_closed` against `gaps_timed_out`, `limits_reached` and `resynchronised` tell how often
+//! waiting was worth it.
+
+mod config;
+mod counters;
+mod cut;
+mod function;
+mod giving_up;
+mod held;
+mod overlap;
+mod program;
+mod segment;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, ConfigError, Overlap, Retransmissions};
+pub use counters::Counters;
+pub use function::Reassembler;

@@ -1,0 +1,155 @@
+//! The flow's state words, by name.
+
+use super::segment::ahead;
+use twinpath_core::Direction;
+
+/// Bits for both directions, see [`tracked`], [`finished`] and [`INCOMPLETE`].
+pub(super) const FLAGS: usize = 0;
+/// Next expected sequence number of the opener; the other end's is in the word after it.
+pub(super) const NEXT: usize = 1;
+/// When the connection's last packet came, in ticks.
+pub(super) const LAST_SEEN: usize = 3;
+/// How many words there are.
+pub(super) const WORDS: usize = 4;
+
+/// Segments are held on the cores.
+pub(super) const HOLDING: u32 = 1 << 6;
+/// Bit of the original direction in which bytes before the next one may not have been delivered.
+const INCOMPLETE: u32 = 1 << 4;
+/// Where the prints of the two SYNs stand in the flags word.
+const PRINT_SHIFT: [u32; 2] = [8, 20];
+const PRINT_MASK: u32 = 0xfff;
+
+/// The bit that says that a direction's next sequence number is known.
+pub(super) const fn tracked(way: Direction) -> u32 {
+    1 << way.index()
+}
+
+/// The bit that says that a direction's FIN has been delivered.
+const fn finished(way: Direction) -> u32 {
+    4 << way.index()
+}
+
+/// Twelve bits by which a SYN is recognised when it comes again; never 0, which means that none
+/// was seen.
+const fn print(initial_sequence: u32) -> u32 {
+    let folded = (initial_sequence ^ initial_sequence >> 12 ^ initial_sequence >> 24) & PRINT_MASK;
+    if folded == 0 { PRINT_MASK } else { folded }
+}
+
+/// The words of one flow.
+pub(super) struct State<'a>(pub &'a mut [u32]);
+
+impl State<'_> {
+    /// Whether any direction is tracked.
+    pub fn is_known(&self) -> bool {
+        self.0[FLAGS] != 0
+    }
+
+    pub fn is_tracked(&self, way: Direction) -> bool {
+        self.0[FLAGS] & tracked(way) != 0
+    }
+
+    /// Whether both FINs have been delivered.
+    pub fn is_finished(&self) -> bool {
+        let both = finished(Direction::Original) | finished(Direction::Reply);
+        self.0[FLAGS] & both == both
+    }
+
+    /// Whether bytes behind the next one may never have been delivered.
+    pub fn is_incomplete(&self, way: Direction) -> bool {
+        self.0[FLAGS] & INCOMPLETE << way.index() != 0
+    }
+
+    pub fn next(&self, way: Direction) -> u32 {
+        self.0[NEXT + way.index()]
+    }
+
+    pub fn set_next(&mut self, way: Direction, next: u32) {
+        self.0[NEXT + way.index()] = next;
+    }
+
+    pub fn set_last_seen(&mut self, ticks: u32) {
+        self.0[LAST_SEEN] = ticks;
+    }
+
+    pub fn set_finished(&mut self, way: Direction) {
+        self.0[FLAGS] |= finished(way);
+    }
+
+    pub fn set_incomplete(&mut self, way: Direction) {
+        self.0[FLAGS] |= INCOMPLETE << way.index();
+    }
+
+    pub fn set_holding(&mut self, holding: bool) {
+        self.0[FLAGS] = self.0[FLAGS] & !HOLDING | if holding { HOLDING } else { 0 };
+    }
+
+    /// Starts a direction at its SYN.
+    pub fn open(&mut self, way: Direction, initial_sequence: u32, next: u32) {
+        self.start(way, next);
+        self.0[FLAGS] |= print(initial_sequence) << PRINT_SHIFT[way.index()];
+    }
+
+    /// Starts a direction in the middle.
+    pub fn pick_up(&mut self, way: Direction, next: u32) {
+        self.start(way, next);
+        self.set_incomplete(way);
+    }
+
+    fn start(&mut self, way: Direction, next: u32) {
+        let old = tracked(way) | finished(way) | INCOMPLETE << way.index() | PRINT_MASK << PRINT_SHIFT[way.index()];
+        self.0[FLAGS] = self.0[FLAGS] & !old | tracked(way);
+        self.set_next(way, next);
+    }
+
+    /// Whether a SYN is the one that opened this direction. If that one was not seen, one just
+    /// behind the next byte is taken for a late one.
+    pub fn was_opened_by(&self, way: Direction, initial_sequence: u32, window_bytes: u32) -> bool {
+        let known = self.0[FLAGS] >> PRINT_SHIFT[way.index()] & PRINT_MASK;
+        if known != 0 {
+            return known == print(initial_sequence);
+        }
+        let behind = ahead(self.next(way), initial_sequence);
+        behind > 0 && behind as u32 <= window_bytes
+    }
+
+    /// Makes the flow unknown.
+    pub fn clear(&mut self) {
+        self.0.fill(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directions_do_not_disturb_each_other() {
+        let mut words = [0; WORDS];
+        let mut state = State(&mut words);
+        state.open(Direction::Original, 7, 8);
+        state.pick_up(Direction::Reply, 900);
+        state.set_finished(Direction::Reply);
+        assert!(state.is_tracked(Direction::Original) && !state.is_incomplete(Direction::Original) && !state.is_finished());
+        assert!(state.is_tracked(Direction::Reply) && state.is_incomplete(Direction::Reply));
+        state.open(Direction::Reply, 0, 1);
+        assert!(!state.is_incomplete(Direction::Reply));
+        assert_eq!((state.next(Direction::Original), state.next(Direction::Reply)), (8, 1));
+        state.set_finished(Direction::Original);
+        assert!(!state.is_finished(), "starting over takes the FIN back");
+        assert!(state.was_opened_by(Direction::Original, 7, 1) && state.was_opened_by(Direction::Reply, 0, 1));
+        assert!(!state.was_opened_by(Direction::Original, 8, 1));
+    }
+
+    #[test]
+    fn a_late_syn_is_recognised_by_its_place() {
+        let mut words = [0; WORDS];
+        let mut state = State(&mut words);
+        state.pick_up(Direction::Original, 5);
+        assert!(state.was_opened_by(Direction::Original, 4, 100));
+        assert!(state.was_opened_by(Direction::Original, 5u32.wrapping_sub(100), 100));
+        assert!(!state.was_opened_by(Direction::Original, 5u32.wrapping_sub(101), 100));
+        assert!(!state.was_opened_by(Direction::Original, 5, 100));
+    }
+}

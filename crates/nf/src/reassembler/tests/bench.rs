@@ -1,0 +1,177 @@
+//! One connection and a reassembler, driven by hand.
+
+use crate::reassembler::{Config, Reassembler};
+use std::time::Duration;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, verify_ipv4_checksum, verify_transport_checksum};
+use twinpath_core::{Direction, DropCounters, Instant, Packet, Pools, Side, Steering};
+use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
+
+/// Ordinary buffers of a bench.
+pub const BUFFERS: usize = 400;
+
+/// The two ends.
+pub fn ends(v6: bool) -> (Endpoint, Endpoint) {
+    let texts = if v6 { ["[2001:db8::1]:4000", "[2001:db8::2]:80"] } else { ["10.0.0.1:4000", "10.0.0.2:80"] };
+    let [client, server] = texts.map(|text| text.parse().expect("an endpoint"));
+    (client, server)
+}
+
+/// A segment to send, or one that came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub way: Direction,
+    pub sequence: u32,
+    pub flags: u8,
+    pub payload: Vec<u8>,
+}
+
+impl Sent {
+    /// A data segment.
+    pub fn data(way: Direction, sequence: u32, payload: &[u8]) -> Self {
+        Self { way, sequence, flags: flags::ACK, payload: payload.to_vec() }
+    }
+
+    /// The SYN (from the opener) or SYN with ACK before `first`.
+    pub fn syn(way: Direction, first: u32) -> Self {
+        let syn_flags = if way == Direction::Original { flags::SYN } else { flags::SYN | flags::ACK };
+        Self { way, sequence: first.wrapping_sub(1), flags: syn_flags, payload: Vec::new() }
+    }
+
+    /// The frame with valid checksums.
+    pub fn frame(&self, v6: bool) -> Vec<u8> {
+        let (client, server) = ends(v6);
+        let (source, destination) = if self.way == Direction::Original { (client, server) } else { (server, client) };
+        let builder = PacketBuilder::tcp(source, destination).seq(self.sequence).flags(self.flags);
+        builder.payload(&self.payload).padded().to_vec().expect("a frame")
+    }
+}
+
+/// A segment that came out, and when.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub sent: Sent,
+    pub released: Instant,
+    pub ordinal: u64,
+}
+
+/// One connection's state and everything a chain would keep for it.
+pub struct Bench {
+    pub function: Reassembler,
+    pub words: [u32; 4],
+    pub handle: u32,
+    pub initiator: Option<Side>,
+    pub wake: Instant,
+    pub now: Instant,
+    pub pools: Pools,
+    pub drops: DropCounters,
+    pub ordinal: u64,
+    v6: bool,
+}
+
+impl Bench {
+    pub fn new(config: &Config, v6: bool) -> Self {
+        Self {
+            function: Reassembler::new(config),
+            words: [0; 4],
+            handle: 0,
+            initiator: None,
+            wake: Instant::NEVER,
+            now: Instant(1 << 40),
+            pools: Pools::new(BUFFERS, 4),
+            drops: DropCounters::default(),
+            ordinal: 0,
+            v6,
+        }
+    }
+
+    pub fn send(&mut self, sent: &Sent) -> Vec<Seen> {
+        let frame = sent.frame(self.v6);
+        self.send_frame(&frame)
+    }
+
+    /// Takes a frame in, at the present time.
+    pub fn packet(&mut self, bytes: &[u8]) -> Packet {
+        let mut frame = self.pools.take_filled(bytes).expect("a buffer");
+        frame.set_timestamp(self.now);
+        frame.set_ordinal(self.ordinal);
+        self.ordinal += 1;
+        let layout = dissect(bytes).expect("well-formed");
+        let keyed = Steering::new(1).key(bytes, &layout).expect("an IP packet");
+        let initiator = *self.initiator.get_or_insert(keyed.side);
+        let direction = if keyed.side == initiator { Direction::Original } else { Direction::Reply };
+        Packet { frame, layout, direction, role: keyed.role, alias_row: 0 }
+    }
+
+    pub fn send_frame(&mut self, bytes: &[u8]) -> Vec<Seen> {
+        let packet = self.packet(bytes);
+        self.handle(packet)
+    }
+
+    /// What a chain does with a packet.
+    pub fn handle(&mut self, packet: Packet) -> Vec<Seen> {
+        self.forget_if_expired();
+        self.with_flow(self.now, |function, flow, out| function.handle(packet, flow, out))
+    }
+
+    fn forget_if_expired(&mut self) {
+        if self.function.is_expired(&self.words, self.now) {
+            assert_eq!(self.handle, 0, "nothing may be held of a flow that expires");
+            self.words.fill(0);
+        }
+    }
+
+    /// Lets time pass; timers fire when they are due.
+    pub fn pass(&mut self, time: Duration) -> Vec<Seen> {
+        let until = self.now + time;
+        let mut seen = Vec::new();
+        while self.wake <= until {
+            let due = std::mem::replace(&mut self.wake, Instant::NEVER);
+            seen.extend(self.with_flow(due, |function, flow, out| function.wake(flow, out)));
+        }
+        self.now = until;
+        seen
+    }
+
+    fn with_flow(&mut self, now: Instant, act: impl FnOnce(&mut Reassembler, &mut Flow<'_>, &mut Outbox<'_>)) -> Vec<Seen> {
+        let (client, server) = ends(self.v6);
+        let key = twinpath_core::FlowKey::connection(client, server, 6).0;
+        let initiator = self.initiator.get_or_insert(Side::Low);
+        let (mut onward, mut replies, mut wake) = (Vec::new(), Vec::new(), Instant::NEVER);
+        let mut flow = Flow { key: &key, initiator, words: &mut self.words, handle: &mut self.handle, now, wake: &mut wake };
+        let mut out = Outbox::new(&mut onward, &mut replies, &mut self.drops, &mut self.pools);
+        act(&mut self.function, &mut flow, &mut out);
+        assert!(replies.is_empty());
+        self.wake = self.wake.min(wake);
+        self.check_state();
+        onward.into_iter().map(|packet| self.seen(packet)).collect()
+    }
+
+    fn check_state(&self) {
+        assert_eq!(self.function.is_pending(&self.words, self.handle), self.handle != 0);
+        assert_eq!(self.handle != 0, self.function.held_segments() > 0, "one connection holds everything");
+        assert!(self.words[0] != 0 || self.words == [0; 4], "without flags there is nothing: {:?}", self.words);
+        assert!(self.handle == 0 || self.wake != Instant::NEVER, "what is held has a timer");
+    }
+
+    fn seen(&mut self, packet: Packet) -> Seen {
+        let bytes = packet.bytes();
+        let layout = dissect(bytes).expect("what comes out is well-formed");
+        assert_eq!(layout, packet.layout, "the layout still fits");
+        assert!(verify_ipv4_checksum(bytes, &layout) && verify_transport_checksum(bytes, &layout), "checksums hold");
+        let (client, server) = ends(self.v6);
+        let way = if packet.source() == client { Direction::Original } else { Direction::Reply };
+        assert_eq!(packet.destination(), if way == Direction::Original { server } else { client });
+        let (sequence, tcp_flags, payload) = (packet.tcp_sequence(), packet.tcp_flags(), packet.payload().to_vec());
+        let seen = Seen { sent: Sent { way, sequence, flags: tcp_flags, payload }, released: packet.timestamp(), ordinal: packet.frame.ordinal() };
+        self.pools.give(packet.frame);
+        seen
+    }
+
+    /// At the end every buffer is at home again, apart from those that hold something.
+    pub fn assert_no_buffer_lost(&mut self) {
+        let held = self.function.held_segments();
+        assert_eq!(self.pools.small().available() + held, BUFFERS);
+        assert_eq!(self.pools.large().available(), 4);
+    }
+}

@@ -1,0 +1,563 @@
+//! What happens, told line by line.
+//!
+//! `> 100 abc => > 100 abc | > 103 def` reads: the opener sends "abc" with sequence number 100,
+//! and two segments come out. Flags stand behind the number (`> 99/S`); without any it is a plain
+//! ACK. `drop REASON` is a dropped packet, `wait TIME` lets time pass, `? known`, `? unknown` and
+//! `? pending` look at the flow, `! COUNTER N` at a counter.
+//!
+//! Every scenario runs over IPv4 and IPv6, from either end, and with sequence numbers that wrap
+//! at every place it names.
+
+use super::bench::{Bench, Seen, Sent};
+use crate::duration::Human;
+use crate::reassembler::{Config, Overlap, Retransmissions};
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::{Direction, DropCounters};
+use twinpath_slowpath::NetworkFunction;
+
+/// Letters of the flags that scenarios name.
+const LETTERS: [(char, u8); 5] = [('S', flags::SYN), ('F', flags::FIN), ('R', flags::RST), ('U', flags::URG), ('A', flags::ACK)];
+
+/// What 0 stands for: small numbers, the wrap at 100, 103, 106, and the middle of the space.
+const BASES: [u32; 6] = [0, 0u32.wrapping_sub(100), 0u32.wrapping_sub(103), 0u32.wrapping_sub(107), 0x7fff_ff98, 0xffff_0000];
+
+struct Run {
+    bench: Bench,
+    base: u32,
+    mirrored: bool,
+}
+
+impl Run {
+    fn line(&mut self, line: &str) {
+        let line = line.trim();
+        let (input, expected) = line.split_once("=>").unwrap_or((line, ""));
+        match input.split_whitespace().collect::<Vec<_>>()[..] {
+            ["?", state] => self.check_flow(state),
+            ["!", counter, value] => self.check_counter(counter, value),
+            ["wait", time] => {
+                let time: Human = time.parse().expect("a duration");
+                self.expect(expected, |bench| bench.pass(time.duration()));
+            }
+            [..] => {
+                let sent = self.parse(input.trim());
+                self.expect(expected, |bench| bench.send(&sent));
+            }
+        }
+    }
+
+    fn expect(&mut self, expected: &str, act: impl FnOnce(&mut Bench) -> Vec<Seen>) {
+        let drops = self.bench.drops.clone();
+        let seen = act(&mut self.bench);
+        let mut actual: Vec<String> = seen.iter().map(|seen| self.print(&seen.sent)).collect();
+        actual.extend(new_drops(&drops, &self.bench.drops));
+        let expected: Vec<&str> = expected.split('|').map(str::trim).filter(|text| !text.is_empty()).collect();
+        assert_eq!(actual, expected);
+    }
+
+    fn check_flow(&self, state: &str) {
+        let actual = match (self.bench.words[0], self.bench.handle) {
+            (0, 0) => "unknown",
+            (_, 0) => "known",
+            _ => "pending",
+        };
+        assert_eq!(actual, state);
+    }
+
+    fn check_counter(&self, counter: &str, value: &str) {
+        let mut found = None;
+        self.bench.function.counters(&mut |name, value| if name == counter { found = Some(value.to_string()) });
+        assert_eq!(found.as_deref(), Some(value), "{counter}");
+    }
+
+    fn parse(&self, text: &str) -> Sent {
+        let parts: Vec<&str> = text.split_whitespace().collect();
+        let (number, letters) = parts[1].split_once('/').unwrap_or((parts[1], "A"));
+        let sequence = number.parse::<u32>().expect("a number").wrapping_add(self.base);
+        let flags = LETTERS.iter().filter(|(letter, _)| letters.contains(*letter)).map(|(_, flag)| flag).sum();
+        let payload = parts.get(2).unwrap_or(&"").as_bytes().to_vec();
+        Sent { way: self.way(parts[0] == ">"), sequence, flags, payload }
+    }
+
+    fn way(&self, forth: bool) -> Direction {
+        if forth != self.mirrored { Direction::Original } else { Direction::Reply }
+    }
+
+    fn print(&self, sent: &Sent) -> String {
+        let arrow = if sent.way == self.way(true) { '>' } else { '<' };
+        let letters: String = LETTERS.iter().filter(|(_, flag)| sent.flags & flag != 0).map(|(letter, _)| letter).collect();
+        let mut text = format!("{arrow} {}", sent.sequence.wrapping_sub(self.base));
+        if letters != "A" {
+            text += &format!("/{letters}");
+        }
+        format!("{text} {}", String::from_utf8_lossy(&sent.payload)).trim_end().to_owned()
+    }
+}
+
+fn new_drops<'a>(before: &'a DropCounters, after: &'a DropCounters) -> impl Iterator<Item = String> + 'a {
+    after.nonzero().flat_map(|(reason, count)| (before.of(reason)..count).map(move |_| format!("drop {}", reason.name())))
+}
+
+/// Runs a scenario in all its variants. The name of the variant and the line are in the panic's
+/// output.
+fn play(config: &Config, script: &str) {
+    for base in BASES {
+        for (v6, mirrored) in [(false, false), (true, false), (false, true)] {
+            let mut run = Run { bench: Bench::new(config, v6), base, mirrored };
+            println!("base {base}, IPv6 {v6}, mirrored {mirrored}");
+            for line in script.lines().filter(|line| !line.trim().is_empty()) {
+                println!("{}", line.trim());
+                run.line(line);
+            }
+            run.bench.assert_no_buffer_lost();
+        }
+    }
+}
+
+fn plain() -> Config {
+    Config::default()
+}
+
+fn last_wins() -> Config {
+    Config { overlap: Overlap::Last, ..Config::default() }
+}
+
+fn dropping() -> Config {
+    Config { retransmissions: Retransmissions::Drop, ..Config::default() }
+}
+
+#[test]
+fn a_connection_from_its_handshake_to_its_end() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 100         => > 100
+         > 100 abc     => > 100 abc
+         < 500 xyz     => < 500 xyz
+         < 503         => < 503
+         > 103 def     => > 103 def
+         ? known
+         > 106/FA      => > 106/FA
+         < 503         => < 503
+         < 503 rest    => < 503 rest
+         < 507/FA      => < 507/FA
+         ? unknown
+         > 107         => > 107
+         ? unknown
+         ! opened 2
+         ! in_order 6
+         ! finished 1
+         ! stray 1",
+    );
+}
+
+#[test]
+fn segments_out_of_order_wait_for_their_turn() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 106 ghi     =>
+         ? pending
+         > 103 def     =>
+         > 112 mno     =>
+         > 100 abc     => > 100 abc | > 103 def | > 106 ghi
+         ? pending
+         > 109 jkl     => > 109 jkl | > 112 mno
+         ? known
+         ! held 3
+         ! released 5
+         ! gaps_closed 2",
+    );
+}
+
+#[test]
+fn both_directions_wait_on_their_own() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 103 def     =>
+         < 503 uvw     =>
+         < 500 rst     => < 500 rst | < 503 uvw
+         ? pending
+         > 100 abc     => > 100 abc | > 103 def
+         ? known",
+    );
+}
+
+#[test]
+fn acknowledgements_without_data_never_wait() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 103 def     =>
+         > 106         => > 106
+         > 100         => > 100
+         > 100 abc     => > 100 abc | > 103 def
+         > 105         => > 105",
+    );
+}
+
+#[test]
+fn keep_alives_and_window_probes_pass() {
+    let script = "> 99/S        => > 99/S
+         > 100 abc     => > 100 abc
+         > 102         => > 102
+         > 102 c       => > 102 c
+         > 103 d       => > 103 d
+         > 103 d       => > 103 d
+         ? known";
+    play(&plain(), script);
+    play(&dropping(), script);
+}
+
+#[test]
+fn retransmissions_of_delivered_data_are_forwarded() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 100 abcdef  => > 100 abcdef
+         > 100 abc     => > 100 abc
+         > 103 DEF     => > 103 DEF
+         > 100 abcdef  => > 100 abcdef
+         ! retransmissions 3",
+    );
+}
+
+#[test]
+fn or_dropped_if_that_is_wanted() {
+    play(
+        &dropping(),
+        "> 99/S        => > 99/S
+         > 100 abcdef  => > 100 abcdef
+         > 100 abc     => drop already_delivered
+         > 103/FA def  => > 106/FA
+         > 103/FA def  => drop already_delivered
+         > 106/FA      => > 106/FA
+         ! retransmissions 3",
+    );
+}
+
+#[test]
+fn what_may_be_missing_is_never_dropped() {
+    play(
+        &dropping(),
+        "> 103 def     => > 103 def
+         > 100 abc     => > 100 abc
+         < 499/SA      => < 499/SA
+         < 506 uvw     =>
+         wait 500ms    => < 506 uvw
+         < 500 nopqrs  => < 500 nopqrs
+         < 509 xyz     => < 509 xyz
+         < 509 xyz     => < 509 xyz",
+    );
+}
+
+#[test]
+fn retransmissions_of_held_segments_are_dropped() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 103 defghi  =>
+         > 103 defghi  => drop already_held
+         > 104 efg     => drop already_held
+         > 109/FA      =>
+         > 109/FA      => drop already_held
+         > 103/FA defghi => drop already_held
+         > 100 abc     => > 100 abc | > 103 defghi | > 109/FA
+         ! already_held 4",
+    );
+}
+
+#[test]
+fn delivered_bytes_are_not_delivered_again() {
+    for config in [plain(), last_wins()] {
+        play(
+            &config,
+            "> 99/S        => > 99/S
+             > 100 abcd    => > 100 abcd
+             > 102 XXefg   => > 104 efg
+             > 100/FA XXXXXXXhi => > 107/FA hi
+             ! trimmed 2",
+        );
+    }
+}
+
+#[test]
+fn bytes_seen_first_win() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 103 def     =>
+         > 101 BCD     =>
+         > 105 FGH     =>
+         > 100 a       => > 100 a | > 101 BC | > 103 def | > 106 GH
+         ! trimmed 2
+         > 110 klm     =>
+         > 115 pqr     =>
+         > 108 IJKLMNOPQRST => > 108 IJ | > 110 klm | > 113 NO | > 115 pqr | > 118 ST
+         ! split 2",
+    );
+}
+
+#[test]
+fn adjacent_held_segments_are_one_run() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 103 de      =>
+         > 105 fg      =>
+         > 107/FA h    =>
+         > 101 BCDEFG  =>
+         > 100 abcdefgh => > 100 a | > 101 BC | > 103 de | > 105 fg | > 107/FA h
+         ! split 0",
+    );
+}
+
+#[test]
+fn bytes_seen_last_win() {
+    play(
+        &last_wins(),
+        "> 99/S        => > 99/S
+         > 103 def     =>
+         > 101 BCD     =>
+         > 105 FGH     =>
+         > 100 a       => > 100 a | > 101 BCD | > 104 e | > 105 FGH
+         > 110 klmnop  =>
+         > 112 MN      =>
+         > 108 IJ      => > 108 IJ | > 110 kl | > 112 MN | > 114 op
+         ! split 1
+         > 118 st      =>
+         > 121 vw      =>
+         > 116 QRSTUVWX => > 116 QRSTUVWX | drop already_held | drop already_held",
+    );
+}
+
+#[test]
+fn with_last_wins_a_copy_takes_the_place_of_the_held_one() {
+    play(
+        &last_wins(),
+        "> 99/S        => > 99/S
+         > 103 def     =>
+         > 103 DEF     => drop already_held
+         > 100 abc     => > 100 abc | > 103 DEF",
+    );
+}
+
+#[test]
+fn a_fin_waits_for_its_turn() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         < 500/FA      => < 500/FA
+         > 103/FA def  =>
+         ? pending
+         > 100 abc     => > 100 abc | > 103/FA def
+         ? unknown
+         ! finished 1",
+    );
+}
+
+#[test]
+fn a_fin_comes_last_of_a_split_segment() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 102 cd      =>
+         > 100/FA abcdef => > 100 ab | > 102 cd | > 104/FA ef",
+    );
+}
+
+#[test]
+fn a_rst_leaves_after_what_is_held() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 106 ghi     =>
+         > 103 def     =>
+         > 112 mno     =>
+         < 500/R       => > 103 def | > 106 ghi | > 112 mno | < 500/R
+         ? unknown
+         < 500/R       => < 500/R
+         ? unknown
+         ! reset 1
+         ! stray 1",
+    );
+}
+
+#[test]
+fn a_syn_that_comes_again_changes_nothing() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 100 abc     => > 100 abc
+         > 106 ghi     =>
+         > 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         ? pending
+         > 103 def     => > 103 def | > 106 ghi
+         ! repeated_opens 3
+         ! opened 2",
+    );
+}
+
+#[test]
+fn a_new_syn_starts_the_flow_over() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 103 def     =>
+         < 503 uvw     =>
+         > 9000/S      => > 103 def | < 503 uvw | > 9000/S
+         ? known
+         < 7000/SA     => < 7000/SA
+         > 9004 new    =>
+         > 9001 one    => > 9001 one | > 9004 new
+         < 7001 two    => < 7001 two
+         ! reused 1",
+    );
+}
+
+#[test]
+fn a_new_answer_starts_only_its_direction_over() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 103 def     =>
+         < 503 uvw     =>
+         < 7000/SA     => < 503 uvw | < 7000/SA
+         ? pending
+         < 7001 new    => < 7001 new
+         > 100 abc     => > 100 abc | > 103 def
+         ! reused 1",
+    );
+}
+
+#[test]
+fn connections_are_picked_up_in_the_middle() {
+    play(
+        &plain(),
+        "> 100         => > 100
+         ? unknown
+         > 106/FA      => > 106/FA
+         ? unknown
+         > 100 abc     => > 100 abc
+         ? known
+         < 500         => < 500
+         < 503 uvw     =>
+         > 106 ghi     =>
+         > 103 def     => > 103 def | > 106 ghi
+         < 500 rst     => < 500 rst | < 503 uvw
+         ! picked_up 2
+         ! stray 2",
+    );
+}
+
+#[test]
+fn a_syn_that_comes_after_the_first_data_is_recognised() {
+    play(
+        &plain(),
+        "> 100 abc     => > 100 abc
+         > 99/S        => > 99/S
+         > 103 def     => > 103 def
+         ! repeated_opens 1
+         ! opened 0",
+    );
+}
+
+#[test]
+fn data_in_a_syn_counts() {
+    play(
+        &plain(),
+        "> 99/S abc    => > 99/S abc
+         > 106 ghi     =>
+         > 103 def     => > 103 def | > 106 ghi",
+    );
+}
+
+#[test]
+fn gaps_are_given_up_one_by_one() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 103 def     =>
+         wait 300ms    =>
+         > 112 mno     =>
+         wait 199ms    =>
+         wait 1ms      => > 103 def
+         ? pending
+         > 100 abc     => > 100 abc
+         > 106 ghijkl  => > 106 ghijkl | > 112 mno
+         ? known
+         > 118 stu     =>
+         wait 1s       => > 118 stu
+         > 121 vwx     => > 121 vwx
+         ! gaps_timed_out 2
+         ! gaps_closed 1",
+    );
+}
+
+#[test]
+fn a_replaced_segment_does_not_prolong_the_wait() {
+    play(
+        &last_wins(),
+        "> 99/S        => > 99/S
+         > 103 def     =>
+         wait 300ms    =>
+         > 103 DEF     => drop already_held
+         wait 200ms    => > 103 DEF",
+    );
+}
+
+#[test]
+fn segments_far_away_are_followed() {
+    let config = Config { window_bytes: 1000, ..Config::default() };
+    play(
+        &config,
+        "> 99/S        => > 99/S
+         > 1100 edge   =>
+         > 100 abc     => > 100 abc
+         > 9000 far    => > 1100 edge | > 9000 far
+         > 9003 on     => > 9003 on
+         > 100 back    => > 100 back
+         > 104 on      => > 104 on
+         > 5000        => > 5000
+         > 5000 more   => > 5000 more
+         ! resynchronised 3",
+    );
+}
+
+#[test]
+fn an_idle_connection_is_forgotten_but_never_while_it_holds() {
+    let config = Config { idle_timeout: Human::milliseconds(700), ..Config::default() };
+    play(
+        &config,
+        "> 99/S        => > 99/S
+         > 103 def     =>
+         wait 5s       => > 103 def
+         > 900 new     => > 900 new
+         ? known
+         > 906 on      =>
+         wait 499ms    =>
+         ? pending
+         wait 1ms      => > 906 on
+         ? known
+         ! picked_up 1",
+    );
+}
+
+#[test]
+fn urgent_data_is_data() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 103/UA def  =>
+         > 100/UA abc  => > 100/UA abc | > 103/UA def",
+    );
+}

@@ -1,0 +1,332 @@
+//! The fast path: from a batch of frames to frames that leave and frames for the cores.
+
+use twinpath_coherence::fast::header as punt_header;
+use twinpath_coherence::{Clock, Decision, StateStage};
+use twinpath_core::wire::{Layout, dissect};
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Pools, Steering};
+use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
+
+/// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
+pub const BATCH: usize = 32;
+
+/// Which path a packet that leaves has taken.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// It never saw the cores.
+    Fast,
+    /// It came back from the cores.
+    Slow,
+}
+
+/// A packet that leaves.
+#[derive(Debug)]
+pub struct Departure {
+    /// The packet.
+    pub frame: Frame,
+    /// The path it took.
+    pub via: Via,
+    /// Whether it goes back to the sender of the request it answers.
+    pub is_reply: bool,
+}
+
+/// What the fast path puts out: the caller's buffers.
+#[derive(Debug, Default)]
+pub struct FastOutput {
+    /// Packets that leave, in order.
+    pub departures: Vec<Departure>,
+    /// Frames for the cores, each with its worker; they carry the link header and still need
+    /// their number.
+    pub punts: Vec<(usize, Frame)>,
+}
+
+/// Packets and bytes seen.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets in.
+    pub packets_in: u64,
+    /// Bytes in.
+    pub bytes_in: u64,
+    /// Packets that left without the cores.
+    pub fast_packets: u64,
+    /// Their bytes.
+    pub fast_bytes: u64,
+    /// Packets handed to the cores.
+    pub punted_packets: u64,
+    /// Their bytes.
+    pub punted_bytes: u64,
+    /// Packets that left after the cores.
+    pub slow_packets: u64,
+    /// Their bytes.
+    pub slow_bytes: u64,
+    /// Frames on the link that overtook others, dropped by either side's check of the fast path.
+    pub link_reordered: u64,
+    /// Frames missing on the link from the cores.
+    pub link_lost: u64,
+    /// Write-backs or answers that had to wait for a buffer.
+    pub no_own_buffer: u64,
+}
+
+/// What parsing and steering found of one packet of the batch.
+#[derive(Copy, Clone)]
+struct Prepared {
+    layout: Layout,
+    keyed: Keyed,
+    hash: u64,
+}
+
+/// The fast path of a node: one thread owns it.
+pub struct FastPath {
+    steering: Steering,
+    stage: Option<StateStage>,
+    returns: Vec<Receiver>,
+    prepared: Vec<Option<Prepared>>,
+    drops: DropCounters,
+    counts: Counts,
+}
+
+impl FastPath {
+    /// A fast path in front of `workers` workers. Without a state stage every packet goes to the
+    /// cores: the oracle.
+    pub fn new(steering: Steering, stage: Option<StateStage>, workers: usize) -> Self {
+        Self {
+            steering,
+            stage,
+            returns: vec![Receiver::default(); workers.max(1)],
+            prepared: Vec::with_capacity(BATCH),
+            drops: DropCounters::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The run begins at this packet time.
+    pub fn start(&mut self, now: Instant) {
+        if let Some(stage) = &mut self.stage {
+            stage.start(now);
+        }
+    }
+
+    /// The state stage, unless this is the oracle.
+    pub fn stage(&self) -> Option<&StateStage> {
+        self.stage.as_ref()
+    }
+
+    /// Packets dropped here.
+    pub fn drops(&self) -> &DropCounters {
+        &self.drops
+    }
+
+    /// Counts a drop that happened in front of the fast path or on its way to the cores.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+    }
+
+    /// Packets and bytes.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The packets' walk, for a batch of at most [`BATCH`] frames, which is emptied.
+    ///
+    /// Parse and hash all, fetching tags; fetch all slots; then decide and apply one by one, in
+    /// order of arrival.
+    #[inline]
+    pub fn process(
+        &mut self,
+        batch: &mut Vec<Frame>,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        self.parse_and_steer(batch);
+        self.prefetch_slots();
+        let prepared = std::mem::take(&mut self.prepared);
+        for (frame, prepared) in batch.drain(..).zip(&prepared) {
+            self.counts.packets_in += 1;
+            self.counts.bytes_in += frame.len() as u64;
+            match prepared {
+                Some(prepared) => self.decide(frame, prepared, clock, pools, out),
+                None => self.without_flow(frame, pools, out),
+            }
+        }
+        self.prepared = prepared;
+    }
+
+    #[inline]
+    fn parse_and_steer(&mut self, batch: &[Frame]) {
+        self.prepared.clear();
+        for (index, frame) in batch.iter().enumerate() {
+            if let Some(ahead) = batch.get(index + 4) {
+                ahead.prefetch();
+            }
+            let prepared = dissect(frame.bytes()).ok().and_then(|layout| {
+                let keyed = self.steering.key(frame.bytes(), &layout)?;
+                Some(Prepared {
+                    layout,
+                    keyed,
+                    hash: keyed.key.hash(self.steering.seed()),
+                })
+            });
+            if let (Some(stage), Some(prepared)) = (&self.stage, &prepared) {
+                stage.prefetch_tags(prepared.hash);
+            }
+            self.prepared.push(prepared);
+        }
+    }
+
+    #[inline]
+    fn prefetch_slots(&self) {
+        let Some(stage) = &self.stage else { return };
+        for prepared in self.prepared.iter().flatten() {
+            stage.prefetch_slot(prepared.hash);
+        }
+    }
+
+    #[inline]
+    fn decide(
+        &mut self,
+        mut frame: Frame,
+        prepared: &Prepared,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let Prepared {
+            layout,
+            keyed,
+            hash,
+        } = prepared;
+        let decision = match &mut self.stage {
+            Some(stage) => stage.packet(&mut frame, layout, keyed, *hash, clock),
+            None => Decision::Punt(punt_header(Message::Plain, &frame, keyed)),
+        };
+        match decision {
+            Decision::Exit { is_reply } => self.depart(frame, Via::Fast, is_reply, out),
+            Decision::Drop(reason) => {
+                self.drops.count(reason);
+                pools.give(frame);
+            }
+            Decision::Punt(header) => self.punt(frame, &header, *hash, pools, out),
+        }
+    }
+
+    /// Frames that are no IP pass; malformed ones are dropped.
+    #[cold]
+    fn without_flow(&mut self, frame: Frame, pools: &mut Pools, out: &mut FastOutput) {
+        match dissect(frame.bytes()) {
+            Ok(_) => self.depart(frame, Via::Fast, false, out),
+            Err(malformed) => {
+                self.drops.count(DropReason::Malformed(malformed));
+                pools.give(frame);
+            }
+        }
+    }
+
+    #[inline]
+    fn depart(&mut self, frame: Frame, via: Via, is_reply: bool, out: &mut FastOutput) {
+        let (packets, bytes) = match via {
+            Via::Fast => (&mut self.counts.fast_packets, &mut self.counts.fast_bytes),
+            Via::Slow => (&mut self.counts.slow_packets, &mut self.counts.slow_bytes),
+        };
+        *packets += 1;
+        *bytes += frame.len() as u64;
+        out.departures.push(Departure {
+            frame,
+            via,
+            is_reply,
+        });
+    }
+
+    /// The worker that owns the flow with this hash.
+    #[inline]
+    pub fn worker(&self, hash: u64) -> usize {
+        ((hash >> 32 & 0xffff) as usize * self.returns.len()) >> 16
+    }
+
+    fn punt(
+        &mut self,
+        mut frame: Frame,
+        header: &Header,
+        hash: u64,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let bytes = frame.len() as u64;
+        if attach(&mut frame, header).is_err() {
+            self.drops.count(DropReason::BadLinkFrame);
+            pools.give(frame);
+            return;
+        }
+        if header.has_packet {
+            self.counts.punted_packets += 1;
+            self.counts.punted_bytes += bytes;
+        }
+        out.punts.push((self.worker(hash), frame));
+    }
+
+    /// A frame that comes back from a worker: its message meets the state stage, its packet
+    /// leaves.
+    pub fn returned(
+        &mut self,
+        worker: usize,
+        mut frame: Frame,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let Ok(header) = detach(&mut frame) else {
+            self.drops.count(DropReason::BadLinkFrame);
+            return pools.give(frame);
+        };
+        match self.returns[worker].judge(header.sequence) {
+            Arrival::InOrder { lost } => self.counts.link_lost += u64::from(lost),
+            Arrival::Reordered => {
+                self.counts.link_reordered += 1;
+                self.drops.count(DropReason::LinkReordered);
+                return pools.give(frame);
+            }
+        }
+        let answer = self
+            .stage
+            .as_mut()
+            .and_then(|stage| stage.message(&header, clock));
+        if header.has_packet {
+            self.depart(frame, Via::Slow, header.is_reply, out);
+        } else {
+            pools.give(frame);
+        }
+        if let Some(answer) = answer {
+            self.send_own(&answer, pools, out);
+        }
+    }
+
+    /// Sends a message on a frame of our own. Returns whether there was a buffer.
+    fn send_own(&mut self, header: &Header, pools: &mut Pools, out: &mut FastOutput) -> bool {
+        let Some(frame) = pools.take(0) else {
+            self.counts.no_own_buffer += 1;
+            return false;
+        };
+        let hash = header.key.hash(self.steering.seed());
+        self.punt(frame, header, hash, pools, out);
+        true
+    }
+
+    /// Lets time pass for the state stage's timers.
+    pub fn sweep(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) {
+        let Some(mut stage) = self.stage.take() else {
+            return;
+        };
+        stage.sweep(clock, |header| self.send_own(header, pools, out));
+        self.stage = Some(stage);
+    }
+
+    /// Gives all state back to the cores, as at the end of a run. Returns false if there were too
+    /// few buffers and it must be called again.
+    pub fn give_all_back(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
+        let Some(mut stage) = self.stage.take() else {
+            return true;
+        };
+        let done = stage.give_all_back(clock, |header| self.send_own(header, pools, out));
+        self.stage = Some(stage);
+        done
+    }
+}

@@ -1,0 +1,254 @@
+//! Several functions fused into one composite flow state.
+
+use crate::function::{Flow, NetworkFunction, Outbox};
+use crate::store::Record;
+use std::collections::VecDeque;
+use std::ops::Range;
+use twinpath_core::program::FastProgram;
+use twinpath_core::steering::{Alias, Steering, SteeringError};
+use twinpath_core::{Direction, DropCounters, Instant, Packet, Pools};
+
+/// The functions of a service, in order, with the place of each one's words among the flow's.
+pub struct Chain {
+    functions: Vec<Box<dyn NetworkFunction>>,
+    words: Vec<Range<usize>>,
+    onward: Vec<Packet>,
+    queue: VecDeque<(Packet, usize)>,
+}
+
+/// What a run of the chain yields and needs; the caller's buffers.
+pub struct ChainIo<'a> {
+    /// Packets that leave, in order.
+    pub departing: &'a mut Vec<Packet>,
+    /// Packets that a function answered.
+    pub replies: &'a mut Vec<Packet>,
+    /// Counted drops.
+    pub drops: &'a mut DropCounters,
+    /// Buffers for packets that functions make.
+    pub pools: &'a mut Pools,
+}
+
+impl Chain {
+    /// A chain of functions.
+    pub fn new(functions: Vec<Box<dyn NetworkFunction>>) -> Self {
+        let mut first = 0;
+        let words = functions
+            .iter()
+            .map(|function| {
+                let range = first..first + function.program().words.len();
+                first = range.end;
+                range
+            })
+            .collect();
+        Self {
+            functions,
+            words,
+            onward: Vec::new(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// State words of a flow.
+    pub fn word_count(&self) -> usize {
+        self.words.last().map_or(0, |range| range.end)
+    }
+
+    /// How many functions there are: one handle each.
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Whether there are none: packets pass unchanged.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// The functions' fast programs.
+    pub fn programs(&self) -> Vec<FastProgram> {
+        self.functions
+            .iter()
+            .map(|function| function.program())
+            .collect()
+    }
+
+    /// How the chain's packets are assigned to flows.
+    ///
+    /// # Errors
+    /// Functions whose flows differ in kind, or ambiguous aliases.
+    pub fn steering(&self, seed: u64) -> Result<Steering, SteeringError> {
+        let kv_port = self
+            .functions
+            .iter()
+            .find_map(|function| function.kv_port());
+        if kv_port.is_some() && self.functions.len() > 1 {
+            return Err(SteeringError::MixedKeys);
+        }
+        let aliases: Vec<Alias> = self
+            .functions
+            .iter()
+            .flat_map(|function| function.aliases())
+            .collect();
+        let steering = Steering::new(seed).with_aliases(&aliases)?;
+        Ok(match kv_port {
+            Some(port) => steering.with_kv_port(port),
+            None => steering,
+        })
+    }
+
+    /// Most frames that the functions may hold together.
+    pub fn most_held_frames(&self) -> usize {
+        self.functions
+            .iter()
+            .map(|function| function.most_held_frames())
+            .sum()
+    }
+
+    /// The run begins at this packet time.
+    pub fn start(&mut self, now: Instant) {
+        self.functions
+            .iter_mut()
+            .for_each(|function| function.start(now));
+    }
+
+    /// Calls `each` with every function and its counters.
+    pub fn each_function(&self, mut each: impl FnMut(&dyn NetworkFunction)) {
+        self.functions
+            .iter()
+            .for_each(|function| each(function.as_ref()));
+    }
+
+    /// Clears what has expired, so that functions only see state that counts.
+    pub fn expire<T>(&mut self, record: &mut Record<'_, T>, now: Instant) {
+        for (place, function) in self.functions.iter_mut().enumerate() {
+            let words = &mut record.words[self.words[place].clone()];
+            if words.iter().any(|&word| word != 0) && function.is_expired(words, now) {
+                words.fill(0);
+                if record.handles[place] != 0 {
+                    function.forget(std::mem::take(&mut record.handles[place]));
+                }
+            }
+        }
+    }
+
+    /// Whether a function has work pending that only the cores can do.
+    pub fn is_pending<T>(&self, record: &Record<'_, T>) -> bool {
+        let pending = |(place, function): (usize, &Box<dyn NetworkFunction>)| {
+            function.is_pending(
+                &record.words[self.words[place].clone()],
+                record.handles[place],
+            )
+        };
+        self.functions.iter().enumerate().any(pending)
+    }
+
+    /// Releases the private state of a flow that is reset.
+    pub fn forget<T>(&mut self, record: &mut Record<'_, T>) {
+        for (function, handle) in self.functions.iter_mut().zip(record.handles.iter_mut()) {
+            if *handle != 0 {
+                function.forget(std::mem::take(handle));
+            }
+        }
+    }
+
+    /// Runs one packet through the chain; returns when the flow wants to be woken.
+    pub fn run<T>(
+        &mut self,
+        packet: Packet,
+        record: &mut Record<'_, T>,
+        now: Instant,
+        io: &mut ChainIo<'_>,
+    ) -> Instant {
+        let mut wake = Instant::NEVER;
+        self.queue.push_back((packet, 0));
+        self.drain(record, now, &mut wake, io);
+        wake
+    }
+
+    /// Wakes the functions of a flow whose deadline has come.
+    pub fn wake<T>(
+        &mut self,
+        record: &mut Record<'_, T>,
+        now: Instant,
+        io: &mut ChainIo<'_>,
+    ) -> Instant {
+        let mut wake = Instant::NEVER;
+        for place in 0..self.functions.len() {
+            let (function, mut flow) = (
+                &mut self.functions[place],
+                flow_of(record, place, &self.words, now, &mut wake),
+            );
+            let mut out = Outbox {
+                onward: &mut self.onward,
+                replies: io.replies,
+                drops: io.drops,
+                pools: io.pools,
+            };
+            function.wake(&mut flow, &mut out);
+            self.pass_on(place);
+            self.drain(record, now, &mut wake, io);
+        }
+        wake
+    }
+
+    /// Takes packets through the rest of the chain, in the order they were put out.
+    fn drain<T>(
+        &mut self,
+        record: &mut Record<'_, T>,
+        now: Instant,
+        wake: &mut Instant,
+        io: &mut ChainIo<'_>,
+    ) {
+        while let Some((packet, step)) = self.queue.pop_front() {
+            if step == self.functions.len() {
+                io.departing.push(packet);
+                continue;
+            }
+            let place = self.place_at(packet.direction, step);
+            let mut flow = flow_of(record, place, &self.words, now, wake);
+            let mut out = Outbox {
+                onward: &mut self.onward,
+                replies: io.replies,
+                drops: io.drops,
+                pools: io.pools,
+            };
+            self.functions[place].handle(packet, &mut flow, &mut out);
+            self.pass_on(place);
+        }
+    }
+
+    fn pass_on(&mut self, place: usize) {
+        let last = self.functions.len() - 1;
+        for packet in self.onward.drain(..) {
+            let done = match packet.direction {
+                Direction::Original => place + 1,
+                Direction::Reply => last - place + 1,
+            };
+            self.queue.push_back((packet, done));
+        }
+    }
+
+    /// Replies pass the functions in reverse.
+    fn place_at(&self, direction: Direction, step: usize) -> usize {
+        match direction {
+            Direction::Original => step,
+            Direction::Reply => self.functions.len() - 1 - step,
+        }
+    }
+}
+
+fn flow_of<'a, T>(
+    record: &'a mut Record<'_, T>,
+    place: usize,
+    words: &[Range<usize>],
+    now: Instant,
+    wake: &'a mut Instant,
+) -> Flow<'a> {
+    Flow {
+        key: record.key,
+        initiator: record.initiator,
+        words: &mut record.words[words[place].clone()],
+        handle: &mut record.handles[place],
+        now,
+        wake,
+    }
+}

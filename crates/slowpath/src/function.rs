@@ -1,0 +1,142 @@
+//! What a network function is.
+
+use twinpath_core::program::FastProgram;
+use twinpath_core::steering::Alias;
+use twinpath_core::{DropReason, FlowKey, Instant, Packet, Pools, Side};
+
+/// A network function's view of one flow while it handles a packet or a timer of it.
+pub struct Flow<'a> {
+    /// The flow's name.
+    pub key: &'a FlowKey,
+    /// The end that opened the flow, as the first packet told.
+    pub initiator: &'a mut Side,
+    /// The function's state words: what it shares with its fast program. All zero means that
+    /// nothing is known of the flow.
+    pub words: &'a mut [u32],
+    /// A handle to private state in the function's own [`Slab`](crate::Slab); 0 for none. Private
+    /// state never leaves the cores.
+    pub handle: &'a mut u32,
+    /// The packet clock: the packet's arrival time, or the deadline of the timer that fires.
+    pub now: Instant,
+    /// Where the function asks to be woken (see [`Flow::wake_at`]).
+    pub wake: &'a mut Instant,
+}
+
+impl Flow<'_> {
+    /// Asks for [`NetworkFunction::wake`] at or after `deadline`. The earliest request of one
+    /// call counts; a wake may come although it is no longer needed.
+    pub fn wake_at(&mut self, deadline: Instant) {
+        *self.wake = (*self.wake).min(deadline);
+    }
+
+    /// Whether nothing is known of the flow.
+    pub fn is_new(&self) -> bool {
+        *self.handle == 0 && self.words.iter().all(|&word| word == 0)
+    }
+}
+
+/// Where a network function puts packets. A packet that is put nowhere and not kept in private
+/// state is lost, so do one or the other with each.
+pub struct Outbox<'a> {
+    pub(crate) onward: &'a mut Vec<Packet>,
+    pub(crate) replies: &'a mut Vec<Packet>,
+    pub(crate) drops: &'a mut twinpath_core::DropCounters,
+    pub(crate) pools: &'a mut Pools,
+}
+
+impl<'a> Outbox<'a> {
+    /// An outbox over the caller's buffers; for the chain and for tests of functions.
+    pub fn new(
+        onward: &'a mut Vec<Packet>,
+        replies: &'a mut Vec<Packet>,
+        drops: &'a mut twinpath_core::DropCounters,
+        pools: &'a mut Pools,
+    ) -> Self {
+        Self {
+            onward,
+            replies,
+            drops,
+            pools,
+        }
+    }
+
+    /// On to the next function of the chain, or out of the last.
+    pub fn forward(&mut self, packet: Packet) {
+        self.onward.push(packet);
+    }
+
+    /// Back to the sender, past all other functions. The function has already swapped the ends.
+    pub fn reply(&mut self, packet: Packet) {
+        self.replies.push(packet);
+    }
+
+    /// Drops a packet, for a reason that is counted. The buffer goes home.
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.drops.count(reason);
+        self.pools.give(packet.frame);
+    }
+
+    /// Buffers for packets that the function makes itself.
+    pub fn pools(&mut self) -> &mut Pools {
+        self.pools
+    }
+}
+
+/// A network function: flow state words, a fast program over them, and a slow function that does
+/// on the cores exactly what the fast program does, and everything it cannot.
+///
+/// Rules that make the two paths agree:
+/// - **Zero is absence**: all-zero words mean an unknown flow, to program and function alike.
+/// - **Time-outs are lazy**: a flow's idle time-out is judged from a last-seen word (in
+///   [ticks](Instant::ticks)) when its next packet arrives; the program escalates such a packet,
+///   the chain clears [expired](Self::is_expired) words before it calls [`Self::handle`].
+/// - **Simple means equal**: wherever the program does not escalate, `handle` must leave the
+///   same words and the same packet. A property test holds every function to it.
+/// - While [pending](Self::is_pending) the flow stays on the cores, so private state may matter;
+///   otherwise the words alone must determine what happens.
+pub trait NetworkFunction: Send {
+    /// The function's name, as reports show it.
+    fn name(&self) -> &'static str;
+
+    /// What it does on the fast path; also says how many state words a flow has.
+    fn program(&self) -> FastProgram;
+
+    /// The run begins at this packet time: times in the configuration count from here.
+    fn start(&mut self, _now: Instant) {}
+
+    /// Handles one packet of a flow.
+    fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>);
+
+    /// A deadline asked for with [`Flow::wake_at`] has come, or an earlier one.
+    fn wake(&mut self, _flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {}
+
+    /// Whether work is pending that only the cores can do, so that the state must not be granted
+    /// to the fast path (it answers DECLINE).
+    fn is_pending(&self, _words: &[u32], _handle: u32) -> bool {
+        false
+    }
+
+    /// Whether words that are not zero have become equal to zero by lapse of time.
+    fn is_expired(&self, words: &[u32], now: Instant) -> bool;
+
+    /// Releases private state of a flow that has expired or was reset.
+    fn forget(&mut self, _handle: u32) {}
+
+    /// Endpoints that stand for others (see [`twinpath_core::steering`]).
+    fn aliases(&self) -> Vec<Alias> {
+        Vec::new()
+    }
+
+    /// The UDP port whose flows are key-value keys, if this is a key-value store.
+    fn kv_port(&self) -> Option<u16> {
+        None
+    }
+
+    /// Most frames that the function may keep at any time: pools are sized by it.
+    fn most_held_frames(&self) -> usize {
+        0
+    }
+
+    /// Calls `each` with every counter's name and value.
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
+}

@@ -1,0 +1,346 @@
+//! The flows of one worker: found by key, bounded, aged.
+//!
+//! Flows lie in chunks that never move, so that growing to millions of flows never copies them
+//! and never stalls a packet. An open-addressing index of 64-bit entries (half hash, half flow
+//! number) finds them; its memory is reserved at once and taken only as it is touched.
+
+use twinpath_core::memory::{ZeroedArray, prefetch};
+use twinpath_core::{FlowKey, Instant, Side};
+
+/// A flow's number in its store; reused after the flow is gone.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId(u32);
+
+const CHUNK: usize = 1024;
+
+struct Head<T> {
+    key: FlowKey,
+    hash: u64,
+    last_seen: Instant,
+    incarnation: u32,
+    initiator: Side,
+    is_live: bool,
+    tag: T,
+}
+
+struct Chunk<T> {
+    heads: Vec<Head<T>>,
+    words: Vec<u32>,
+    handles: Vec<u32>,
+}
+
+/// One flow, to read and change.
+pub struct Record<'a, T> {
+    /// Its name.
+    pub key: &'a FlowKey,
+    /// The end that opened it.
+    pub initiator: &'a mut Side,
+    /// The state words of all functions of the chain.
+    pub words: &'a mut [u32],
+    /// Handles to private state, one per function.
+    pub handles: &'a mut [u32],
+    /// When it last had a packet.
+    pub last_seen: &'a mut Instant,
+    /// What a mechanism keeps with each flow.
+    pub tag: &'a mut T,
+}
+
+/// A bounded set of flows with `T` attached to each.
+pub struct FlowStore<T> {
+    index: ZeroedArray<u64>,
+    chunks: Vec<Chunk<T>>,
+    free: Vec<FlowId>,
+    next: usize,
+    limit: usize,
+    live: usize,
+    words: usize,
+    handles: usize,
+    hand: usize,
+}
+
+impl<T: Default> FlowStore<T> {
+    /// A store for at most `limit` flows, with `words` state words and `handles` handles each.
+    pub fn new(limit: usize, words: usize, handles: usize) -> Self {
+        let limit = limit.clamp(1, u32::MAX as usize - 1);
+        let index = ZeroedArray::new((limit * 3 / 2 + 1).next_power_of_two());
+        Self {
+            index,
+            chunks: Vec::new(),
+            free: Vec::new(),
+            next: 0,
+            limit,
+            live: 0,
+            words,
+            handles,
+            hand: 0,
+        }
+    }
+
+    /// How many flows there are.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Memory per flow when the store is full, in bytes.
+    pub fn bytes_per_flow(&self) -> usize {
+        size_of::<Head<T>>() + 4 * (self.words + self.handles) + self.index.len() * 8 / self.limit
+    }
+
+    /// Asks the processor to fetch the index entry of a hash.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch(&self.index[self.home(hash)]);
+    }
+
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & (self.index.len() - 1)
+    }
+
+    fn head(&self, id: FlowId) -> &Head<T> {
+        &self.chunks[id.0 as usize / CHUNK].heads[id.0 as usize % CHUNK]
+    }
+
+    fn head_mut(&mut self, id: FlowId) -> &mut Head<T> {
+        &mut self.chunks[id.0 as usize / CHUNK].heads[id.0 as usize % CHUNK]
+    }
+
+    /// The place in the index of a flow, or of the hole where it would go.
+    #[inline]
+    fn probe(&self, key: &FlowKey, hash: u64) -> (usize, Option<FlowId>) {
+        let mask = self.index.len() - 1;
+        let mut place = self.home(hash);
+        loop {
+            let entry = self.index[place];
+            if entry == 0 {
+                return (place, None);
+            }
+            let id = FlowId(entry as u32 - 1);
+            if entry >> 32 == hash >> 32 && self.head(id).key == *key {
+                return (place, Some(id));
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// The flow with this key.
+    #[inline]
+    pub fn find(&self, key: &FlowKey, hash: u64) -> Option<FlowId> {
+        self.probe(key, hash).1
+    }
+
+    /// The flow with this key, made if need be with zero words; `None` if the store is full.
+    #[inline]
+    pub fn find_or_insert(&mut self, key: &FlowKey, hash: u64) -> Option<FlowId> {
+        match self.probe(key, hash) {
+            (_, Some(id)) => Some(id),
+            (place, None) => self.insert_at(place, key, hash),
+        }
+    }
+
+    fn insert_at(&mut self, place: usize, key: &FlowKey, hash: u64) -> Option<FlowId> {
+        let id = self.free.pop().or_else(|| self.fresh())?;
+        let head = self.head_mut(id);
+        (head.key, head.hash, head.is_live) = (*key, hash, true);
+        head.incarnation = head.incarnation.wrapping_add(1);
+        head.tag = T::default();
+        (head.initiator, head.last_seen) = (Side::Low, Instant::ZERO);
+        self.index[place] = hash >> 32 << 32 | u64::from(id.0 + 1);
+        self.live += 1;
+        Some(id)
+    }
+
+    fn fresh(&mut self) -> Option<FlowId> {
+        if self.next == self.limit {
+            return None;
+        }
+        if self.next % CHUNK == 0 {
+            self.chunks.push(Chunk {
+                heads: Vec::with_capacity(CHUNK),
+                words: vec![0; CHUNK * self.words],
+                handles: vec![0; CHUNK * self.handles],
+            });
+        }
+        let id = FlowId(self.next as u32);
+        let head = Head {
+            key: FlowKey::default(),
+            hash: 0,
+            last_seen: Instant::ZERO,
+            incarnation: 0,
+            initiator: Side::Low,
+            is_live: false,
+            tag: T::default(),
+        };
+        self.chunks[self.next / CHUNK].heads.push(head);
+        self.next += 1;
+        Some(id)
+    }
+
+    /// One flow, to read and change.
+    #[inline]
+    pub fn record(&mut self, id: FlowId) -> Record<'_, T> {
+        let (words, handles) = (self.words, self.handles);
+        let (chunk, place) = (
+            &mut self.chunks[id.0 as usize / CHUNK],
+            id.0 as usize % CHUNK,
+        );
+        let head = &mut chunk.heads[place];
+        Record {
+            key: &head.key,
+            initiator: &mut head.initiator,
+            words: &mut chunk.words[place * words..(place + 1) * words],
+            handles: &mut chunk.handles[place * handles..(place + 1) * handles],
+            last_seen: &mut head.last_seen,
+            tag: &mut head.tag,
+        }
+    }
+
+    /// A number that changes when the flow's place is given to another flow.
+    pub fn incarnation(&self, id: FlowId) -> u32 {
+        self.head(id).incarnation
+    }
+
+    /// Whether this flow of this incarnation still lives.
+    pub fn lives(&self, id: FlowId, incarnation: u32) -> bool {
+        let head = self.head(id);
+        head.is_live && head.incarnation == incarnation
+    }
+
+    /// Forgets a flow. Its words and handles become zero.
+    pub fn remove(&mut self, id: FlowId) {
+        if !self.head(id).is_live {
+            return;
+        }
+        let (key, hash) = (self.head(id).key, self.head(id).hash);
+        let (place, found) = self.probe(&key, hash);
+        debug_assert_eq!(found, Some(id));
+        self.close_gap(place);
+        self.head_mut(id).is_live = false;
+        let record = self.record(id);
+        record.words.fill(0);
+        record.handles.fill(0);
+        self.free.push(id);
+        self.live -= 1;
+    }
+
+    /// Empties an index place and moves later entries of the same run up, so that no tombstones
+    /// are needed and look-ups stay short for ever.
+    fn close_gap(&mut self, mut gap: usize) {
+        let mask = self.index.len() - 1;
+        let mut place = gap;
+        loop {
+            place = (place + 1) & mask;
+            let entry = self.index[place];
+            if entry == 0 {
+                break;
+            }
+            let home = self.home(self.head(FlowId(entry as u32 - 1)).hash);
+            if place.wrapping_sub(home) & mask >= place.wrapping_sub(gap) & mask {
+                self.index[gap] = entry;
+                gap = place;
+            }
+        }
+        self.index[gap] = 0;
+    }
+
+    /// The next `count` flows under a hand that goes round all of them: for ageing.
+    pub fn under_the_hand(&mut self, count: usize, into: &mut Vec<FlowId>) {
+        for _ in 0..count.min(self.next) {
+            let id = FlowId(self.hand as u32);
+            self.hand = if self.hand + 1 >= self.next {
+                0
+            } else {
+                self.hand + 1
+            };
+            if self.head(id).is_live {
+                into.push(id);
+            }
+        }
+    }
+
+    /// All flows there are, for checkers and reports.
+    pub fn ids(&self) -> impl Iterator<Item = FlowId> + '_ {
+        (0..self.next)
+            .map(|number| FlowId(number as u32))
+            .filter(|&id| self.head(id).is_live)
+    }
+
+    /// A flow's key, words and attachment, for checkers and reports.
+    pub fn view(&self, id: FlowId) -> (&FlowKey, &[u32], &T) {
+        let (chunk, place) = (&self.chunks[id.0 as usize / CHUNK], id.0 as usize % CHUNK);
+        (
+            &chunk.heads[place].key,
+            &chunk.words[place * self.words..(place + 1) * self.words],
+            &chunk.heads[place].tag,
+        )
+    }
+
+    /// A flow's hash.
+    pub fn hash(&self, id: FlowId) -> u64 {
+        self.head(id).hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn key(number: u64) -> FlowKey {
+        FlowKey([number, 0, 0, 0, 1])
+    }
+
+    /// Few distinct hashes, so that runs collide and gaps must be closed right.
+    fn hash(number: u64) -> u64 {
+        (number % 13) << 32 | number % 7
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map(operations in prop::collection::vec((0u64..60, any::<u32>(), any::<bool>()), 1..600)) {
+            let mut store: FlowStore<u32> = FlowStore::new(40, 2, 1);
+            let mut reference: HashMap<u64, u32> = HashMap::new();
+            for (number, value, removes) in operations {
+                if removes {
+                    if let Some(id) = store.find(&key(number), hash(number)) {
+                        store.remove(id);
+                    }
+                    reference.remove(&number);
+                } else if let Some(id) = store.find_or_insert(&key(number), hash(number)) {
+                    let record = store.record(id);
+                    prop_assert_eq!(record.words[1], reference.get(&number).copied().unwrap_or(0));
+                    record.words[1] = value;
+                    *record.tag = value;
+                    reference.insert(number, value);
+                } else {
+                    prop_assert_eq!(reference.len(), 40, "refused while not full");
+                    prop_assert!(!reference.contains_key(&number));
+                }
+                prop_assert_eq!(store.len(), reference.len());
+            }
+            for number in 0..60 {
+                let found = store.find(&key(number), hash(number)).map(|id| store.record(id).words[1]);
+                prop_assert_eq!(found, reference.get(&number).copied());
+            }
+            prop_assert_eq!(store.ids().count(), reference.len());
+        }
+    }
+
+    #[test]
+    fn incarnations_tell_a_new_flow_in_an_old_place() {
+        let mut store: FlowStore<()> = FlowStore::new(1, 0, 0);
+        let id = store.find_or_insert(&key(1), 1).expect("room");
+        let incarnation = store.incarnation(id);
+        assert!(store.lives(id, incarnation));
+        store.remove(id);
+        assert!(!store.lives(id, incarnation));
+        assert_eq!(store.find_or_insert(&key(2), 2), Some(id));
+        assert!(!store.lives(id, incarnation));
+    }
+}

@@ -1,0 +1,518 @@
+//! The configuration of a run of generated traffic, as a service file says it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use twinpath_wire::{MacAddress, kv};
+
+/// Everything about a run but its seed. Each field has a default, so an empty
+/// table is a valid configuration: a million packets per second of TCP over a
+/// thousand flows, without an end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrafficConfig {
+    /// Packets to generate, all kinds counted. No limit if absent.
+    pub packets: Option<u64>,
+    /// Length of the run in nanoseconds of the packets' own time. No limit if
+    /// absent; without either limit the caller stops when it likes.
+    pub duration_ns: Option<u64>,
+    /// Time of the start of the run, in nanoseconds since the Unix epoch.
+    pub start_ns: u64,
+    /// When packets come.
+    pub arrivals: Arrivals,
+    /// Flows that live at the same time.
+    pub flows: u64,
+    /// How the packets are spread over the flows.
+    pub popularity: Popularity,
+    /// New flows per minute of the packets' time, each replacing the oldest one.
+    pub churn_per_minute: f64,
+    /// How much a flow carries before it ends and a new one takes its place.
+    pub flow_size: FlowSize,
+    /// Length of the frames that carry data.
+    pub packet_size: PacketSize,
+    /// Largest IP packet, in bytes. Longer draws of `packet_size` are cut to it.
+    pub mtu_bytes: u16,
+    /// Whether frames shorter than 60 bytes (without the FCS) are padded with
+    /// zeros behind the IP packet, as a network card does.
+    pub padded: bool,
+    /// Share of the flows that are TCP, 0 to 1; the others are UDP. A service
+    /// that names its protocol overrides it.
+    pub tcp_share: f64,
+    /// How TCP connections behave.
+    pub tcp: Tcp,
+    /// Share of the data packets that go from server to client, 0 to 1. A UDP
+    /// flow's first packet is the client's all the same.
+    pub reply_share: f64,
+    /// Whether there are packets of servers at all. Without them `reply_share`
+    /// and `icmp_error_share` count for nothing, and only the clients' half of
+    /// each conversation is written, as in front of a load balancer whose
+    /// backends answer directly.
+    pub server_packets: bool,
+    /// Share of the UDP packets that are sent as two IP fragments, 0 to 1. Those
+    /// with fewer than 8 bytes of payload are too short for it.
+    pub fragment_share: f64,
+    /// Share of the packets that are an ICMP error about a flow, 0 to 1: the
+    /// server says to the client that the host is unreachable, quoting a packet.
+    pub icmp_error_share: f64,
+    /// Byte strings to be planted at the start of some payloads.
+    pub signatures: Vec<Signature>,
+    /// Who talks to whom.
+    pub hosts: Hosts,
+    /// Requests of the key-value protocol beside, or instead of, the flows.
+    pub kv: Option<KeyValue>,
+}
+
+impl Default for TrafficConfig {
+    fn default() -> Self {
+        Self {
+            packets: None,
+            duration_ns: None,
+            start_ns: 0,
+            arrivals: Arrivals::default(),
+            flows: 1024,
+            popularity: Popularity::default(),
+            churn_per_minute: 0.0,
+            flow_size: FlowSize::default(),
+            packet_size: PacketSize::default(),
+            mtu_bytes: 1500,
+            padded: true,
+            tcp_share: 1.0,
+            tcp: Tcp::default(),
+            reply_share: 0.5,
+            server_packets: true,
+            fragment_share: 0.0,
+            icmp_error_share: 0.0,
+            signatures: Vec::new(),
+            hosts: Hosts::default(),
+            kv: None,
+        }
+    }
+}
+
+/// The process by which packets arrive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "process", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Arrivals {
+    /// Evenly spaced.
+    Constant {
+        /// Packets per second.
+        rate_pps: f64,
+    },
+    /// With exponentially distributed gaps.
+    Poisson {
+        /// Mean packets per second.
+        rate_pps: f64,
+    },
+    /// Evenly spaced during bursts and silent between them; the lengths of
+    /// bursts and silences are exponentially distributed.
+    OnOff {
+        /// Mean packets per second over bursts and silences; during a burst
+        /// the rate is higher by `(on_ns + off_ns) / on_ns`.
+        rate_pps: f64,
+        /// Mean length of a burst in nanoseconds.
+        on_ns: f64,
+        /// Mean length of a silence in nanoseconds.
+        off_ns: f64,
+    },
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self::Constant { rate_pps: 1e6 }
+    }
+}
+
+/// How packets are spread over flows, or requests over keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "distribution", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Popularity {
+    /// All alike.
+    Uniform {},
+    /// Zipf's law: the i-th most popular has a weight of `1 / i^exponent`.
+    Zipf {
+        /// The exponent, above 0.
+        #[serde(default = "zipf_exponent")]
+        exponent: f64,
+    },
+}
+
+impl Default for Popularity {
+    fn default() -> Self {
+        Self::Uniform {}
+    }
+}
+
+fn zipf_exponent() -> f64 {
+    0.99
+}
+
+/// The unit in which flow sizes are given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizeUnit {
+    /// Bytes of payload, both directions together.
+    #[default]
+    Bytes,
+    /// Packets with payload, both directions together.
+    Packets,
+}
+
+/// How much a flow carries before it ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FlowSize {
+    /// Flows end by churn only.
+    Endless {},
+    /// All flows alike.
+    Fixed {
+        /// The size.
+        size: u64,
+        /// The size's unit.
+        #[serde(default)]
+        unit: SizeUnit,
+    },
+    /// Drawn from a file of points of a cumulative distribution; see [`crate::Cdf`].
+    Cdf {
+        /// The file's path.
+        file: PathBuf,
+        /// The unit of the file's sizes.
+        #[serde(default)]
+        unit: SizeUnit,
+        /// Accept a file that covers only the first part of its distribution,
+        /// and draw from that part.
+        #[serde(default)]
+        partial: bool,
+    },
+}
+
+impl Default for FlowSize {
+    fn default() -> Self {
+        Self::Endless {}
+    }
+}
+
+/// Length of the frames that carry data: from the Ethernet header to the end of
+/// the payload, without the checksum (FCS). Never shorter than the headers and
+/// one byte, never longer than the MTU allows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PacketSize {
+    /// All alike.
+    Fixed {
+        /// Length in bytes.
+        frame_bytes: u16,
+    },
+    /// The simple Internet mix: 7 parts of 64, 4 of 594 and 1 of 1514 bytes.
+    #[serde(rename = "imix")]
+    Imix {},
+    /// A weighted list.
+    Mix {
+        /// The list.
+        entries: Vec<MixEntry>,
+    },
+    /// Drawn from a file of points of a cumulative distribution of bytes; see [`crate::Cdf`].
+    Cdf {
+        /// The file's path.
+        file: PathBuf,
+        /// Accept a file that covers only the first part of its distribution,
+        /// and draw from that part.
+        #[serde(default)]
+        partial: bool,
+    },
+}
+
+impl Default for PacketSize {
+    fn default() -> Self {
+        Self::Fixed { frame_bytes: 64 }
+    }
+}
+
+/// One line of a weighted list of frame lengths.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixEntry {
+    /// Length in bytes without the checksum (FCS).
+    pub frame_bytes: u16,
+    /// Weight of this length, relative to the list's other ones.
+    pub weight: u32,
+}
+
+/// How TCP connections behave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tcp {
+    /// Whether connections begin with SYN, SYN-ACK, ACK and end with FINs.
+    /// Without it flows are established from their first packet on, at random
+    /// sequence numbers, and end without a word: the mode for measurements of
+    /// established flows.
+    pub handshake: bool,
+    /// A receiver that has nothing to say acknowledges every so many data
+    /// packets with a packet of its own. 0: never, so that a strict firewall
+    /// will sooner or later find data beyond the window.
+    pub ack_every: u16,
+    /// Window that both sides announce, in bytes, not scaled.
+    pub window_bytes: u16,
+    /// Share of the data packets that arrive late, 0 to
+    /// `1 / (out_of_order_distance + 1)`: each was overtaken by later ones of
+    /// its direction. Nothing is lost; every gap closes. The last packet of a
+    /// flow cannot be late, so flows of few packets have a smaller share.
+    pub out_of_order_share: f64,
+    /// How many later data packets overtake a late one.
+    pub out_of_order_distance: u16,
+    /// A late packet comes, with what must overtake it, at the latest this many
+    /// packets (of all flows) after its time.
+    pub out_of_order_delay_packets: u32,
+    /// Share of the connections that the client ends with a RST instead of FINs, 0 to 1.
+    pub reset_share: f64,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            handshake: true,
+            ack_every: 2,
+            window_bytes: u16::MAX,
+            out_of_order_share: 0.0,
+            out_of_order_distance: 1,
+            out_of_order_delay_packets: 64,
+            reset_share: 0.0,
+        }
+    }
+}
+
+/// A byte string to be planted in payloads, for functions that look for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signature {
+    /// The bytes.
+    pub text: String,
+    /// Where in the payload they begin, in bytes.
+    #[serde(default)]
+    pub offset: u16,
+    /// Share of the data packets that carry them, 0 to 1; a payload too short
+    /// for them goes without. All signatures' shares together are at most 1.
+    pub share: f64,
+}
+
+/// Who talks to whom, and over which link layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hosts {
+    /// Client addresses in each IP version. Each has ports 1024 to 65535, and
+    /// together they must have four times as many as there are flows.
+    pub clients: u32,
+    /// The first IPv4 client; the others follow it.
+    pub first_client_v4: Ipv4Addr,
+    /// The first IPv6 client; the others follow it.
+    pub first_client_v6: Ipv6Addr,
+    /// Where flows go, each to one of these at random. If empty, to `servers`.
+    pub services: Vec<Service>,
+    /// Server addresses in each IP version, where there are no `services`.
+    pub servers: u32,
+    /// The first IPv4 server; the others follow it.
+    pub first_server_v4: Ipv4Addr,
+    /// The first IPv6 server; the others follow it.
+    pub first_server_v6: Ipv6Addr,
+    /// The ports that `servers` listen on.
+    pub server_ports: Vec<u16>,
+    /// Share of the flows over IPv6, 0 to 1, where there are no `services`.
+    pub ipv6_share: f64,
+    /// The 802.1Q tag of all frames, 1 to 4094. Untagged if absent.
+    pub vlan: Option<u16>,
+    /// Ethernet address of the clients' side: of the router in front of them.
+    #[serde(with = "mac_text")]
+    pub client_mac: MacAddress,
+    /// Ethernet address of the servers' side.
+    #[serde(with = "mac_text")]
+    pub server_mac: MacAddress,
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self {
+            clients: 4096,
+            first_client_v4: Ipv4Addr::new(10, 0, 0, 1),
+            first_client_v6: Ipv6Addr::new(0x2001, 0xdb8, 0, 0xc, 0, 0, 0, 1),
+            services: Vec::new(),
+            servers: 1024,
+            first_server_v4: Ipv4Addr::new(172, 16, 0, 1),
+            first_server_v6: Ipv6Addr::new(0x2001, 0xdb8, 0, 0x5, 0, 0, 0, 1),
+            server_ports: vec![80, 443],
+            ipv6_share: 0.0,
+            vlan: None,
+            client_mac: MacAddress([2, 0, 0, 0, 0, 0xc]),
+            server_mac: MacAddress([2, 0, 0, 0, 0, 0x5]),
+        }
+    }
+}
+
+/// An endpoint that clients talk to: a server, or the virtual address of a load balancer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Its address, which decides its flows' IP version.
+    pub address: IpAddr,
+    /// Its port.
+    pub port: u16,
+    /// Its protocol; if absent, `tcp_share` decides.
+    #[serde(default)]
+    pub protocol: Option<Protocol>,
+}
+
+/// A transport protocol that flows can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Requests of the key-value protocol (see `twinpath_wire::kv`), from the
+/// addresses of [`Hosts::first_client_v4`] on. For the generator, as for the
+/// store, the flow is the key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyValue {
+    /// Share of the packets that are requests, 0 to 1; the rest is flows.
+    pub share: f64,
+    /// Share of the requests that read (get), 0 to 1; the others write (put).
+    pub get_share: f64,
+    /// Number of keys.
+    pub keys: u64,
+    /// How requests are spread over the keys.
+    pub popularity: Popularity,
+    /// Length of the values written, in bytes.
+    pub value_bytes: u16,
+    /// Number of clients, each with an address and port of its own.
+    pub clients: u32,
+    /// The store's address, which decides the requests' IP version.
+    pub server_address: IpAddr,
+    /// The store's port.
+    pub server_port: u16,
+    /// Whether every key is written once, in order, before all else.
+    pub preload: bool,
+}
+
+impl Default for KeyValue {
+    fn default() -> Self {
+        Self {
+            share: 1.0,
+            get_share: 0.95,
+            keys: 100_000,
+            popularity: Popularity::Zipf {
+                exponent: zipf_exponent(),
+            },
+            value_bytes: 64,
+            clients: 64,
+            server_address: IpAddr::V4(Ipv4Addr::new(172, 31, 0, 1)),
+            server_port: kv::DEFAULT_PORT,
+            preload: false,
+        }
+    }
+}
+
+/// Ethernet addresses as text, `02:00:00:00:00:01`.
+mod mac_text {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use twinpath_wire::MacAddress;
+
+    pub fn serialize<S: Serializer>(mac: &MacAddress, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(mac)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<MacAddress, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl TrafficConfig {
+    /// Takes relative paths of distribution files as relative to `folder`, the
+    /// place of the file that holds this configuration.
+    pub fn resolve_paths(&mut self, folder: &Path) {
+        if let FlowSize::Cdf { file, .. } = &mut self.flow_size {
+            *file = folder.join(&*file);
+        }
+        if let PacketSize::Cdf { file, .. } = &mut self.packet_size {
+            *file = folder.join(&*file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_table_is_the_default() {
+        let config: TrafficConfig = toml::from_str("").expect("the defaults");
+        assert_eq!(config, TrafficConfig::default());
+    }
+
+    #[test]
+    fn every_form_survives_a_round_trip() {
+        let text = r#"
+            packets = 10
+            duration_ns = 1000
+            arrivals = { process = "on-off", rate_pps = 1e5, on_ns = 1e4, off_ns = 1e5 }
+            popularity = { distribution = "zipf" }
+            flow_size = { kind = "cdf", file = "a.txt", unit = "packets", partial = true }
+            packet_size = { kind = "mix", entries = [{ frame_bytes = 64, weight = 3 }] }
+            signatures = [{ text = "attack", share = 0.1 }]
+            [tcp]
+            handshake = false
+            [hosts]
+            vlan = 7
+            client_mac = "02:00:00:00:00:01"
+            services = [{ address = "fd00::1", port = 80, protocol = "tcp" }]
+            [kv]
+            get_share = 0.5
+            popularity = { distribution = "uniform" }
+        "#;
+        let config: TrafficConfig = toml::from_str(text).expect("every form");
+        assert_eq!(config.popularity, Popularity::Zipf { exponent: 0.99 });
+        let again = toml::to_string(&config).expect("a table");
+        assert_eq!(
+            toml::from_str::<TrafficConfig>(&again).expect("its own output"),
+            config
+        );
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_at_every_level() {
+        for text in [
+            "rate = 1",
+            "arrivals = { process = 'poisson', rate_pps = 1.0, on_ns = 1.0 }",
+            "popularity = { distribution = 'uniform', exponent = 1.0 }",
+            "flow_size = { kind = 'endless', size = 1 }",
+            "packet_size = { kind = 'imix', frame_bytes = 64 }",
+            "packet_size = { kind = 'mix', entries = [{ frame_bytes = 64, weigth = 3 }] }",
+            "tcp = { handshakes = true }",
+            "hosts = { client = 1 }",
+            "kv = { key = 1 }",
+            "hosts = { client_mac = '02:00' }",
+        ] {
+            assert!(toml::from_str::<TrafficConfig>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_are_resolved_beside_the_service_file() {
+        let mut config = TrafficConfig {
+            flow_size: FlowSize::Cdf {
+                file: "a.txt".into(),
+                unit: SizeUnit::Bytes,
+                partial: false,
+            },
+            ..TrafficConfig::default()
+        };
+        config.resolve_paths(Path::new("examples"));
+        let FlowSize::Cdf { file, .. } = &config.flow_size else {
+            unreachable!()
+        };
+        assert_eq!(file, Path::new("examples/a.txt"));
+    }
+}

@@ -1,0 +1,179 @@
+//! Where everything is in a frame: the one walk over its headers.
+
+mod plain;
+mod walk;
+
+use crate::bytes::u16_at;
+use crate::malformed::Malformed;
+
+pub use crate::verify::{verify_ipv4_checksum, verify_transport_checksum};
+
+/// The longest frame: an untagged or once-tagged Ethernet header and the largest IP datagram.
+pub const MAX_FRAME_BYTES: usize = 65_535 + 18;
+/// The most VLAN tags that are followed.
+pub const MAX_VLAN_TAGS: usize = 4;
+/// How much of an offending packet's transport header an ICMP error must quote to be of use.
+pub const MIN_INNER_TRANSPORT_BYTES: usize = 8;
+
+/// Which IP version a frame carries.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Network {
+    /// Neither: ARP and the like.
+    None,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Which transport header is there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Transport {
+    /// No header: not IP, or a later fragment.
+    None,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP for IPv4.
+    Icmp,
+    /// ICMP for IPv6.
+    Icmp6,
+    /// Something that is not looked into; [`Layout::protocol`] says what.
+    Other,
+}
+
+/// Which part of a datagram a packet is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Fragment {
+    /// All of it.
+    Whole,
+    /// The first part, with the transport header.
+    First,
+    /// Another part, without a transport header.
+    Later,
+}
+
+impl Fragment {
+    /// Classifies a fragment by its offset and whether more follow.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(offset_bytes: u32, more: bool) -> Self {
+        match (offset_bytes, more) {
+            (0, false) => Self::Whole,
+            (0, true) => Self::First,
+            _ => Self::Later,
+        }
+    }
+}
+
+/// Where the headers of a frame begin; all offsets count bytes from its first.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+// In this order and without reordering the compiler needs fewer stores for a plain packet.
+#[repr(C)]
+pub struct Layout {
+    /// The IP header, or what stands after Ethernet and VLAN tags.
+    pub l3: u16,
+    /// The transport header; the data of a later fragment.
+    pub l4: u16,
+    /// What follows the transport header; equal to [`l4`](Self::l4) where there is none.
+    pub payload: u16,
+    /// End of the IP datagram, without Ethernet padding; end of the frame if it is not IP.
+    pub end: u32,
+    /// IP version.
+    pub network: Network,
+    /// Transport header.
+    pub transport: Transport,
+    /// IP protocol number, after IPv6 extension headers; zero if not IP.
+    pub protocol: u8,
+    /// Which part of a datagram this is.
+    pub fragment: Fragment,
+    /// The packet that an ICMP error complains about.
+    pub inner: Option<Inner>,
+}
+
+/// Where the headers of the packet inside an ICMP error begin.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Inner {
+    /// The inner IP header.
+    pub l3: u16,
+    /// The inner transport header, of which at least
+    /// [`MIN_INNER_TRANSPORT_BYTES`] are there.
+    pub l4: u16,
+    /// IP version, the same as the outer one.
+    pub network: Network,
+    /// IP protocol number, after IPv6 extension headers.
+    pub protocol: u8,
+}
+
+const _: () = assert!(size_of::<Layout>() <= 32);
+
+impl Layout {
+    /// The same layout, moved field by field. Where `dissect` is inlined this keeps the layout of
+    /// a plain packet in registers: otherwise both paths would share one place in memory, written
+    /// in small pieces and at once read in large ones, which stalls the processor.
+    #[inline(always)]
+    const fn taken_apart(self) -> Self {
+        let Self {
+            l3,
+            l4,
+            payload,
+            end,
+            network,
+            transport,
+            protocol,
+            fragment,
+            inner,
+        } = self;
+        Self {
+            l3,
+            l4,
+            payload,
+            end,
+            network,
+            transport,
+            protocol,
+            fragment,
+            inner,
+        }
+    }
+
+    /// Whether the frame carries IPv4 or IPv6.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_ip(&self) -> bool {
+        !matches!(self.network, Network::None)
+    }
+
+    /// Bytes of payload after the transport header, as far as the IP datagram goes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn payload_bytes(&self) -> usize {
+        self.end.saturating_sub(self.payload as u32) as usize
+    }
+}
+
+/// Walks the headers of `frame`, which starts with Ethernet.
+///
+/// Up to [`MAX_VLAN_TAGS`] tags are followed. A frame that is not IP is fine and has
+/// [`Network::None`]. Checksums are not looked at, see [`crate::verify`].
+///
+/// # Errors
+/// Whatever is wrong with the headers up to and including the transport header. What an ICMP
+/// error quotes is never an error: it is only missing from [`Layout::inner`].
+#[inline]
+pub fn dissect(frame: &[u8]) -> Result<Layout, Malformed> {
+    match plain::plain_ipv4(frame) {
+        Some(layout) => Ok(layout),
+        None => Ok(walk::dissect_any(frame)?.taken_apart()),
+    }
+}
+
+/// The EtherType after all VLAN tags, for frames that are not IP.
+#[must_use]
+pub fn ether_type(frame: &[u8], layout: &Layout) -> u16 {
+    u16_at(frame, usize::from(layout.l3).wrapping_sub(2))
+}

@@ -1,0 +1,190 @@
+use super::{
+    Fragment, Inner, Layout, MAX_FRAME_BYTES, MAX_VLAN_TAGS, MIN_INNER_TRANSPORT_BYTES, Network,
+    Transport,
+};
+use crate::bytes::array_at;
+use crate::icmp::{self, IcmpView};
+use crate::ipv4::Ipv4View;
+use crate::ipv6::{self, Ipv6View};
+use crate::malformed::Malformed;
+use crate::tcp::TcpView;
+use crate::udp::UdpView;
+use crate::{ethernet, protocol, udp, vlan};
+
+/// The general path: every frame, step by step.
+// Not rare, but the plain path is to be the straight one.
+#[cold]
+#[inline(never)]
+pub(super) fn dissect_any(frame: &[u8]) -> Result<Layout, Malformed> {
+    if frame.len() > MAX_FRAME_BYTES {
+        return Err(Malformed::Oversized);
+    }
+    let (ether_type, l3) = link_layer(frame)?;
+    match ether_type {
+        protocol::ETHER_IPV4 => dissect_ipv4(frame, l3),
+        protocol::ETHER_IPV6 => dissect_ipv6(frame, l3),
+        _ => Ok(not_ip(frame, l3)),
+    }
+}
+
+/// EtherType and offset of what follows Ethernet and its tags.
+fn link_layer(frame: &[u8]) -> Result<(u16, usize), Malformed> {
+    let header: [u8; 2] = array_at(frame, 12).ok_or(Malformed::TruncatedEthernet)?;
+    let mut ether_type = u16::from_be_bytes(header);
+    let mut at = ethernet::HEADER_BYTES;
+    for _ in 0..MAX_VLAN_TAGS {
+        if !protocol::is_vlan(ether_type) {
+            break;
+        }
+        let tag: [u8; vlan::TAG_BYTES] = array_at(frame, at).ok_or(Malformed::TruncatedVlan)?;
+        ether_type = u16::from_be_bytes([tag[2], tag[3]]);
+        at += vlan::TAG_BYTES;
+    }
+    match protocol::is_vlan(ether_type) {
+        true => Err(Malformed::TooManyVlanTags),
+        false => Ok((ether_type, at)),
+    }
+}
+
+fn not_ip(frame: &[u8], l3: usize) -> Layout {
+    Layout {
+        l3: l3 as u16,
+        l4: l3 as u16,
+        payload: l3 as u16,
+        end: frame.len() as u32,
+        network: Network::None,
+        transport: Transport::None,
+        protocol: 0,
+        fragment: Fragment::Whole,
+        inner: None,
+    }
+}
+
+fn dissect_ipv4(frame: &[u8], l3: usize) -> Result<Layout, Malformed> {
+    let view = Ipv4View::new(frame.get(l3..).unwrap_or(&[]))?;
+    let data = view.total_length() as usize - view.header_bytes();
+    if view.fragment_offset_bytes() as usize + data > usize::from(u16::MAX) {
+        return Err(Malformed::FragmentBounds);
+    }
+    let datagram = Datagram {
+        network: Network::V4,
+        protocol: view.protocol(),
+        fragment: view.fragment(),
+        l3,
+        l4: l3 + view.header_bytes(),
+        end: l3 + usize::from(view.total_length()),
+    };
+    datagram.layout(frame)
+}
+
+fn dissect_ipv6(frame: &[u8], l3: usize) -> Result<Layout, Malformed> {
+    let view = Ipv6View::new(frame.get(l3..).unwrap_or(&[]))?;
+    let extensions = view.extensions()?;
+    let datagram = Datagram {
+        network: Network::V6,
+        protocol: extensions.protocol,
+        fragment: extensions.fragment,
+        l3,
+        l4: l3 + ipv6::HEADER_BYTES + extensions.length,
+        end: l3 + ipv6::HEADER_BYTES + usize::from(view.payload_length()),
+    };
+    datagram.layout(frame)
+}
+
+/// What both IP versions hand to the transport layer.
+struct Datagram {
+    network: Network,
+    protocol: u8,
+    fragment: Fragment,
+    l3: usize,
+    l4: usize,
+    end: usize,
+}
+
+impl Datagram {
+    fn layout(&self, frame: &[u8]) -> Result<Layout, Malformed> {
+        let bytes = frame.get(self.l4..self.end).unwrap_or(&[]);
+        let (transport, header_bytes) = self.transport(bytes)?;
+        let mut layout = Layout {
+            l3: self.l3 as u16,
+            l4: self.l4 as u16,
+            payload: (self.l4 + header_bytes) as u16,
+            end: self.end as u32,
+            network: self.network,
+            transport,
+            protocol: self.protocol,
+            fragment: self.fragment,
+            inner: None,
+        };
+        if matches!(transport, Transport::Icmp | Transport::Icmp6) {
+            layout.inner = inner(frame, &layout);
+        }
+        Ok(layout)
+    }
+
+    /// The transport header and its length.
+    fn transport(&self, bytes: &[u8]) -> Result<(Transport, usize), Malformed> {
+        if self.fragment == Fragment::Later {
+            return Ok((Transport::None, 0));
+        }
+        match (self.protocol, self.network) {
+            (protocol::TCP, _) => Ok((Transport::Tcp, TcpView::new(bytes)?.header_bytes())),
+            (protocol::UDP, _) => self.udp(bytes),
+            (protocol::ICMP, Network::V4) => icmp_header(bytes, Transport::Icmp),
+            (protocol::ICMP6, Network::V6) => icmp_header(bytes, Transport::Icmp6),
+            _ => Ok((Transport::Other, 0)),
+        }
+    }
+
+    fn udp(&self, bytes: &[u8]) -> Result<(Transport, usize), Malformed> {
+        match self.fragment {
+            Fragment::Whole => UdpView::new(bytes)?,
+            // The length counts the datagram, of which this is only a part.
+            _ => UdpView::new_partial(bytes)?,
+        };
+        Ok((Transport::Udp, udp::HEADER_BYTES))
+    }
+}
+
+fn icmp_header(bytes: &[u8], transport: Transport) -> Result<(Transport, usize), Malformed> {
+    IcmpView::new(bytes)?;
+    Ok((transport, icmp::HEADER_BYTES))
+}
+
+/// The packet that an ICMP error quotes, if enough of it is there.
+fn inner(frame: &[u8], outer: &Layout) -> Option<Inner> {
+    let (kind, end) = (*frame.get(usize::from(outer.l4))?, outer.end as usize);
+    if !icmp::is_error(outer.network, kind) {
+        return None;
+    }
+    let l3 = usize::from(outer.payload);
+    let quoted = frame.get(l3..end)?;
+    let (protocol, header_bytes) = match outer.network {
+        Network::V4 => quoted_ipv4(quoted)?,
+        Network::V6 => quoted_ipv6(quoted)?,
+        Network::None => return None,
+    };
+    if quoted.len() < header_bytes + MIN_INNER_TRANSPORT_BYTES {
+        return None;
+    }
+    let l4 = u16::try_from(l3 + header_bytes).ok()?;
+    Some(Inner {
+        l3: outer.payload,
+        l4,
+        network: outer.network,
+        protocol,
+    })
+}
+
+fn quoted_ipv4(quoted: &[u8]) -> Option<(u8, usize)> {
+    let view = Ipv4View::new_quoted(quoted).ok()?;
+    let has_transport = view.fragment() != Fragment::Later;
+    has_transport.then_some((view.protocol(), view.header_bytes()))
+}
+
+fn quoted_ipv6(quoted: &[u8]) -> Option<(u8, usize)> {
+    let view = Ipv6View::new_quoted(quoted).ok()?;
+    let extensions = view.extensions().ok()?;
+    let has_transport = extensions.fragment != Fragment::Later;
+    has_transport.then_some((extensions.protocol, ipv6::HEADER_BYTES + extensions.length))
+}
