@@ -1,6 +1,6 @@
 //! Service files, statistics and reports.
 //!
-//! A run is told three times: while it goes on by [`live`], at its end by
+//! A [`service`] file is what an operator writes. A run is told three times: while it goes on by [`live`], at its end by
 //! [`report`] in three forms (a summary for the terminal, `report.json` for
 //! programs, `report.html` for people). Both are fed with plain counters by
 //! whoever runs the service; nothing here reads a clock or touches a packet.
@@ -9,3 +9,4 @@
 
 pub mod live;
 pub mod report;
+pub mod service;

@@ -15,6 +15,7 @@ pub mod counters;
 pub mod drop_reason;
 pub mod hash;
 pub mod key;
+pub mod key_value;
 pub mod memory;
 pub mod packet;
 pub mod pool;

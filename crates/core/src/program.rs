@@ -44,7 +44,8 @@ pub enum Field {
     AliasRow,
     /// What the window matcher says of the first 64 payload bytes: 0 nothing, 1 partial, 2 full.
     WindowMatch,
-    /// Key-value operation code.
+    /// Key-value operation as [`key_value::operation`](crate::key_value::operation) has it; 0 for
+    /// what is no key-value message.
     KvOperation,
     /// Bytes of the key-value request's value.
     KvValueLength,

@@ -1,10 +1,10 @@
 //! Runs a chain's fast programs on one packet.
 
 use crate::compile::{Code, Compiled, Do, REGISTERS, compile, holds};
-use crate::reply::write_reply;
 use std::ops::Range;
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
+use twinpath_core::key_value::{operation, write_reply};
 use twinpath_core::program::{
     EndpointRow, Exit, FastProgram, Field, Operation, PacketEnd, WINDOW_BYTES, WindowMatcher,
 };
@@ -281,7 +281,8 @@ impl Interpreter {
                     status,
                     &self.registers[usize::from(first)..],
                     length as usize,
-                ),
+                )
+                .is_some(),
             };
         }
         done
@@ -353,7 +354,7 @@ impl Interpreter {
             Field::NowTicks => packet.now.ticks(),
             Field::AliasRow => packet.keyed.alias_row,
             Field::WindowMatch => self.inspect(packet),
-            Field::KvOperation => kv_view(packet).map_or(0, |view| u32::from(view.op() as u8)),
+            Field::KvOperation => kv_view(packet).map_or(0, |view| operation(&view)),
             Field::KvValueLength => kv_view(packet).map_or(0, |view| view.value().len() as u32),
         }
     }

@@ -7,7 +7,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod catalogue;
+pub mod reassembler;
+pub mod load_balancer;
 pub mod duration;
 pub mod firewall;
 #[cfg(test)]
 mod reference;
+#[cfg(test)]
+mod two_paths;

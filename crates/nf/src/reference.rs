@@ -211,3 +211,111 @@ fn write_reply(packet: &mut Packet, status: u8, value: &[u8]) {
     rewrite::set_udp_payload_length(bytes, &mut packet.layout, message.len()).expect("room was made");
     rewrite::refresh_checksums(bytes, &packet.layout).expect("the layout fits");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use twinpath_core::key::Role;
+    use twinpath_core::program::{Step, Word};
+    use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
+    use twinpath_core::{Direction, DropReason, Pools, Steering};
+    use twinpath_fastpath::{Interpreter, Outcome, PacketView};
+
+    const WORDS: u8 = 3;
+    const TEMPORARIES: u8 = 2;
+
+    fn number() -> impl Strategy<Value = u32> {
+        prop_oneof![0..40u32, any::<u32>(), Just(1 << 31)]
+    }
+
+    fn field() -> impl Strategy<Value = Operand> {
+        prop::sample::select(Field::ALL.to_vec()).prop_map(Operand::Field)
+    }
+
+    fn place() -> impl Strategy<Value = Operand> {
+        prop_oneof![(0..WORDS).prop_map(Operand::Word), (0..TEMPORARIES).prop_map(Operand::Temporary)]
+    }
+
+    fn operand() -> impl Strategy<Value = Operand> {
+        prop_oneof![place(), field(), number().prop_map(Operand::Constant)]
+    }
+
+    fn condition(operand: impl Strategy<Value = Operand> + Clone) -> impl Strategy<Value = Condition> {
+        use Comparison::{AtLeast, AtMost, Equal, Greater, Less, NotEqual, SignedAtLeast, SignedAtMost};
+        let all = vec![Equal, NotEqual, Less, AtMost, Greater, AtLeast, SignedAtMost, SignedAtLeast];
+        let mask = prop_oneof![Just(u32::MAX), number()];
+        (operand.clone(), operand.clone(), mask, prop::sample::select(all), operand)
+            .prop_map(|(a, b, mask, comparison, with)| Condition { a, b, mask, comparison, with })
+    }
+
+    fn action() -> impl Strategy<Value = Action> {
+        use Operation::{Add, And, Later, Maximum, Minimum, Or, ShiftLeft, ShiftRight, Subtract, Xor};
+        let all = vec![Add, And, Later, Maximum, Minimum, Or, ShiftLeft, ShiftRight, Subtract, Xor];
+        (place(), prop::sample::select(all), operand(), operand()).prop_map(|(to, operation, a, b)| Action::Compute { to, operation, a, b })
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let exit = prop::sample::select(vec![Exit::Continue, Exit::Reply, Exit::Drop(DropReason::Denied), Exit::Escalate]);
+        (prop::collection::vec(condition(operand().boxed()), 0..3), prop::collection::vec(action(), 0..4), exit)
+            .prop_map(|(when, then, exit)| Step { name: "a step", when, then, exit })
+    }
+
+    fn program() -> impl Strategy<Value = FastProgram> {
+        let fields = prop_oneof![field(), number().prop_map(Operand::Constant)].boxed();
+        let always_complex = prop::collection::vec(prop::collection::vec(condition(fields), 1..3), 0..2);
+        (prop::collection::vec(action(), 0..3), prop::collection::vec(step(), 0..4), always_complex).prop_map(|(prologue, steps, always_complex)| {
+            FastProgram {
+                name: "random",
+                words: vec![Word { name: "a word", meaning: "anything" }; WORDS.into()],
+                temporaries: TEMPORARIES,
+                prologue,
+                steps,
+                always_complex,
+                ..FastProgram::default()
+            }
+        })
+    }
+
+    fn packet() -> impl Strategy<Value = Vec<u8>> {
+        (any::<bool>(), number(), number(), any::<u8>(), any::<u16>(), 0..100usize).prop_map(|(tcp, sequence, acknowledgement, flags, window, bytes)| {
+            let (source, destination) = (Endpoint::v4([10, 0, 0, 1], 1000), Endpoint::v4([10, 0, 0, 2], 2000));
+            let builder = match tcp {
+                true => PacketBuilder::tcp(source, destination).seq(sequence).ack(acknowledgement).flags(flags).window(window),
+                false => PacketBuilder::udp(source, destination),
+            };
+            builder.payload_len(bytes).to_vec().expect("a packet")
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn the_interpreter_does_the_same(program in program(), bytes in packet(), words: [u32; WORDS as usize], reply: bool, now: u64) {
+            let layout = dissect(&bytes).expect("a valid packet");
+            let keyed = Steering::new(0).key(&bytes, &layout).expect("an IP packet");
+            let direction = if reply { Direction::Reply } else { Direction::Original };
+            let mut interpreter = Interpreter::new(std::slice::from_ref(&program)).expect("a valid program");
+            let outcome = interpreter.run(&PacketView { bytes: &bytes, layout: &layout, keyed: &keyed, direction, now: Instant(now) }, &words);
+
+            let mut frame = Pools::new(1, 1).take_filled(&bytes).expect("room");
+            frame.set_timestamp(Instant(now));
+            let mut packet = Packet { frame, layout, direction, role: Role::Member, alias_row: 0 };
+            let mut slow_words = words;
+            let exit = run(&program, &mut slow_words, &mut packet, Instant::ZERO);
+
+            let expected = match exit {
+                Exit::Continue => Outcome::Forward,
+                Exit::Reply => Outcome::Reply,
+                Exit::Drop(reason) => Outcome::Drop(reason),
+                Exit::Escalate => Outcome::Complex,
+            };
+            prop_assert_eq!(outcome, expected);
+            if exit == Exit::Escalate {
+                prop_assert_eq!(slow_words, words, "what escalates changes nothing");
+            } else {
+                prop_assert_eq!(interpreter.words(), &slow_words[..]);
+            }
+        }
+    }
+}

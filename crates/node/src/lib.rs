@@ -1,12 +1,21 @@
-//! Composition: a service file becomes a fast path, workers and the rings between them.
+//! Composition: a service file becomes a fast path, workers and the link between them.
 //!
 //! [`wiring`] shows a packet's whole walk on one screen. The same [`FastPath`] and [`Worker`] run
-//! under [`virtual_time`], in one thread and perfectly repeatable, and under [`threads`], each on
-//! a thread of its own.
+//! under [`virtual_time`], in one thread and perfectly repeatable, and on [`threads`], each on one
+//! of its own. [`run`] is one run, from packets in to report out.
 #![forbid(unsafe_code)]
 
 pub mod fast_path;
+pub mod observe;
+pub mod run;
+pub mod sink;
+pub mod source;
+pub mod threads;
+pub mod virtual_time;
+pub mod wiring;
 pub mod worker;
 
 pub use fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
+pub use run::{Finished, Ports, RunError, run};
+pub use wiring::{Node, build};
 pub use worker::Worker;

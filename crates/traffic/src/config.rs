@@ -52,8 +52,9 @@ pub struct TrafficConfig {
     /// Share of the UDP packets that are sent as two IP fragments, 0 to 1. Those
     /// with fewer than 8 bytes of payload are too short for it.
     pub fragment_share: f64,
-    /// Share of the packets that are an ICMP error about a flow, 0 to 1: the
-    /// server says to the client that the host is unreachable, quoting a packet.
+    /// Share of the packets that are an ICMP error about a flow that has begun,
+    /// 0 to 1: the server says to the client that the host is unreachable,
+    /// quoting a packet. The flow goes on.
     pub icmp_error_share: f64,
     /// Byte strings to be planted at the start of some payloads.
     pub signatures: Vec<Signature>,

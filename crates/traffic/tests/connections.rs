@@ -37,9 +37,9 @@ fn a_strict_firewall_accepts_every_packet() {
         let config = config(&format!("{BUSY}{late}"));
         let (packets, stats) = run_with_stats(&config, 1);
         let tracker = tracked(&packets);
-        assert!(tracker.opened > 1_400, "{}", tracker.opened);
+        assert!(tracker.opened > 1_200, "{}", tracker.opened);
         assert_eq!(tracker.opened, count(&packets, PacketKind::TcpSyn));
-        assert!(tracker.closed > 1_100 && tracker.closed <= stats.flows_ended);
+        assert!(tracker.closed > 900 && tracker.closed <= stats.flows_ended);
         assert_eq!(count(&packets, PacketKind::TcpReset), 0);
     }
 }
@@ -67,7 +67,7 @@ fn streams_are_complete_however_late_segments_are() {
         assert_eq!(packets.len(), 200_000);
         let payload = Payload::new(3);
         let streams = Streams::collect(&packets).reassembled();
-        assert!(streams.len() > 2_500);
+        assert!(streams.len() > 2_000);
         for ((flow, direction), bytes) in streams {
             let expected = expected(&payload, flow, direction, bytes.len());
             assert!(bytes == expected, "flow {flow} {direction:?}");
@@ -182,5 +182,5 @@ fn the_client_half_is_a_conversation_without_its_answers() {
         count(&packets, PacketKind::TcpSyn),
         count(&packets, PacketKind::TcpFin),
     );
-    assert!(syns > 1_400 && fins > 1_100 && fins < syns, "{syns} {fins}");
+    assert!(syns > 1_200 && fins > 900 && fins < syns, "{syns} {fins}");
 }

@@ -150,24 +150,37 @@ fn a_flow_that_is_full_makes_way() {
 }
 
 #[test]
-fn shares_of_fragments_and_errors_hold() {
+fn fragments_have_their_share_and_make_whole_datagrams() {
     let config = config(
-        "packets = 100_000\ntcp_share = 0.5\nfragment_share = 0.2\nicmp_error_share = 0.05\n\
-         packet_size = { kind = 'fixed', frame_bytes = 200 }\nhosts = { ipv6_share = 0.5, vlan = 9 }",
+        "packets = 100_000\ntcp_share = 0.5\nfragment_share = 0.2\n\
+         packet_size = { kind = 'fixed', frame_bytes = 201 }\n\
+         hosts = { ipv6_share = 0.5, vlan = 9 }",
     );
     let packets = run(&config, 8);
     let of_kind = |kind| packets.iter().filter(move |(g, _)| g.kind == kind);
-    let (whole, fragments) = (of_kind(PacketKind::Udp), of_kind(PacketKind::UdpFragment));
-    let (whole, pieces) = (whole.count() as f64, fragments.clone().count() as f64);
-    assert!(
-        (pieces / 2.0 / (whole + pieces / 2.0) - 0.2).abs() < 0.01,
-        "{whole} {pieces}"
+    let fragments: Vec<&Packet> = of_kind(PacketKind::UdpFragment).collect();
+    let (whole, cut) = (
+        of_kind(PacketKind::Udp).count() as f64,
+        fragments.len() as f64 / 2.0,
     );
-    for pair in fragments.collect::<Vec<_>>().chunks(2) {
-        assert_fragments(pair[0], pair[1]);
-    }
-    let errors = of_kind(PacketKind::IcmpError);
-    assert!((errors.clone().count() as f64 / 100_000.0 - 0.05).abs() < 0.005);
+    assert!((cut / (whole + cut) - 0.2).abs() < 0.01, "{whole} {cut}");
+    fragments
+        .chunks(2)
+        .for_each(|pair| assert_fragments(pair[0], pair[1]));
+}
+
+#[test]
+fn errors_have_their_share_and_quote_the_client() {
+    let config = config(
+        "packets = 100_000\nflows = 50\ntcp_share = 0.5\nicmp_error_share = 0.05\n\
+         hosts = { ipv6_share = 0.5 }",
+    );
+    let packets = run(&config, 8);
+    let errors = packets
+        .iter()
+        .filter(|(g, _)| g.kind == PacketKind::IcmpError);
+    let count = errors.clone().count();
+    assert!((4_700..5_300).contains(&count), "{count}");
     errors.for_each(assert_error);
 }
 

@@ -15,11 +15,13 @@ const WARM_PACKETS: usize = 64;
 const COLD_PACKETS: usize = 1 << 19;
 const SLOT_BYTES: usize = 128;
 
+/// Makes the packet of one source port.
+type Build = fn(u16) -> PacketBuilder<'static>;
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Fallible<()> {
     println!("{:<28}{:>10}{:>10}", "ns/packet", "warm", "cold");
-    let kinds: [(&str, fn(u16) -> PacketBuilder<'static>); 5] = [
+    let kinds: [(&str, Build); 5] = [
         ("tcp v4", |port| {
             PacketBuilder::tcp(v4(1, port), v4(2, 80)).payload_len(6)
         }),
@@ -39,7 +41,7 @@ fn main() -> Fallible<()> {
         packets.report(&format!("dissect {name}"), |frame| {
             black_box(dissect(black_box(frame))).is_ok()
         });
-        packets.report(&format!("  and its 5-tuple"), |frame| {
+        packets.report("  and its 5-tuple", |frame| {
             let Ok(layout) = dissect(frame) else {
                 return false;
             };
@@ -75,7 +77,7 @@ struct Packets {
 }
 
 impl Packets {
-    fn new(build: fn(u16) -> PacketBuilder<'static>) -> Fallible<Self> {
+    fn new(build: Build) -> Fallible<Self> {
         let frame_bytes = build(0).frame_bytes();
         let mut bytes = vec![0; COLD_PACKETS * SLOT_BYTES];
         for (port, slot) in bytes.chunks_exact_mut(SLOT_BYTES).enumerate() {

@@ -348,3 +348,6 @@ impl<'a> PacketBuilder<'a> {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,9 @@ pub(crate) fn header_mut<const N: usize>(out: &mut [u8]) -> Result<&mut [u8; N],
 /// The `N` bytes at `at`, if they are all there.
 #[inline(always)]
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
+    // One comparison where the compiler knows that the sum cannot overflow, as with offsets that
+    // come from a layout.
+    bytes.get(at..at.checked_add(N)?)?.first_chunk().copied()
 }
 
 /// The byte at `at`, or zero.

@@ -6,7 +6,7 @@ use crate::bytes::header_mut;
 use crate::checksum;
 use crate::layout::Fragment;
 use crate::malformed::Malformed;
-use crate::options::OptionBytes;
+use crate::options::{OptionBytes, SplitOption, split_option};
 
 /// The header without options.
 pub const HEADER_BYTES: usize = 20;
@@ -217,39 +217,14 @@ impl<'a> Iterator for Ipv4Options<'a> {
     type Item = Result<Ipv4Option<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match split_option(self.rest)? {
-            Ok((kind, data, rest)) => {
-                self.rest = rest;
-                Some(Ok(Ipv4Option { kind, data }))
-            }
-            Err(_) => {
-                self.rest = &[];
-                Some(Err(Malformed::Ipv4Options))
-            }
-        }
+        let (item, rest) = match split_option(self.rest) {
+            SplitOption::End => (None, &[][..]),
+            SplitOption::Malformed => (Some(Err(Malformed::Ipv4Options)), &[][..]),
+            SplitOption::One { kind, data, rest } => (Some(Ok(Ipv4Option { kind, data })), rest),
+        };
+        self.rest = rest;
+        item
     }
-}
-
-/// An option that runs over its end or is shorter than its own head.
-#[derive(Debug)]
-pub(crate) struct OptionLength;
-
-/// Kind, data and what follows of the first option in `bytes`; `None` at the end of the list.
-/// IPv4 and TCP share this form: kind 0 ends, kind 1 is one byte, others carry their length.
-pub(crate) fn split_option(bytes: &[u8]) -> Option<Result<(u8, &[u8], &[u8]), OptionLength>> {
-    let (&kind, rest) = bytes.split_first()?;
-    match kind {
-        0 => None,
-        1 => Some(Ok((kind, &[], rest))),
-        _ => Some(split_sized_option(kind, bytes)),
-    }
-}
-
-fn split_sized_option(kind: u8, bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), OptionLength> {
-    let length = usize::from(*bytes.get(1).ok_or(OptionLength)?);
-    let data = bytes.get(2..length).ok_or(OptionLength)?;
-    let rest = bytes.get(length..).ok_or(OptionLength)?;
-    Ok((kind, data, rest))
 }
 
 /// A checked IPv4 header.

@@ -53,6 +53,42 @@ impl std::fmt::Debug for OptionBytes {
     }
 }
 
+/// What stands at the start of a list of options.
+pub(crate) enum SplitOption<'a> {
+    /// Nothing more: the end of the bytes or of the list.
+    End,
+    /// An option that runs over its end or is shorter than its own head.
+    Malformed,
+    /// One option: its number, what follows kind and length, and the options after it.
+    One {
+        kind: u8,
+        data: &'a [u8],
+        rest: &'a [u8],
+    },
+}
+
+/// Splits the first option off. IPv4 and TCP share this form: kind 0 ends the list, kind 1 is one
+/// byte, others carry their length.
+pub(crate) fn split_option(bytes: &[u8]) -> SplitOption<'_> {
+    match bytes {
+        [] | [0, ..] => SplitOption::End,
+        [1, rest @ ..] => SplitOption::One {
+            kind: 1,
+            data: &[],
+            rest,
+        },
+        [kind, length, ..] => split_sized_option(*kind, usize::from(*length), bytes),
+        [_] => SplitOption::Malformed,
+    }
+}
+
+fn split_sized_option(kind: u8, length: usize, bytes: &[u8]) -> SplitOption<'_> {
+    match (bytes.get(2..length), bytes.get(length..)) {
+        (Some(data), Some(rest)) => SplitOption::One { kind, data, rest },
+        _ => SplitOption::Malformed,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

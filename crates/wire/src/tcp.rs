@@ -2,9 +2,8 @@
 
 use crate::build::BuildError;
 use crate::bytes::{header_mut, u16_at, u32_at};
-use crate::ipv4::split_option;
 use crate::malformed::Malformed;
-use crate::options::{MAX_OPTION_BYTES, OptionBytes};
+use crate::options::{MAX_OPTION_BYTES, OptionBytes, SplitOption, split_option};
 
 /// The header without options.
 pub const HEADER_BYTES: usize = 20;
@@ -228,25 +227,21 @@ impl<'a> TcpOptions<'a> {
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
-
-    fn split(&mut self) -> Option<Result<TcpOption<'a>, Malformed>> {
-        let (kind, data, rest) = match split_option(self.rest)? {
-            Ok(split) => split,
-            Err(_) => return Some(Err(Malformed::TcpOptions)),
-        };
-        self.rest = rest;
-        Some(TcpOption::parse(kind, data))
-    }
 }
 
 impl<'a> Iterator for TcpOptions<'a> {
     type Item = Result<TcpOption<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let item = self.split();
-        if !matches!(item, Some(Ok(_))) {
-            self.rest = &[];
-        }
+        let (item, rest) = match split_option(self.rest) {
+            SplitOption::End => (None, &[][..]),
+            SplitOption::Malformed => (Some(Err(Malformed::TcpOptions)), &[][..]),
+            SplitOption::One { kind, data, rest } => (Some(TcpOption::parse(kind, data)), rest),
+        };
+        self.rest = match item {
+            Some(Ok(_)) => rest,
+            _ => &[],
+        };
         item
     }
 }

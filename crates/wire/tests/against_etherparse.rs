@@ -42,7 +42,10 @@ fn assert_same(frame: &[u8], layout: &Layout, theirs: &SlicedPacket<'_>) {
     if let Some(payload) = theirs.net.as_ref().and_then(NetSlice::ip_payload_ref) {
         assert_eq!(layout.protocol, payload.ip_number.0);
         assert_eq!(usize::from(layout.l4), offset(frame, payload.payload));
-        assert_eq!(layout.end as usize, usize::from(layout.l4) + payload.payload.len());
+        assert_eq!(
+            layout.end as usize,
+            usize::from(layout.l4) + payload.payload.len()
+        );
         assert_eq!(layout.fragment != Fragment::Whole, payload.fragmented);
     }
     assert_same_transport(frame, layout, theirs);
@@ -50,8 +53,10 @@ fn assert_same(frame: &[u8], layout: &Layout, theirs: &SlicedPacket<'_>) {
 
 fn assert_same_transport(frame: &[u8], layout: &Layout, theirs: &SlicedPacket<'_>) {
     let payload = fields::payload(frame, layout);
-    let ports =
-        (fields::source(frame, layout).port, fields::destination(frame, layout).port);
+    let ports = (
+        fields::source(frame, layout).port,
+        fields::destination(frame, layout).port,
+    );
     match &theirs.transport {
         Some(TransportSlice::Tcp(tcp)) => assert_same_tcp(frame, layout, tcp),
         Some(TransportSlice::Udp(udp)) => {
@@ -79,19 +84,34 @@ fn assert_same_transport(frame: &[u8], layout: &Layout, theirs: &SlicedPacket<'_
         }
         // They do not look into fragments.
         None if layout.fragment == Fragment::First => {}
-        _ => assert!(matches!(layout.transport, Transport::None | Transport::Other)),
+        _ => assert!(matches!(
+            layout.transport,
+            Transport::None | Transport::Other
+        )),
     }
 }
 
 fn assert_same_tcp(frame: &[u8], layout: &Layout, tcp: &TcpSlice<'_>) {
     assert_eq!(layout.transport, Transport::Tcp);
     assert_eq!(fields::source(frame, layout).port, tcp.source_port());
-    assert_eq!(fields::destination(frame, layout).port, tcp.destination_port());
+    assert_eq!(
+        fields::destination(frame, layout).port,
+        tcp.destination_port()
+    );
     assert_eq!(fields::tcp_seq(frame, layout), tcp.sequence_number());
     assert_eq!(fields::tcp_ack(frame, layout), tcp.acknowledgment_number());
     assert_eq!(fields::tcp_window(frame, layout), tcp.window_size());
     assert_eq!(fields::payload(frame, layout), tcp.payload());
-    let flags = [tcp.fin(), tcp.syn(), tcp.rst(), tcp.psh(), tcp.ack(), tcp.urg(), tcp.ece(), tcp.cwr()];
+    let flags = [
+        tcp.fin(),
+        tcp.syn(),
+        tcp.rst(),
+        tcp.psh(),
+        tcp.ack(),
+        tcp.urg(),
+        tcp.ece(),
+        tcp.cwr(),
+    ];
     for (bit, flag) in flags.into_iter().enumerate() {
         assert_eq!(fields::tcp_flags(frame, layout) >> bit & 1 == 1, flag);
     }
@@ -135,12 +155,19 @@ fn built_by_etherparse(packet: &Packet) -> Vec<u8> {
             tcp.write(&mut out, payload).unwrap();
         }
         Kind::Echo { seq, .. } if packet.is_v4() => {
-            ip.icmpv4_echo_request(source.port, *seq).write(&mut out, payload).unwrap();
+            ip.icmpv4_echo_request(source.port, *seq)
+                .write(&mut out, payload)
+                .unwrap();
         }
         Kind::Echo { seq, .. } => {
-            ip.icmpv6_echo_request(source.port, *seq).write(&mut out, payload).unwrap();
+            ip.icmpv6_echo_request(source.port, *seq)
+                .write(&mut out, payload)
+                .unwrap();
         }
-        _ => ip.udp(source.port, destination.port).write(&mut out, payload).unwrap(),
+        _ => ip
+            .udp(source.port, destination.port)
+            .write(&mut out, payload)
+            .unwrap(),
     }
     out
 }
@@ -180,7 +207,8 @@ fn may_be_stricter(why: Malformed, theirs: &SlicedPacket<'_>) -> bool {
         Malformed::Ipv6MappedAddress => true,
         Malformed::TooManyVlanTags | Malformed::TruncatedVlan => theirs.link_exts.is_full(),
         Malformed::UdpLength => {
-            let whole = matches!(&theirs.transport, Some(TransportSlice::Udp(udp)) if udp.length() == 0);
+            let whole =
+                matches!(&theirs.transport, Some(TransportSlice::Udp(udp)) if udp.length() == 0);
             whole || fragmented
         }
         Malformed::FragmentBounds
@@ -204,7 +232,7 @@ fn data_taken_for_headers(layout: &Layout) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400000))]
+    #![proptest_config(common::cases(4000))]
 
     #[test]
     fn agree_on_what_we_build(packet in packet()) {

@@ -3,8 +3,9 @@
 use super::error::ConfigError;
 use super::maglev::is_prime;
 use super::schedule::{self, Epoch, PlannedBackend};
+use crate::checked;
 use crate::duration::Human;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use std::fmt;
 use twinpath_wire::{Endpoint, MacAddress, protocol};
@@ -45,8 +46,7 @@ impl Config {
 }
 
 /// A virtual endpoint and the backends behind it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "RawService")]
+#[derive(Clone, Debug)]
 pub struct Service {
     pub(super) vip: Endpoint,
     pub(super) protocol: Protocol,
@@ -279,6 +279,12 @@ struct RawService {
     changes: Vec<Change>,
 }
 
+impl<'de> Deserialize<'de> for Service {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        checked::table::<_, RawService, _>(deserializer)
+    }
+}
+
 impl TryFrom<RawService> for Service {
     type Error = ConfigError;
 
@@ -322,8 +328,7 @@ pub(super) struct Backend {
 }
 
 /// A change of the backends at some time of the run.
-#[derive(Copy, Clone, Debug, Deserialize)]
-#[serde(try_from = "RawChange")]
+#[derive(Copy, Clone, Debug)]
 pub(super) struct Change {
     /// Since the start of the run.
     pub at: Human,
@@ -350,6 +355,12 @@ struct RawChange {
     add: Option<EndpointText>,
     weight: Option<Weight>,
     mac: Option<MacText>,
+}
+
+impl<'de> Deserialize<'de> for Change {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        checked::table::<_, RawChange, _>(deserializer)
+    }
 }
 
 impl TryFrom<RawChange> for Change {

@@ -1,7 +1,8 @@
 //! What an operator can set.
 
 use crate::duration::Human;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 /// Largest window and per-flow byte limit: well below the half of the sequence space in which
 /// "ahead" and "behind" can be told apart.
@@ -12,23 +13,27 @@ const MOST_SEGMENTS: u32 = 1 << 20;
 
 /// The reassembler's configuration; the [module](super) has a table of it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Unchecked")]
+#[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Config {
     /// Which bytes win where segments overlap.
     pub overlap: Overlap,
     /// What becomes of segments whose data was all delivered before.
     pub retransmissions: Retransmissions,
     /// How far from the next expected byte a segment may start.
+    #[serde(deserialize_with = "bytes")]
     pub window_bytes: u32,
     /// How long a segment waits at most for the bytes before it.
     pub gap_timeout: Human,
     /// How long a connection may be silent before it is forgotten.
     pub idle_timeout: Human,
     /// Segments held for one connection, both directions together.
+    #[serde(deserialize_with = "segments")]
     pub most_segments_per_flow: u32,
     /// Bytes of TCP data held for one connection, both directions together.
+    #[serde(deserialize_with = "bytes")]
     pub most_bytes_per_flow: u32,
     /// Segments held in all.
+    #[serde(deserialize_with = "segments")]
     pub most_segments: u32,
 }
 
@@ -69,23 +74,17 @@ pub enum Retransmissions {
     Drop,
 }
 
-/// Why values that are readable one by one make no configuration.
+/// Why a configuration makes no sense.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The window.
-    #[error("expected window_bytes from 1 to 1073741824, found {0}")]
-    Window(u32),
-    /// A limit in segments.
-    #[error("expected {name} from 1 to 1048576, found {found}")]
-    Segments {
-        /// The key.
-        name: &'static str,
-        /// Its value.
+    /// A limit that is none, or beyond what is provided for.
+    #[error("expected a number from 1 to {most}, found {found}")]
+    Limit {
+        /// The largest that is accepted.
+        most: u32,
+        /// What was written.
         found: u32,
     },
-    /// The limit in bytes.
-    #[error("expected most_bytes_per_flow from 1 to 1073741824, found {0}")]
-    Bytes(u32),
     /// No time to wait.
     #[error("expected a gap_timeout above 0")]
     NoGapTimeout,
@@ -99,68 +98,16 @@ pub enum ConfigError {
     },
 }
 
-/// The same fields before they are checked together.
-#[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Unchecked {
-    overlap: Overlap,
-    retransmissions: Retransmissions,
-    window_bytes: u32,
-    gap_timeout: Human,
-    idle_timeout: Human,
-    most_segments_per_flow: u32,
-    most_bytes_per_flow: u32,
-    most_segments: u32,
-}
-
-impl Default for Unchecked {
-    fn default() -> Self {
-        let config = Config::default();
-        Self {
-            overlap: config.overlap,
-            retransmissions: config.retransmissions,
-            window_bytes: config.window_bytes,
-            gap_timeout: config.gap_timeout,
-            idle_timeout: config.idle_timeout,
-            most_segments_per_flow: config.most_segments_per_flow,
-            most_bytes_per_flow: config.most_bytes_per_flow,
-            most_segments: config.most_segments,
-        }
-    }
-}
-
-impl TryFrom<Unchecked> for Config {
-    type Error = ConfigError;
-
-    fn try_from(read: Unchecked) -> Result<Self, ConfigError> {
-        let config = Self {
-            overlap: read.overlap,
-            retransmissions: read.retransmissions,
-            window_bytes: read.window_bytes,
-            gap_timeout: read.gap_timeout,
-            idle_timeout: read.idle_timeout,
-            most_segments_per_flow: read.most_segments_per_flow,
-            most_bytes_per_flow: read.most_bytes_per_flow,
-            most_segments: read.most_segments,
-        };
-        config.check()?;
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The derived function, which checks each value by itself.
+        let config = Self::deserialize(deserializer)?;
+        config.check_timeouts().map_err(D::Error::custom)?;
         Ok(config)
     }
 }
 
 impl Config {
-    fn check(&self) -> Result<(), ConfigError> {
-        if !(1..=MOST_BYTES).contains(&self.window_bytes) {
-            return Err(ConfigError::Window(self.window_bytes));
-        }
-        if !(1..=MOST_BYTES).contains(&self.most_bytes_per_flow) {
-            return Err(ConfigError::Bytes(self.most_bytes_per_flow));
-        }
-        check_segments("most_segments_per_flow", self.most_segments_per_flow)?;
-        check_segments("most_segments", self.most_segments)?;
-        self.check_timeouts()
-    }
-
     fn check_timeouts(&self) -> Result<(), ConfigError> {
         let Self { gap_timeout, idle_timeout, .. } = *self;
         if gap_timeout == Human::default() {
@@ -173,8 +120,17 @@ impl Config {
     }
 }
 
-fn check_segments(name: &'static str, found: u32) -> Result<(), ConfigError> {
-    if (1..=MOST_SEGMENTS).contains(&found) { Ok(()) } else { Err(ConfigError::Segments { name, found }) }
+fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    up_to(MOST_BYTES, deserializer)
+}
+
+fn segments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    up_to(MOST_SEGMENTS, deserializer)
+}
+
+fn up_to<'de, D: Deserializer<'de>>(most: u32, deserializer: D) -> Result<u32, D::Error> {
+    let found = u32::deserialize(deserializer)?;
+    if (1..=most).contains(&found) { Ok(found) } else { Err(D::Error::custom(ConfigError::Limit { most, found })) }
 }
 
 #[cfg(test)]
@@ -211,22 +167,28 @@ mod tests {
         assert_eq!(toml::from_str::<Config>(text), Ok(expected));
     }
 
+    #[derive(Debug, Deserialize)]
+    struct Service {
+        #[serde(rename = "reassembler")]
+        _reassembler: Config,
+    }
+
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_was_expected() {
+    fn what_makes_no_sense_is_refused_with_its_place_and_what_was_expected() {
         let cases = [
-            ("window_bytes = 0", "expected window_bytes from 1 to 1073741824, found 0"),
-            ("window_bytes = 2000000000", "expected window_bytes from 1 to 1073741824"),
-            ("most_bytes_per_flow = 0", "expected most_bytes_per_flow from 1"),
-            ("most_segments_per_flow = 0", "expected most_segments_per_flow from 1 to 1048576, found 0"),
-            ("most_segments = 2000000", "expected most_segments from 1 to 1048576, found 2000000"),
-            ("gap_timeout = \"0s\"", "expected a gap_timeout above 0"),
-            ("gap_timeout = \"10m\"", "expected an idle_timeout above the gap_timeout of 10m, found 5m"),
-            ("overlap = \"middle\"", "expected `first` or `last`"),
-            ("windows = 1", "unknown field `windows`"),
+            ("window_bytes = 0", "line 2, column 16", "expected a number from 1 to 1073741824, found 0"),
+            ("window_bytes = 2000000000", "line 2, column 16", "found 2000000000"),
+            ("most_bytes_per_flow = 0", "line 2, column 23", "expected a number from 1 to 1073741824"),
+            ("most_segments_per_flow = 0", "line 2, column 26", "expected a number from 1 to 1048576, found 0"),
+            ("most_segments = 2000000", "line 2, column 17", "expected a number from 1 to 1048576, found 2000000"),
+            ("gap_timeout = \"0s\"", "line 1, column 1", "expected a gap_timeout above 0"),
+            ("gap_timeout = \"10m\"", "line 1, column 1", "expected an idle_timeout above the gap_timeout of 10m, found 5m"),
+            ("overlap = \"middle\"", "line 2, column 11", "expected `first` or `last`"),
+            ("windows = 1", "line 2, column 1", "unknown field `windows`"),
         ];
-        for (text, expected) in cases {
-            let message = toml::from_str::<Config>(text).expect_err(text).to_string();
-            assert!(message.contains(expected) && message.contains("line 1, column"), "{text}: {message}");
+        for (line, place, expected) in cases {
+            let message = toml::from_str::<Service>(&format!("[reassembler]\n{line}\n")).expect_err(line).to_string();
+            assert!(message.contains(expected) && message.contains(place), "{line}: {message}");
         }
     }
 }

@@ -45,8 +45,8 @@ counters! {
     trimmed,
     /// Copies made because the bytes that a segment kept were not in one piece.
     split,
-    /// Times that no buffer was free for such a copy, so that the segment that covers the other
-    /// won, whichever came first.
+    /// Times that no buffer was free for such a copy: the segment that covers the other won,
+    /// whichever came first, or what was held was released before a segment that left whole.
     unsplit,
     /// SYNs that started a direction.
     opened,

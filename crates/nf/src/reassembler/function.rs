@@ -2,7 +2,6 @@
 
 use super::config::{Config, Retransmissions};
 use super::counters::Counters;
-use super::cut::cut_front;
 use super::held::{Held, HeldFlow};
 use super::overlap::admit;
 use super::program::program;
@@ -214,22 +213,27 @@ impl Reassembler {
     }
 
     /// Something in the segment is new.
-    fn advance(&mut self, mut packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let way = packet.direction;
-        let next = State(flow.words).next(way);
-        let delivered = ahead(next, segment.start);
-        let mut start = segment.start;
-        if delivered > 0 {
-            self.counters.trimmed += 1;
-            cut_front(&mut packet, delivered as u32);
-            start = next;
+    fn advance(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let next = State(flow.words).next(packet.direction);
+        let new = Held { packet, start: segment.start, end: segment.end, since: flow.now };
+        match ahead(segment.start, next) {
+            1.. => self.wait(new, flow, out),
+            0 => self.take_turn(new, flow, out),
+            _ => self.part_with_old(new, next, flow, out),
         }
-        let new = Held { packet, start, end: segment.end, since: flow.now };
-        if start != next {
-            self.counters.held += 1;
-            self.hold(new, flow, out);
-            return self.keep_within_limits(way, flow, out);
-        }
+    }
+
+    /// A segment that comes before its turn.
+    fn wait(&mut self, new: Held, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let way = new.packet.direction;
+        self.counters.held += 1;
+        self.hold(new, flow, out);
+        self.keep_within_limits(way, flow, out);
+    }
+
+    /// A segment whose turn it is.
+    fn take_turn(&mut self, new: Held, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let way = new.packet.direction;
         self.counters.in_order += 1;
         if self.is_waiting(*flow.handle, way) {
             self.counters.gaps_closed += 1;
@@ -238,6 +242,31 @@ impl Reassembler {
         } else {
             deliver(new.packet, new.end, flow, out);
         }
+    }
+
+    /// A segment that begins with what was delivered before: that part is cut off. Where it may
+    /// be needed all the same, it leaves as a segment of its own.
+    fn part_with_old(&mut self, mut new: Held, next: u32, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        if !State(flow.words).is_incomplete(new.packet.direction) {
+            self.counters.trimmed += 1;
+            new.cut_front_to(next);
+            return self.take_turn(new, flow, out);
+        }
+        let Some(rest) = new.copy_from(next, out.pools()) else { return self.forward_whole(new, flow, out) };
+        self.counters.split += 1;
+        new.cut_back_to(next);
+        out.forward(new.packet);
+        self.take_turn(rest, flow, out);
+    }
+
+    /// There is no buffer to split a segment: everything held makes way for all of it.
+    fn forward_whole(&mut self, new: Held, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let way = new.packet.direction;
+        self.counters.unsplit += 1;
+        self.release_way(way, flow, out);
+        let next = State(flow.words).next(way);
+        let end = if ahead(new.end, next) > 0 { new.end } else { next };
+        deliver(new.packet, end, flow, out);
     }
 
     /// Puts a segment among the held ones.

@@ -37,10 +37,11 @@
 //! * **Ahead.** Data beyond the next byte is held: the frame itself, no copy. When the gap closes
 //!   the held segments leave in order, with the time of the packet that closed it.
 //! * **Overlaps.** Delivered bytes are never delivered again as new: a segment that starts
-//!   before the next byte is trimmed. Among held segments and a new one `overlap` decides. A
-//!   segment may be split for it; the second part is a copy of the first one's headers. Sequence
-//!   number, lengths, urgent pointer and checksums are mended, and a checksum that was wrong
-//!   stays wrong.
+//!   before the next byte loses what was delivered (or, in a direction in which bytes may be
+//!   missing, that part leaves as a segment of its own). Among held segments and a new one
+//!   `overlap` decides. A segment may have to be split; the second part gets a copy of the
+//!   headers. Sequence number, lengths, urgent pointer and checksums are mended, and a checksum
+//!   that was wrong stays wrong.
 //! * **Behind.** Retransmissions of delivered data are governed by `retransmissions`. Always
 //!   forwarded are segments without data, keep-alives and window probes (one byte before the next
 //!   one), and everything behind in a direction in which bytes may be missing: one that was picked

@@ -58,3 +58,50 @@ const fn plain_layout(transport: Transport, protocol: u8, payload: usize, end: u
         inner: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::address::Endpoint;
+    use crate::build::PacketBuilder;
+    use crate::layout::walk::dissect_any;
+
+    fn frame(udp: bool, payload: usize) -> Vec<u8> {
+        let (source, destination) = (Endpoint::v4([1; 4], 1), Endpoint::v4([2; 4], 2));
+        let builder = match udp {
+            true => PacketBuilder::udp(source, destination),
+            false => PacketBuilder::tcp(source, destination),
+        };
+        builder.payload_len(payload).padded().to_vec().unwrap()
+    }
+
+    #[test]
+    fn takes_what_it_is_for() {
+        assert!(plain_ipv4(&frame(true, 0)).is_some());
+        assert!(plain_ipv4(&frame(false, 1400)).is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        /// Whatever the fast path answers, the general path answers too.
+        #[test]
+        fn agrees_with_the_general_path(
+            udp in any::<bool>(),
+            payload in 0..30usize,
+            damage in proptest::collection::vec((12..56usize, any::<u8>()), 0..3),
+            length in 0..120usize,
+        ) {
+            let mut frame = frame(udp, payload);
+            for (at, value) in damage {
+                frame[at] = value;
+            }
+            frame.truncate(length);
+            if let Some(layout) = plain_ipv4(&frame) {
+                prop_assert_eq!(dissect_any(&frame), Ok(layout));
+            }
+        }
+    }
+}

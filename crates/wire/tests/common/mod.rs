@@ -5,10 +5,20 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::test_runner::Config;
 use twinpath_wire::build::Extension;
 use twinpath_wire::icmp::IcmpError;
 use twinpath_wire::tcp::TcpOption;
 use twinpath_wire::{Address, Endpoint, PacketBuilder};
+
+/// How often a property is tried. Failures print the packet; no file keeps them.
+pub fn cases(cases: u32) -> Config {
+    Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
 
 /// Everything about a packet that is not an ICMP error.
 #[derive(Clone, Debug)]
@@ -29,9 +39,18 @@ pub struct Packet {
 
 #[derive(Clone, Debug)]
 pub enum Kind {
-    Tcp { seq: u32, ack: u32, flags: u8, window: u16, options: Vec<TcpOption<'static>> },
+    Tcp {
+        seq: u32,
+        ack: u32,
+        flags: u8,
+        window: u16,
+        options: Vec<TcpOption<'static>>,
+    },
     Udp,
-    Echo { reply: bool, seq: u16 },
+    Echo {
+        reply: bool,
+        seq: u16,
+    },
     Raw(u8),
 }
 
@@ -45,7 +64,9 @@ impl Packet {
     }
 
     pub fn frame(&self) -> Vec<u8> {
-        self.builder().to_vec().unwrap_or_else(|why| panic!("{why}: {self:?}"))
+        self.builder()
+            .to_vec()
+            .unwrap_or_else(|why| panic!("{why}: {self:?}"))
     }
 
     pub fn builder(&self) -> PacketBuilder<'_> {
@@ -65,28 +86,34 @@ impl Packet {
         if let Some((offset_bytes, more)) = self.fragment {
             builder = builder.fragment(offset_bytes, more);
         }
-        if self.padded { builder.padded() } else { builder }
+        if self.padded {
+            builder.padded()
+        } else {
+            builder
+        }
     }
 
     fn message(&self) -> PacketBuilder<'_> {
         let (source, destination) = (self.source, self.destination);
         match &self.kind {
-            Kind::Tcp { seq, ack, flags, window, options } => {
-                PacketBuilder::tcp(source, destination)
-                    .seq(*seq)
-                    .ack(*ack)
-                    .flags(*flags)
-                    .window(*window)
-                    .tcp_options(options)
-            }
+            Kind::Tcp {
+                seq,
+                ack,
+                flags,
+                window,
+                options,
+            } => PacketBuilder::tcp(source, destination)
+                .seq(*seq)
+                .ack(*ack)
+                .flags(*flags)
+                .window(*window)
+                .tcp_options(options),
             Kind::Udp => PacketBuilder::udp(source, destination),
             Kind::Echo { reply, seq } => {
                 let echo = PacketBuilder::icmp_echo(source, destination).seq(u32::from(*seq));
                 if *reply { echo.echo_reply() } else { echo }
             }
-            Kind::Raw(number) => {
-                PacketBuilder::raw(*number, source.address, destination.address)
-            }
+            Kind::Raw(number) => PacketBuilder::raw(*number, source.address, destination.address),
         }
     }
 }
@@ -98,33 +125,50 @@ pub fn packet() -> impl Strategy<Value = Packet> {
 
 pub fn packet_of(v4: bool) -> impl Strategy<Value = Packet> {
     let link = (vec(0..4096u16, 0..4), any::<bool>());
-    let ip = (any::<u8>(), 0..64u8, any::<u32>(), option::weighted(0.2, fragment()));
+    let ip = (
+        any::<u8>(),
+        0..64u8,
+        any::<u32>(),
+        option::weighted(0.2, fragment()),
+    );
     let more = if v4 {
         (ipv4_options().boxed(), Just(Vec::new()).boxed())
     } else {
         (Just(Vec::new()).boxed(), extensions().boxed())
     };
-    (endpoint(v4), endpoint(v4), kind(), link, ip, more, vec(any::<u8>(), 0..80)).prop_map(
-        |(source, destination, kind, link, ip, more, payload)| Packet {
-            source,
-            destination,
-            kind,
-            vlans: link.0,
-            padded: link.1,
-            ttl: ip.0,
-            dscp: ip.1,
-            identification: ip.2,
-            fragment: ip.3,
-            ipv4_options: more.0,
-            extensions: more.1,
-            payload,
-        },
+    (
+        endpoint(v4),
+        endpoint(v4),
+        kind(),
+        link,
+        ip,
+        more,
+        vec(any::<u8>(), 0..80),
     )
+        .prop_map(
+            |(source, destination, kind, link, ip, more, payload)| Packet {
+                source,
+                destination,
+                kind,
+                vlans: link.0,
+                padded: link.1,
+                ttl: ip.0,
+                dscp: ip.1,
+                identification: ip.2,
+                fragment: ip.3,
+                ipv4_options: more.0,
+                extensions: more.1,
+                payload,
+            },
+        )
 }
 
 /// A packet that is no fragment.
 pub fn whole_packet() -> impl Strategy<Value = Packet> {
-    packet().prop_map(|packet| Packet { fragment: None, ..packet })
+    packet().prop_map(|packet| Packet {
+        fragment: None,
+        ..packet
+    })
 }
 
 pub fn address(v4: bool) -> BoxedStrategy<Address> {
@@ -152,8 +196,12 @@ pub fn kind() -> impl Strategy<Value = Kind> {
 
 pub fn tcp() -> impl Strategy<Value = Kind> {
     let numbers = (any::<u32>(), any::<u32>(), any::<u8>(), any::<u16>());
-    (numbers, vec(tcp_option(), 0..4)).prop_map(|((seq, ack, flags, window), options)| {
-        Kind::Tcp { seq, ack, flags, window, options }
+    (numbers, vec(tcp_option(), 0..4)).prop_map(|((seq, ack, flags, window), options)| Kind::Tcp {
+        seq,
+        ack,
+        flags,
+        window,
+        options,
     })
 }
 
@@ -191,7 +239,10 @@ fn extensions() -> impl Strategy<Value = Vec<(Extension, u8)>> {
 }
 
 fn fragment() -> impl Strategy<Value = (u32, bool)> {
-    prop_oneof![Just((0, true)), (1..8000u32, any::<bool>()).prop_map(|(unit, more)| (unit * 8, more))]
+    prop_oneof![
+        Just((0, true)),
+        (1..8000u32, any::<bool>()).prop_map(|(unit, more)| (unit * 8, more))
+    ]
 }
 
 /// An ICMP error that the IP version has.
@@ -200,12 +251,22 @@ pub fn icmp_error(v4: bool) -> impl Strategy<Value = IcmpError> {
         IcmpError::Unreachable { code: 1 },
         IcmpError::PacketTooBig { mtu: 1280 },
         IcmpError::TimeExceeded { code: 0 },
-        IcmpError::ParameterProblem { code: 0, pointer: 9 },
+        IcmpError::ParameterProblem {
+            code: 0,
+            pointer: 9,
+        },
     ];
     let of_v4 = vec![
         IcmpError::SourceQuench,
-        IcmpError::Redirect { code: 0, gateway: Address::from_v4([10, 9, 8, 7]) },
+        IcmpError::Redirect {
+            code: 0,
+            gateway: Address::from_v4([10, 9, 8, 7]),
+        },
     ];
-    let all = if v4 { [of_both, of_v4].concat() } else { of_both };
+    let all = if v4 {
+        [of_both, of_v4].concat()
+    } else {
+        of_both
+    };
     prop::sample::select(all)
 }

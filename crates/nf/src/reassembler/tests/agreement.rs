@@ -1,1 +1,142 @@
-//! x
+//! Both paths do the same, and the fast one does what it should.
+
+use super::bench::{Bench, Seen, Sent, ends};
+use crate::reassembler::Config;
+use crate::reference;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::time::Duration;
+use twinpath_core::program::{Exit, FastProgram};
+use twinpath_core::wire::icmp::IcmpError;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::{PacketBuilder, dissect};
+use twinpath_core::{Direction, Instant, Side};
+use twinpath_slowpath::NetworkFunction;
+
+/// Sends a frame along the fast path if it may go there. Also says whether it did.
+fn send_fast(bench: &mut Bench, program: &FastProgram, bytes: &[u8]) -> (Vec<Seen>, bool) {
+    let mut packet = bench.packet(bytes);
+    let granted = !bench.function.is_pending(&bench.words, bench.handle);
+    if granted && reference::run(program, &mut bench.words, &mut packet, Instant::ZERO) == Exit::Continue {
+        return (vec![bench.seen(packet)], true);
+    }
+    (bench.handle(packet), false)
+}
+
+/// One packet, its number relative to what is expected.
+#[derive(Clone, Debug)]
+struct Event {
+    way: Direction,
+    offset: i32,
+    bytes: usize,
+    tcp_flags: u8,
+    wait_ms: u64,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let way = prop_oneof![Just(Direction::Original), Just(Direction::Reply)];
+    let offset = prop_oneof![8 => Just(0), 2 => -20..20, 1 => any::<i32>()];
+    let tcp_flags = prop_oneof![20 => Just(flags::ACK), 2 => Just(flags::SYN), 1 => Just(flags::SYN | flags::ACK), 3 => Just(flags::FIN | flags::ACK), 4 => any::<u8>()];
+    let wait_ms = prop_oneof![10 => Just(0), 5 => 0..200u64, 2 => 400..900u64];
+    (way, offset, 0..6usize, tcp_flags, wait_ms).prop_map(|(way, offset, bytes, tcp_flags, wait_ms)| Event { way, offset, bytes, tcp_flags, wait_ms })
+}
+
+impl Event {
+    fn frame(&self, words: &[u32]) -> Vec<u8> {
+        let sequence = words[1 + self.way.index()].wrapping_add_signed(self.offset);
+        Sent { way: self.way, sequence, flags: self.tcp_flags, payload: vec![7; self.bytes] }.frame(false)
+    }
+}
+
+fn same(a: &[Seen], b: &[Seen]) -> bool {
+    let plain = |seen: &Seen| (seen.sent.clone(), seen.released, seen.ordinal);
+    a.iter().map(plain).eq(b.iter().map(plain))
+}
+
+proptest! {
+    #[test]
+    fn both_paths_agree(events in vec(event(), 1..60)) {
+        let config = Config { idle_timeout: crate::duration::Human::milliseconds(600), ..Config::default() };
+        let (mut slow, mut both) = (Bench::new(&config, false), Bench::new(&config, false));
+        let program = both.function.program();
+        (slow.initiator, both.initiator) = (Some(Side::Low), Some(Side::Low));
+        for event in events {
+            let wait = Duration::from_millis(event.wait_ms);
+            prop_assert!(same(&slow.pass(wait), &both.pass(wait)));
+            let frame = event.frame(&slow.words);
+            let from_slow = slow.send_frame(&frame);
+            let (from_both, _) = send_fast(&mut both, &program, &frame);
+            prop_assert!(same(&from_slow, &from_both), "{:?} {:?}", from_slow, from_both);
+            prop_assert_eq!(slow.words, both.words);
+            prop_assert_eq!((slow.handle, slow.initiator, slow.wake), (both.handle, both.initiator, both.wake));
+            prop_assert_eq!(&slow.drops, &both.drops);
+        }
+    }
+}
+
+#[test]
+fn in_order_segments_and_acknowledgements_stay_on_the_fast_path() {
+    let mut bench = Bench::new(&Config::default(), true);
+    let program = bench.function.program();
+    let mut go = |way, sequence, tcp_flags, payload: &[u8]| {
+        let sent = Sent { way, sequence, flags: tcp_flags, payload: payload.to_vec() };
+        send_fast(&mut bench, &program, &sent.frame(true)).1
+    };
+    use Direction::{Original, Reply};
+    assert!(!go(Original, 99, flags::SYN, b""));
+    assert!(!go(Reply, 499, flags::SYN | flags::ACK, b""));
+    assert!(go(Original, 100, flags::ACK, b""));
+    assert!(go(Original, 100, flags::ACK | flags::PSH, b"abc"));
+    assert!(go(Reply, 500, flags::ACK | flags::URG, b"xyz"));
+    assert!(go(Reply, 503, flags::ACK, b""));
+    assert!(!go(Original, 106, flags::ACK, b"ghi"), "ahead");
+    assert!(!go(Reply, 503, flags::ACK, b"uvw"), "something is held");
+    assert!(!go(Original, 103, flags::ACK, b"def"));
+    assert!(go(Original, 109, flags::ACK, b"jkl"));
+    assert!(!go(Original, 108, flags::ACK, b""), "behind");
+    assert!(!go(Original, 112, flags::FIN | flags::ACK, b""));
+}
+
+#[test]
+fn an_idle_flow_is_no_business_of_the_fast_path() {
+    let mut bench = Bench::new(&Config::default(), false);
+    let program = bench.function.program();
+    bench.send(&Sent::syn(Direction::Original, 100));
+    bench.pass(Duration::from_secs(299));
+    assert!(send_fast(&mut bench, &program, &Sent::data(Direction::Original, 100, b"abc").frame(false)).1);
+    bench.pass(Duration::from_secs(301));
+    assert!(!send_fast(&mut bench, &program, &Sent::data(Direction::Original, 103, b"def").frame(false)).1);
+    assert_eq!(bench.function.statistics().picked_up, 1);
+}
+
+#[test]
+fn what_is_not_tcp_passes_on_either_path() {
+    let (client, server) = ends(false);
+    let frame = PacketBuilder::udp(client, server).payload(b"datagram").to_vec().expect("a frame");
+    let mut bench = Bench::new(&Config::default(), false);
+    let program = bench.function.program();
+    let mut packet = bench.packet(&frame);
+    assert_eq!(reference::run(&program, &mut bench.words, &mut packet, Instant::ZERO), Exit::Continue);
+    assert_eq!(packet.bytes(), frame);
+    assert_eq!(bench.pass_through(&frame), frame);
+}
+
+#[test]
+fn fragments_and_errors_pass_and_leave_no_trace() {
+    let (client, server) = ends(false);
+    let segment = PacketBuilder::tcp(client, server).seq(900).payload(b"0123456789abcdef");
+    let first = segment.fragment(0, true).to_vec().expect("a frame");
+    let later = segment.fragment(16, false).to_vec().expect("a frame");
+    let quoted = segment.to_vec().expect("a frame");
+    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &quoted).to_vec().expect("a frame");
+    let mut bench = Bench::new(&Config::default(), false);
+    bench.send(&Sent::syn(Direction::Original, 100));
+    bench.send(&Sent::data(Direction::Original, 103, b"def"));
+    let words = bench.words;
+    for frame in [first, later, error] {
+        assert!(dissect(&frame).is_ok());
+        assert_eq!(bench.pass_through(&frame), frame);
+        assert_eq!(bench.words, words);
+    }
+    assert_eq!(bench.function.held_segments(), 1);
+}

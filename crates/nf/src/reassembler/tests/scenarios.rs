@@ -249,7 +249,11 @@ fn what_may_be_missing_is_never_dropped() {
          wait 500ms    => < 506 uvw
          < 500 nopqrs  => < 500 nopqrs
          < 509 xyz     => < 509 xyz
-         < 509 xyz     => < 509 xyz",
+         < 509 xyz     => < 509 xyz
+         < 515 56      =>
+         < 503 tuvwxyz12345 => < 503 tuvwxyz12 | < 512 345 | < 515 56
+         ! split 1
+         ! trimmed 0",
     );
 }
 

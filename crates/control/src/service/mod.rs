@@ -1,0 +1,172 @@
+//! Service files: what an operator writes down once.
+//!
+//! A service is a chain of network functions, each with a table of its own, and settings of the
+//! two paths that all have defaults. Parsing is checking: a [`Service`] that exists can be built.
+//!
+//! ```toml
+//! [service]
+//! name  = "edge"
+//! chain = ["firewall", "load_balancer"]
+//!
+//! [firewall]
+//! default = "deny"
+//! rules = [{ action = "allow", protocol = "tcp", to_port = "80,443" }]
+//! ```
+//!
+//! | table | keys |
+//! |---|---|
+//! | `[service]` | `name`, `chain`, `seed` |
+//! | `[run]` | `paths` ("both", "slow"), `execution` ("threads", "virtual"), `pace` ("live", "lossless") |
+//! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
+//! | `[slow_path]` | `workers`, `flows` |
+//! | `[link]` | `ring_frames`, `round_trip`, `incomplete_timeout`, `write_back_timeout` |
+//! | `[traffic]` | what to generate when no capture is given (see the traffic generator) |
+//! | one per function | see the function |
+
+mod error;
+mod sections;
+
+pub use error::ServiceError;
+pub use sections::{Device, Execution, FastPath, Link, Pace, Paths, Run, SlowPath};
+
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
+use twinpath_nf::{firewall, load_balancer, reassembler};
+use twinpath_traffic::TrafficConfig;
+
+/// Most functions in a chain.
+pub const MAX_CHAIN: usize = 16;
+
+/// A service file, read and checked.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Its name, as reports show it.
+    pub name: String,
+    /// Seed of the flow hash and of everything drawn at random.
+    pub seed: u64,
+    /// The functions, in the order that packets of a flow's opener pass them.
+    pub chain: Vec<FunctionConfig>,
+    /// How to run.
+    pub run: Run,
+    /// The fast path.
+    pub fast_path: FastPath,
+    /// The cores.
+    pub slow_path: SlowPath,
+    /// Between them.
+    pub link: Link,
+    /// Generated traffic, if the file describes any.
+    pub traffic: Option<TrafficConfig>,
+    /// The folder that relative paths in the file start from.
+    pub folder: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    service: Head,
+    #[serde(default)]
+    run: Run,
+    #[serde(default)]
+    fast_path: FastPath,
+    #[serde(default)]
+    slow_path: SlowPath,
+    #[serde(default)]
+    link: Link,
+    traffic: Option<Spanned<TrafficConfig>>,
+    firewall: Option<firewall::Config>,
+    reassembler: Option<reassembler::Config>,
+    load_balancer: Option<load_balancer::Config>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    #[serde(default = "unnamed")]
+    name: String,
+    #[serde(default)]
+    seed: u64,
+    chain: Spanned<Vec<Spanned<FunctionName>>>,
+}
+
+fn unnamed() -> String {
+    "unnamed".into()
+}
+
+impl Service {
+    /// Reads a service file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is wrong: the message names file, line and column, and what was
+    /// expected.
+    pub fn load(path: &Path) -> Result<Self, ServiceError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File { path: path.into(), source })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads a service file's text; `path` is for messages and for relative paths in it.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ServiceError> {
+        let file: File = toml::from_str(text).map_err(|error| ServiceError::of_toml(&error, text, path))?;
+        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+        file.into_service(folder).map_err(|(span, message)| ServiceError::at(span.start, message, text, path))
+    }
+}
+
+type Misplaced = (std::ops::Range<usize>, String);
+
+impl File {
+    fn into_service(mut self, folder: PathBuf) -> Result<Service, Misplaced> {
+        let chain = std::mem::replace(&mut self.service.chain, Spanned::new(0..0, Vec::new()));
+        let functions = self.functions(&chain)?;
+        let traffic = self.traffic.map(|traffic| checked_traffic(traffic, &folder)).transpose()?;
+        Ok(Service {
+            name: self.service.name,
+            seed: self.service.seed,
+            chain: functions,
+            run: self.run,
+            fast_path: self.fast_path,
+            slow_path: self.slow_path,
+            link: self.link,
+            traffic,
+            folder,
+        })
+    }
+
+    fn functions(&mut self, chain: &Spanned<Vec<Spanned<FunctionName>>>) -> Result<Vec<FunctionConfig>, Misplaced> {
+        let names = chain.get_ref();
+        if names.is_empty() || names.len() > MAX_CHAIN {
+            return Err((chain.span(), format!("a chain has 1 to {MAX_CHAIN} functions, this one has {}", names.len())));
+        }
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].iter().any(|earlier| earlier.get_ref() == name.get_ref()) {
+                return Err((name.span(), format!("{} is in the chain twice", name.get_ref())));
+            }
+        }
+        names.iter().map(|name| self.function(name)).collect()
+    }
+
+    fn function(&mut self, name: &Spanned<FunctionName>) -> Result<FunctionConfig, Misplaced> {
+        let config = match name.get_ref() {
+            FunctionName::Firewall => self.firewall.take().map(FunctionConfig::Firewall),
+            FunctionName::Reassembler => Some(FunctionConfig::Reassembler(self.reassembler.take().unwrap_or_default())),
+            FunctionName::LoadBalancer => self.load_balancer.take().map(FunctionConfig::LoadBalancer),
+        };
+        let name_text = name.get_ref();
+        config.ok_or_else(|| (name.span(), format!("the chain has {name_text}, so the file needs a table [{name_text}] with its configuration")))
+    }
+}
+
+fn checked_traffic(traffic: Spanned<TrafficConfig>, folder: &Path) -> Result<TrafficConfig, Misplaced> {
+    let span = traffic.span();
+    let mut config = traffic.into_inner();
+    config.resolve_paths(folder);
+    config.validate().map_err(|error| (span, error.to_string()))?;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests;

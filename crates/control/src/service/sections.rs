@@ -1,0 +1,175 @@
+//! Settings of the two paths. All have defaults.
+
+use serde::Deserialize;
+use std::num::NonZeroU64;
+use std::time::Duration;
+use twinpath_nf::duration::Human;
+
+/// Which paths packets may take.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Paths {
+    /// Fast where possible.
+    #[default]
+    Both,
+    /// Everything on the cores: the oracle.
+    Slow,
+}
+
+/// How the paths are run.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Execution {
+    /// Each on a thread of its own.
+    #[default]
+    Threads,
+    /// In one thread, under virtual time.
+    Virtual,
+}
+
+/// What happens when the cores cannot follow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// Packets come when they come; at a full ring they are dropped and counted.
+    Live,
+    /// Rings push back: nothing is lost.
+    Lossless,
+}
+
+/// `[run]`
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Run {
+    /// Which paths packets may take.
+    pub paths: Paths,
+    /// How the paths are run.
+    pub execution: Execution,
+    /// What happens when the cores cannot follow; if absent, captures are lossless and generated
+    /// traffic is live.
+    pub pace: Option<Pace>,
+}
+
+/// The kind of device that the fast programs must fit.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Device {
+    /// A general-purpose core.
+    #[default]
+    Software,
+    /// A switch ASIC: one way per bucket, few words and stages.
+    Asic,
+}
+
+/// A number of things, from 1 to a limit.
+fn count<'de, D: serde::Deserializer<'de>, const MOST: u64>(deserializer: D) -> Result<usize, D::Error> {
+    let count = NonZeroU64::deserialize(deserializer)?.get();
+    if count > MOST {
+        return Err(serde::de::Error::custom(format!("{count} is too many: at most {MOST}")));
+    }
+    Ok(count as usize)
+}
+
+/// `[fast_path]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FastPath {
+    /// The kind of device.
+    pub device: Device,
+    /// Slots of the state table.
+    #[serde(deserialize_with = "count::<_, 67108864>")]
+    pub slots: usize,
+    /// Slots per bucket: 1, 2, 4 or 8. If absent, what the device has.
+    pub ways: Option<Ways>,
+    /// Packets within a sketch window that make a flow worth a slot; 0 and 1 take every flow.
+    pub hot_packets: u16,
+    /// Window of the sketch: counts halve once in it.
+    pub sketch_window: Human,
+    /// Counters per row of the sketch.
+    #[serde(deserialize_with = "count::<_, 16777216>")]
+    pub sketch_width: usize,
+    /// Idle time after which a slot is written back.
+    pub time_to_live: Human,
+    /// Slots looked at for timers after each batch.
+    #[serde(deserialize_with = "count::<_, 65536>")]
+    pub sweep_slots: usize,
+    /// How often a cancelled pull is repeated at once before the flow is left alone for a while.
+    pub rearms: u8,
+}
+
+/// Slots per bucket.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "u64")]
+pub struct Ways(pub usize);
+
+impl TryFrom<u64> for Ways {
+    type Error = String;
+    fn try_from(ways: u64) -> Result<Self, String> {
+        match ways {
+            1 | 2 | 4 | 8 => Ok(Self(ways as usize)),
+            _ => Err(format!("{ways} ways: expected 1, 2, 4 or 8")),
+        }
+    }
+}
+
+impl Default for FastPath {
+    fn default() -> Self {
+        Self {
+            device: Device::Software,
+            slots: 32_768,
+            ways: None,
+            hot_packets: 2,
+            sketch_window: Human(Duration::from_millis(100)),
+            sketch_width: 16_384,
+            time_to_live: Human(Duration::from_secs(1)),
+            sweep_slots: 64,
+            rearms: 4,
+        }
+    }
+}
+
+/// `[slow_path]`
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlowPath {
+    /// Workers, each with flows of its own.
+    #[serde(deserialize_with = "count::<_, 64>")]
+    pub workers: usize,
+    /// Flows that each worker may know.
+    #[serde(deserialize_with = "count::<_, 268435456>")]
+    pub flows: usize,
+}
+
+impl Default for SlowPath {
+    fn default() -> Self {
+        Self { workers: 1, flows: 1 << 20 }
+    }
+}
+
+/// `[link]`
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Link {
+    /// Frames that each ring holds.
+    #[serde(deserialize_with = "count::<_, 1048576>")]
+    pub ring_frames: usize,
+    /// From the fast path to the cores and back: what virtual time assumes, and how far a replay
+    /// lets the capture's clock run ahead of packets on the cores. "0s" does not bound it.
+    pub round_trip: Human,
+    /// How long a pull may go unanswered.
+    pub incomplete_timeout: Human,
+    /// How long a write-back may go unacknowledged before it is sent again.
+    pub write_back_timeout: Human,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            ring_frames: 1024,
+            // Between a switch and cores beside it (SwitchNIC §4.2).
+            round_trip: Human(Duration::from_micros(4)),
+            incomplete_timeout: Human(Duration::from_millis(1)),
+            write_back_timeout: Human(Duration::from_millis(1)),
+        }
+    }
+}

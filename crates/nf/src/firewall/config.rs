@@ -1,0 +1,126 @@
+//! The firewall's configuration, checked while it is read.
+
+use serde::Deserialize;
+
+use super::rule::{Action, Rule};
+use crate::duration::Human;
+
+/// Most rules in one firewall.
+pub const MAX_RULES: usize = 10_000;
+
+/// What a firewall is told; see the [module](super) for what the settings mean.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What happens to connections that no rule matches.
+    pub default: Action,
+    /// Whether TCP connections may be met in mid-stream.
+    pub pick_up: bool,
+    /// Whether segments outside the windows are forwarded and counted instead of dropped.
+    pub liberal: bool,
+    /// How long connections may be idle.
+    pub timeouts: Timeouts,
+    /// The rules, in order.
+    pub rules: Rules,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { default: Action::Deny, pick_up: true, liberal: false, timeouts: Timeouts::default(), rules: Rules::default() }
+    }
+}
+
+/// How long a connection may be idle before it is forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// An established TCP connection.
+    pub tcp_established: Timeout,
+    /// A TCP connection that opens or ends.
+    pub tcp_transitory: Timeout,
+    /// A TCP connection that was reset.
+    pub tcp_closed: Timeout,
+    /// UDP without an answer.
+    pub udp_unreplied: Timeout,
+    /// UDP with an answer.
+    pub udp_replied: Timeout,
+    /// ICMP echoes and other messages that are no errors.
+    pub icmp: Timeout,
+    /// Fragments between two addresses.
+    pub fragments: Timeout,
+    /// Any other protocol between two addresses.
+    pub other: Timeout,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = |count| Timeout(Human::seconds(count));
+        Self {
+            tcp_established: seconds(3600),
+            tcp_transitory: seconds(240),
+            tcp_closed: seconds(10),
+            udp_unreplied: seconds(30),
+            udp_replied: seconds(180),
+            icmp: seconds(30),
+            fragments: seconds(30),
+            other: seconds(600),
+        }
+    }
+}
+
+/// An idle time-out: not less than the clock of flow state can tell, not more than a month.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Human")]
+pub struct Timeout(Human);
+
+/// The shortest time-out.
+pub const MIN_TIMEOUT: Human = Human::milliseconds(100);
+/// The longest time-out.
+pub const MAX_TIMEOUT: Human = Human::seconds(30 * 86_400);
+
+impl Timeout {
+    /// The time-out in ticks of flow state.
+    pub fn ticks(self) -> u32 {
+        self.0.ticks()
+    }
+}
+
+/// A list of at most [`MAX_RULES`] rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<Rule>")]
+pub struct Rules(Vec<Rule>);
+
+impl Rules {
+    /// The rules, in order.
+    pub fn as_slice(&self) -> &[Rule] {
+        &self.0
+    }
+}
+
+/// What is wrong with a configuration besides its single values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A time-out that is too short or too long.
+    #[error("a time-out of {0} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT}")]
+    Timeout(Human),
+    /// Too many rules.
+    #[error("{0} rules are more than {MAX_RULES}")]
+    TooManyRules(usize),
+}
+
+impl TryFrom<Human> for Timeout {
+    type Error = ConfigError;
+
+    fn try_from(duration: Human) -> Result<Self, ConfigError> {
+        let possible = (MIN_TIMEOUT..=MAX_TIMEOUT).contains(&duration);
+        if possible { Ok(Self(duration)) } else { Err(ConfigError::Timeout(duration)) }
+    }
+}
+
+impl TryFrom<Vec<Rule>> for Rules {
+    type Error = ConfigError;
+
+    fn try_from(rules: Vec<Rule>) -> Result<Self, ConfigError> {
+        if rules.len() > MAX_RULES { Err(ConfigError::TooManyRules(rules.len())) } else { Ok(Self(rules)) }
+    }
+}

@@ -1,0 +1,162 @@
+//! A function run over packets on the cores alone, or with its fast program in front: what tests
+//! of the rule "simple means equal" compare.
+
+use std::collections::HashMap;
+use twinpath_core::key::Role;
+use twinpath_core::wire::dissect;
+use twinpath_core::{
+    Direction, DropCounters, DropReason, FlowKey, Instant, Keyed, Packet, Pools, Side, Steering,
+};
+use twinpath_fastpath::{Interpreter, Outcome, PacketView};
+use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
+use twinpath_wire::{Endpoint, Layout};
+
+/// What became of one packet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    /// Packets that went on.
+    pub onward: Vec<Vec<u8>>,
+    /// Packets that went back.
+    pub replies: Vec<Vec<u8>>,
+    /// Why packets were dropped.
+    pub drops: Vec<(DropReason, u64)>,
+    /// The flow's words afterwards.
+    pub words: Vec<u32>,
+}
+
+/// One function with the flows that it knows.
+pub(crate) struct Path<F> {
+    /// The function, for its counters.
+    pub function: F,
+    /// Packets that the fast program handled.
+    pub simple: u64,
+    interpreter: Option<Interpreter>,
+    steering: Steering,
+    pools: Pools,
+    flows: HashMap<FlowKey, Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    words: Vec<u32>,
+    handle: u32,
+    initiator: Side,
+    /// Another function has settled who the initiator is.
+    settled: bool,
+}
+
+impl<F: NetworkFunction> Path<F> {
+    /// Everything on the cores; the run starts at `now`.
+    pub fn cores(function: F, now: Instant) -> Self {
+        Self::new(function, None, now)
+    }
+
+    /// The fast program first, for every packet that it may handle.
+    pub fn both(function: F, now: Instant) -> Self {
+        let mut interpreter = Interpreter::new(&[function.program()]).expect("a valid program");
+        interpreter.start(now);
+        Self::new(function, Some(interpreter), now)
+    }
+
+    fn new(mut function: F, interpreter: Option<Interpreter>, now: Instant) -> Self {
+        let steering = Steering::new(1).with_aliases(&function.aliases()).expect("unambiguous");
+        let steering = match function.kv_port() {
+            Some(port) => steering.with_kv_port(port),
+            None => steering,
+        };
+        function.start(now);
+        Self { function, simple: 0, interpreter, steering, pools: Pools::new(4, 1), flows: HashMap::new() }
+    }
+
+    /// What is known of a flow.
+    pub fn words(&self, key: &FlowKey) -> &[u32] {
+        self.flows.get(key).map_or(&[], |known| &known.words)
+    }
+
+    /// As if another function of the chain had seen `initiator` send the first packet of a flow.
+    pub fn settle_initiator(&mut self, key: FlowKey, initiator: Endpoint) {
+        let initiator = if key.end(Side::Low) == initiator { Side::Low } else { Side::High };
+        self.flows.insert(key, Known { initiator, settled: true, ..Known::default() });
+    }
+
+    /// Handles one packet, which must be valid IP.
+    pub fn process(&mut self, bytes: &[u8], now: Instant) -> Fate {
+        let layout = dissect(bytes).expect("a valid packet");
+        let keyed = self.steering.key(bytes, &layout).expect("an IP packet");
+        let words = self.function.program().words.len();
+        let known = self.flows.entry(keyed.key).or_default();
+        known.words.resize(words, 0);
+        if !known.settled && known.handle == 0 && known.words.iter().all(|&word| word == 0) {
+            known.initiator = keyed.side;
+        }
+        let fate = self.try_fast_program(bytes, &layout, &keyed, now);
+        self.simple += u64::from(fate.is_some());
+        let mut fate = fate.unwrap_or_else(|| self.handle(bytes, layout, &keyed, now));
+        fate.words = self.words(&keyed.key).to_vec();
+        fate
+    }
+
+    fn direction(&self, keyed: &Keyed) -> Direction {
+        let from_initiator = self.flows[&keyed.key].initiator == keyed.side;
+        if from_initiator { Direction::Original } else { Direction::Reply }
+    }
+
+    fn try_fast_program(&mut self, bytes: &[u8], layout: &Layout, keyed: &Keyed, now: Instant) -> Option<Fate> {
+        let direction = self.direction(keyed);
+        let interpreter = self.interpreter.as_mut().filter(|_| keyed.role == Role::Member)?;
+        let known = self.flows.get_mut(&keyed.key)?;
+        let outcome = interpreter.run(&PacketView { bytes, layout, keyed, direction, now }, &known.words);
+        if outcome == Outcome::Complex {
+            return None;
+        }
+        known.words.copy_from_slice(interpreter.words());
+        let mut frame = self.pools.take_filled(bytes).expect("room");
+        let mut fate = Fate::default();
+        match outcome {
+            Outcome::Drop(reason) => fate.drops.push((reason, 1)),
+            _ => assert!(interpreter.commit(&mut frame, layout), "every change can be made"),
+        }
+        match outcome {
+            Outcome::Forward => fate.onward.push(frame.bytes().to_vec()),
+            Outcome::Reply => fate.replies.push(frame.bytes().to_vec()),
+            _ => {}
+        }
+        Some(fate)
+    }
+
+    fn handle(&mut self, bytes: &[u8], layout: Layout, keyed: &Keyed, now: Instant) -> Fate {
+        let direction = self.direction(keyed);
+        let known = self.flows.get_mut(&keyed.key).expect("made before");
+        if self.function.is_expired(&known.words, now) {
+            known.words.fill(0);
+            self.function.forget(std::mem::take(&mut known.handle));
+        }
+        let mut frame = self.pools.take_filled(bytes).expect("room");
+        frame.set_timestamp(now);
+        let packet = Packet { frame, layout, direction, role: keyed.role, alias_row: keyed.alias_row };
+        let (mut onward, mut replies, mut drops) = (Vec::new(), Vec::new(), DropCounters::default());
+        let mut out = Outbox::new(&mut onward, &mut replies, &mut drops, &mut self.pools);
+        let mut flow = Flow {
+            key: &keyed.key,
+            initiator: &mut known.initiator,
+            words: &mut known.words,
+            handle: &mut known.handle,
+            now,
+            wake: &mut Instant::NEVER.clone(),
+        };
+        self.function.handle(packet, &mut flow, &mut out);
+        let copies = |packets: Vec<Packet>| packets.iter().map(|packet| packet.bytes().to_vec()).collect();
+        Fate { onward: copies(onward), replies: copies(replies), drops: drops.nonzero().collect(), words: Vec::new() }
+    }
+
+    /// A counter of the function.
+    pub fn counter(&self, name: &str) -> u64 {
+        let mut found = None;
+        self.function.counters(&mut |each, value| {
+            if each == name {
+                found = Some(value);
+            }
+        });
+        found.unwrap_or_else(|| panic!("no counter {name}"))
+    }
+}

@@ -1,0 +1,203 @@
+//! What is seen of a run: live, over time, and at its end.
+
+use crate::fast_path::{FastPath, Via};
+use crate::worker::Worker;
+use twinpath_control::live::{Live, Snapshot};
+use twinpath_control::report::{
+    Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounts,
+};
+use twinpath_core::{DropCounters, Pools};
+
+/// Watches a run.
+pub struct Observer {
+    live: Live,
+    series: Series,
+    fast: LatencyRecorder,
+    slow: LatencyRecorder,
+    packets_out: u64,
+    bytes_out: u64,
+    /// Times a ring was found full.
+    pub ring_full: u64,
+}
+
+/// Samples of the series start a millisecond of packet time apart; the series thins itself out.
+const FIRST_INTERVAL_NS: u64 = 1_000_000;
+
+impl Observer {
+    /// An observer that shows progress on `live`.
+    pub fn new(live: Live) -> Self {
+        Self {
+            live,
+            series: Series::new(FIRST_INTERVAL_NS),
+            fast: LatencyRecorder::new(),
+            slow: LatencyRecorder::new(),
+            packets_out: 0,
+            bytes_out: 0,
+            ring_full: 0,
+        }
+    }
+
+    /// A packet left.
+    #[inline]
+    pub fn departed(&mut self, via: Via, bytes: usize, latency_ns: u64) {
+        self.packets_out += 1;
+        self.bytes_out += bytes as u64;
+        match via {
+            Via::Fast => self.fast.record(latency_ns),
+            Via::Slow => self.slow.record(latency_ns),
+        }
+    }
+
+    /// Time has passed: `packet_ns` of packet time and `wall_ns` of real time since the start.
+    pub fn tick(
+        &mut self,
+        packet_ns: u64,
+        wall_ns: u64,
+        fast_path: &FastPath,
+        other_drops: &DropCounters,
+    ) {
+        if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
+            return;
+        }
+        let snapshot = self.snapshot(fast_path, other_drops);
+        self.series.push(snapshot.sample(packet_ns));
+        self.live.update(wall_ns, &snapshot);
+    }
+
+    /// Whether the live display wants to be fed.
+    pub fn is_due(&self, packet_ns: u64, wall_ns: u64) -> bool {
+        self.series.due(packet_ns) || self.live.due(wall_ns)
+    }
+
+    fn snapshot(&self, fast_path: &FastPath, other_drops: &DropCounters) -> Snapshot {
+        let counts = fast_path.counts();
+        let mut drops = fast_path.drops().clone();
+        drops.absorb(other_drops);
+        Snapshot {
+            packets_in: counts.packets_in,
+            bytes_in: counts.bytes_in,
+            packets_out: self.packets_out,
+            packets_fast: counts.packets_in - counts.punted_packets,
+            packets_slow: counts.punted_packets,
+            slots: slot_counts(fast_path),
+            drops: by_name(&drops),
+        }
+    }
+
+    /// Ends the run: fills in the report's figures. Run information is the caller's.
+    pub fn finish(
+        self,
+        packet_ns: u64,
+        wall_ns: u64,
+        fast_path: &FastPath,
+        workers: &[Worker],
+        report: &mut Report,
+    ) {
+        let mut worker_drops = DropCounters::default();
+        workers
+            .iter()
+            .for_each(|worker| worker_drops.absorb(&worker.drops()));
+        let snapshot = self.snapshot(fast_path, &worker_drops);
+        let counts = fast_path.counts();
+        report.totals.packets_in = snapshot.packets_in;
+        report.totals.bytes_in = counts.bytes_in;
+        report.totals.packets_out = self.packets_out;
+        report.totals.bytes_out = self.bytes_out;
+        report.slow.packets = counts.punted_packets;
+        report.slow.bytes = counts.punted_bytes;
+        report.fast.packets = counts.packets_in - counts.punted_packets;
+        report.fast.bytes = counts.bytes_in - counts.punted_bytes;
+        report.drops = snapshot.drops.clone();
+        report.coherence = coherence(fast_path, workers);
+        report.slots = slot_counts(fast_path);
+        report.latency.fast = self.fast.percentiles();
+        report.latency.slow = self.slow.percentiles();
+        report.functions = function_counters(workers);
+        report.rings.full_events = self.ring_full;
+        report.run.duration_capture_ns = packet_ns;
+        report.run.duration_wall_ns = wall_ns;
+        report.series = self.series.finish(snapshot.sample(packet_ns));
+        report.settle();
+        self.live.finish(wall_ns, &snapshot);
+    }
+}
+
+/// Pools as the report shows them.
+pub fn pool_figures(pools: &mut Pools, report: &mut Report) {
+    let (small, large) = (pools.small().frames(), pools.large().frames());
+    report.pool.frames = (small + large) as u64;
+    report.pool.low_water_frames = (pools.small().low_water() + pools.large().low_water()) as u64;
+    report.pool.exhausted_events = pools.small().exhausted() + pools.large().exhausted();
+}
+
+fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
+    drops
+        .nonzero()
+        .map(|(reason, count)| (reason.name().to_owned(), count))
+        .collect()
+}
+
+fn slot_counts(fast_path: &FastPath) -> SlotCounts {
+    let Some(stage) = fast_path.stage() else {
+        return SlotCounts::default();
+    };
+    let [initial, incomplete, active, frozen] = stage.stats().population;
+    SlotCounts {
+        capacity: stage.slots() as u64,
+        initial,
+        incomplete,
+        active,
+        frozen,
+    }
+}
+
+fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
+    let stats = fast_path
+        .stage()
+        .map(|stage| *stage.stats())
+        .unwrap_or_default();
+    let counts = fast_path.counts();
+    let (reordered, lost) = workers.iter().fold((0, 0), |(reordered, lost), worker| {
+        let link = worker.link_counts();
+        (reordered + link.reordered, lost + link.lost)
+    });
+    Coherence {
+        pulls: stats.pulls,
+        pulls_granted: stats.installs,
+        pulls_declined: stats.declines,
+        cancellations: stats.cancellations,
+        rearms: stats.rearms,
+        incomplete_timeouts: stats.incomplete_timeouts,
+        write_backs: stats.write_backs + stats.idle_write_backs,
+        write_back_retries: stats.write_back_retries,
+        ttl_write_backs: stats.idle_write_backs,
+        acknowledgements: stats.acknowledgements,
+        stale_messages_ignored: stats.stale_messages,
+        collisions: stats.collisions,
+        reordered_frames: counts.link_reordered + reordered,
+        lost_frames: counts.link_lost + lost,
+        core_restarts: stats.core_restarts,
+    }
+}
+
+/// Counters of each function, summed over the workers.
+fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
+    let mut functions: Vec<FunctionCounters> = Vec::new();
+    for worker in workers {
+        let mut place = 0;
+        worker.cores().chain().each_function(|function| {
+            if place == functions.len() {
+                functions.push(FunctionCounters {
+                    name: function.name().to_owned(),
+                    ..FunctionCounters::default()
+                });
+            }
+            let counters = &mut functions[place].counters;
+            function.counters(&mut |name, count| {
+                *counters.entry(name.to_owned()).or_default() += count
+            });
+            place += 1;
+        });
+    }
+    functions
+}

@@ -1,0 +1,75 @@
+//! Where packets go.
+
+use crate::fast_path::Departure;
+use twinpath_core::Instant;
+use twinpath_io::{CaptureError, CaptureWriter, OrderedWriter};
+
+/// Takes packets that leave.
+pub trait Sink {
+    /// One packet, stamped with its time on the packet clock.
+    ///
+    /// # Errors
+    /// It could not be written.
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError>;
+
+    /// No packet older than this will come any more.
+    ///
+    /// # Errors
+    /// What waited for it could not be written.
+    fn advance(&mut self, _watermark: Instant) -> Result<(), CaptureError> {
+        Ok(())
+    }
+}
+
+/// Counts on others to look at packets.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Discard;
+
+impl Sink for Discard {
+    fn packet(&mut self, _: &Departure) -> Result<(), CaptureError> {
+        Ok(())
+    }
+}
+
+/// A capture file in the order of its timestamps.
+pub struct CaptureSink(OrderedWriter<CaptureWriter>);
+
+/// Bytes that may wait for older packets still on the cores.
+const WAITING_BYTES: usize = 256 << 20;
+
+impl CaptureSink {
+    /// Writes to a file.
+    pub fn new(writer: CaptureWriter) -> Self {
+        Self(OrderedWriter::new(writer, WAITING_BYTES))
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn finish(self) -> Result<(), CaptureError> {
+        self.0.finish().map(drop)
+    }
+}
+
+impl Sink for CaptureSink {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        self.0
+            .push(departure.frame.timestamp().0, 0, departure.frame.bytes())
+    }
+
+    fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
+        self.0.advance(watermark.0)
+    }
+}
+
+/// Keeps packets in memory, in the order they left: for tests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collect(pub Vec<Vec<u8>>);
+
+impl Sink for Collect {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        self.0.push(departure.frame.bytes().to_vec());
+        Ok(())
+    }
+}

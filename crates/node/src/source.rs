@@ -1,0 +1,189 @@
+//! Where packets come from.
+
+use std::path::Path;
+use twinpath_core::Instant;
+use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
+use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
+
+/// What a source has next.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// A packet, now in [`Source::bytes`], with its time on the packet clock.
+    Packet(Instant),
+    /// A packet that is longer than any buffer.
+    TooLong,
+    /// None at this moment; a live port may have one later.
+    Nothing,
+    /// No more packets.
+    End,
+}
+
+/// A port that packets come from.
+pub trait Feed: Send {
+    /// Copies the next packet to the front of `buffer`.
+    ///
+    /// # Errors
+    /// The port cannot be read on.
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError>;
+
+    /// How far the port is, from 0 to 1, if it knows.
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// What a [`Feed`] has next.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// A packet.
+    Packet {
+        /// Its time.
+        timestamp_ns: u64,
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// A packet that does not fit the buffer; it is skipped.
+    TooLong,
+    /// None at this moment.
+    Nothing,
+    /// No more packets.
+    End,
+}
+
+/// A stream of packets in the order of a clock that never runs backwards: packets that a capture
+/// has out of order are stamped with the latest time before them.
+pub struct Source {
+    feed: Box<dyn Feed>,
+    buffer: Vec<u8>,
+    len: usize,
+    clock: Instant,
+    truncated: Option<CaptureError>,
+}
+
+/// Longer frames than this are skipped and counted.
+pub const BUFFER_BYTES: usize = twinpath_core::pool::LARGE_PACKET_BYTES;
+
+impl Source {
+    /// Packets of any port.
+    pub fn new(feed: impl Feed + 'static) -> Self {
+        Self {
+            feed: Box::new(feed),
+            buffer: vec![0; BUFFER_BYTES],
+            len: 0,
+            clock: Instant::ZERO,
+            truncated: None,
+        }
+    }
+
+    /// The packets of a capture file.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is no capture.
+    pub fn capture(path: &Path) -> Result<Self, CaptureError> {
+        Ok(Self::new(CaptureReader::open(path)?))
+    }
+
+    /// Generated packets.
+    ///
+    /// # Errors
+    /// The traffic's configuration is wrong.
+    pub fn generator(config: &TrafficConfig, seed: u64) -> Result<Self, TrafficError> {
+        Ok(Self::new(Generator::new(config, seed)?))
+    }
+
+    /// Packets in memory.
+    pub fn trace(trace: Trace) -> Self {
+        Self::new(TraceFeed { trace, next: 0 })
+    }
+
+    /// Reads the next packet.
+    ///
+    /// # Errors
+    /// The port cannot be read on. A capture that merely ends in the middle of a packet is no
+    /// error: see [`Self::truncated`].
+    pub fn read(&mut self) -> Result<Read, CaptureError> {
+        match self.feed.next_into(&mut self.buffer) {
+            Ok(Fed::Packet { timestamp_ns, len }) => {
+                self.len = len;
+                self.clock = self.clock.max(Instant(timestamp_ns));
+                Ok(Read::Packet(self.clock))
+            }
+            Ok(Fed::TooLong) => Ok(Read::TooLong),
+            Ok(Fed::Nothing) => Ok(Read::Nothing),
+            Ok(Fed::End) => Ok(Read::End),
+            Err(error @ CaptureError::Truncated { .. }) => {
+                self.truncated = Some(error);
+                Ok(Read::End)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The packet that was read last.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+
+    /// That the capture ended in the middle of a packet, if it did: all before it was read.
+    pub fn truncated(&self) -> Option<&CaptureError> {
+        self.truncated.as_ref()
+    }
+
+    /// How far the source is, from 0 to 1, if it knows.
+    pub fn progress(&self) -> Option<f64> {
+        self.feed.progress()
+    }
+}
+
+impl Feed for CaptureReader {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        Ok(match CaptureReader::next_into(self, buffer)? {
+            Next::Frame(record) => Fed::Packet {
+                timestamp_ns: record.timestamp_ns,
+                len: record.captured_len,
+            },
+            Next::Oversized(_) => Fed::TooLong,
+            Next::End => Fed::End,
+        })
+    }
+
+    fn progress(&self) -> Option<f64> {
+        (self.bytes_total() > 0).then(|| self.bytes_read() as f64 / self.bytes_total() as f64)
+    }
+}
+
+impl Feed for Generator {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        let generated = Generator::next_into(self, buffer);
+        Ok(generated.map_or(Fed::End, |packet| Fed::Packet {
+            timestamp_ns: packet.timestamp_ns,
+            len: packet.len,
+        }))
+    }
+}
+
+struct TraceFeed {
+    trace: Trace,
+    next: usize,
+}
+
+impl Feed for TraceFeed {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        let Some(frame) = self.trace.at(self.next) else {
+            return Ok(Fed::End);
+        };
+        self.next += 1;
+        let Some(place) = buffer.get_mut(..frame.frame.len()) else {
+            return Ok(Fed::TooLong);
+        };
+        place.copy_from_slice(frame.frame);
+        Ok(Fed::Packet {
+            timestamp_ns: frame.timestamp_ns,
+            len: frame.frame.len(),
+        })
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.next as f64 / self.trace.len().max(1) as f64)
+    }
+}
