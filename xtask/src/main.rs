@@ -1,2 +1,161 @@
-//! Developer tasks.
-fn main() {}
+//! What a developer runs: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`.
+//!
+//! `test` is everything a change must pass: format, lints, the tests of all crates, the benches'
+//! smoke run, the examples, and a short run of every fuzz target from its kept corpus.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => run_all(&test_steps()),
+        ["fuzz"] => run_all(&[fuzz_step(60)]),
+        ["fuzz", seconds] => match seconds.parse() {
+            Ok(seconds) => run_all(&[fuzz_step(seconds)]),
+            Err(_) => usage(),
+        },
+        ["bench"] => run_all(&[step("benches", cargo(&["bench", "--package", "twinpath-benches"]))]),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: cargo xtask test | fuzz [SECONDS PER TARGET] | bench");
+    ExitCode::from(2)
+}
+
+/// One thing to do, with its name.
+struct Step {
+    name: &'static str,
+    does: Box<dyn Fn() -> bool>,
+}
+
+fn step(name: &'static str, does: impl Fn() -> bool + 'static) -> Step {
+    Step { name, does: Box::new(does) }
+}
+
+/// Seconds that each fuzz target gets within `test`.
+const FUZZ_SECONDS: u64 = 10;
+
+fn test_steps() -> Vec<Step> {
+    vec![
+        step("format", cargo(&["fmt", "--all", "--check"])),
+        step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
+        step("tests", cargo(&["test", "--workspace"])),
+        step("benches run", cargo(&["bench", "--package", "twinpath-benches", "--", "--test"])),
+        step("first command", first_command()),
+        step("hyperscan", hyperscan()),
+        fuzz_step(FUZZ_SECONDS),
+    ]
+}
+
+/// Runs every step, also after one has failed, and tells at the end which did.
+fn run_all(steps: &[Step]) -> ExitCode {
+    let mut failed = Vec::new();
+    for step in steps {
+        let started = Instant::now();
+        println!("\n==== {} ====", step.name);
+        let passed = (step.does)();
+        println!("==== {}: {} in {} s ====", step.name, if passed { "passed" } else { "FAILED" }, started.elapsed().as_secs());
+        if !passed {
+            failed.push(step.name);
+        }
+    }
+    println!("\nsteps: {} passed, {} failed", steps.len() - failed.len(), failed.len());
+    failed.iter().for_each(|name| println!("failed: {name}"));
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn cargo(arguments: &'static [&'static str]) -> impl Fn() -> bool {
+    move || succeeds(Command::new(env!("CARGO")).args(arguments).current_dir(root()))
+}
+
+/// The README's first command, shortened.
+fn first_command() -> impl Fn() -> bool {
+    cargo(&["run", "--release", "--", "run", "examples/edge.toml", "--for", "2s", "--report", "target/first-command"])
+}
+
+/// The inspector's other matcher, where the system has the library or lets us install it.
+fn hyperscan() -> impl Fn() -> bool {
+    || {
+        if !has_library("hs/hs.h", "libhyperscan-dev") {
+            println!("skipped: libhyperscan-dev is not installed");
+            return true;
+        }
+        cargo(&["test", "--package", "twinpath-nf", "--features", "hyperscan", "inspector"])()
+    }
+}
+
+fn fuzz_step(seconds: u64) -> Step {
+    step("fuzz", move || fuzz(seconds))
+}
+
+/// Instrumentation that libFuzzer needs, on the stable compiler.
+const FUZZ_FLAGS: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+fn fuzz(seconds: u64) -> bool {
+    if !succeeds(Command::new("c++").arg("--version")) && !installs("g++") {
+        println!("the fuzzer's engine needs a C++ compiler: install g++");
+        return false;
+    }
+    let host = "x86_64-unknown-linux-gnu";
+    let folder = root().join("fuzz");
+    let built = succeeds(Command::new(env!("CARGO")).args(["build", "--release", "--target", host]).current_dir(&folder).env("RUSTFLAGS", FUZZ_FLAGS));
+    built && fuzz_targets(&folder).iter().all(|target| fuzz_one(&folder, host, target, seconds))
+}
+
+fn fuzz_targets(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.join("fuzz_targets")).into_iter().flatten().flatten();
+    let mut targets: Vec<String> = entries.filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned())).collect();
+    targets.sort();
+    targets
+}
+
+fn fuzz_one(folder: &Path, host: &str, target: &str, seconds: u64) -> bool {
+    println!("---- fuzz {target}, {seconds} s ----");
+    let found = folder.join("target/corpus").join(target);
+    let kept = folder.join("corpus").join(target);
+    let made = std::fs::create_dir_all(&found).is_ok() && std::fs::create_dir_all(&kept).is_ok();
+    let limits = [format!("-max_total_time={seconds}"), "-timeout=10".into(), "-rss_limit_mb=2048".into(), "-max_len=4096".into(), "-print_final_stats=1".into(), "-verbosity=0".into()];
+    let program = target_folder(folder).join(host).join("release").join(target);
+    made && succeeds(Command::new(program).arg(&found).arg(&kept).args(limits).current_dir(folder))
+}
+
+fn target_folder(folder: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| folder.join("target"), PathBuf::from)
+}
+
+fn has_library(header: &str, package: &str) -> bool {
+    Path::new("/usr/include").join(header).exists() || installs(package)
+}
+
+/// Installs a Debian package where we may: as root, in continuous integration.
+fn installs(package: &str) -> bool {
+    let may = std::env::var_os("CI").is_some() && is_root();
+    may && succeeds(Command::new("apt-get").args(["update", "-qq"])) && succeeds(Command::new("apt-get").args(["install", "-y", "-qq", package]))
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.starts_with(b"0\n"))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            println!("{}: {error}", command.get_program().to_string_lossy());
+            false
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

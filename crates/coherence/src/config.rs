@@ -32,7 +32,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             slots: 32_768,
-            ways: 4,
+            ways: 8,
             hot_packets: 2,
             sketch_window: Duration::from_millis(100),
             sketch_width: 16_384,

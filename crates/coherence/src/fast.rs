@@ -87,6 +87,11 @@ impl StateStage {
         self.table.slots()
     }
 
+    /// Memory of the state table when full, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+    }
+
     /// Every slot with its flow, for checkers and `explain`.
     pub fn each_slot(&self) -> impl Iterator<Item = (FlowKey, Slot, &[u32])> {
         (0..self.table.slots() as SlotId).map(|slot| {

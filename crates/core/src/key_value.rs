@@ -15,15 +15,14 @@ pub const GET: u32 = 1;
 pub const PUT: u32 = 2;
 /// Forget the key.
 pub const DELETE: u32 = 3;
-/// Set beside the operation in a reply.
-pub const REPLY: u32 = 0x80;
 
-/// What [`Field::KvOperation`](crate::program::Field::KvOperation) is for a message; it is 0 for
-/// what is no message.
+/// What [`Field::KvOperation`](crate::program::Field::KvOperation) is for a message; 0 for a reply.
 #[inline]
 pub const fn operation(message: &KvView<'_>) -> u32 {
-    let reply = if message.is_reply() { REPLY } else { 0 };
-    message.op() as u32 + 1 | reply
+    if message.is_reply() {
+        return 0;
+    }
+    message.op() as u32 + 1
 }
 
 /// Makes `frame`, whose payload is at least the header of a key-value request, the reply with
@@ -147,7 +146,7 @@ mod tests {
             );
             assert_eq!(
                 (message.status(), operation(&message)),
-                (KvStatus::NotFound, GET | REPLY)
+                (KvStatus::NotFound, 0)
             );
             assert_eq!(frame.len(), reply.end as usize);
             pool.give(frame);

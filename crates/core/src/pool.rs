@@ -269,6 +269,9 @@ impl Drop for Region {
 pub struct Pool {
     region: Arc<Region>,
     free: Vec<Buffer>,
+    /// Buffers that have been in use; the others are untouched memory behind them.
+    fresh: usize,
+    stride: Stride,
     frames: usize,
     packet_bytes: usize,
     low_water: usize,
@@ -293,13 +296,12 @@ impl Pool {
             closed: AtomicBool::new(false),
         });
         let capacity = (stride - BOOKKEEPING) as u32;
-        let free = (0..frames)
-            .rev()
-            .map(|index| new_buffer(&region, index * stride, capacity))
-            .collect();
+        let stride = Stride { bytes: stride, capacity };
         Self {
             region,
-            free,
+            free: Vec::new(),
+            fresh: 0,
+            stride,
             frames,
             packet_bytes,
             low_water: frames,
@@ -313,11 +315,11 @@ impl Pool {
         if self.free.is_empty() {
             self.collect_returned();
         }
-        let Some(buffer) = self.free.pop() else {
+        let Some(buffer) = self.free.pop().or_else(|| self.fresh_buffer()) else {
             self.exhausted += 1;
             return None;
         };
-        self.low_water = self.low_water.min(self.free.len());
+        self.low_water = self.low_water.min(self.free.len() + self.frames - self.fresh);
         let mut frame = Frame(buffer.0);
         let book = frame.book_mut();
         (book.head, book.len) = (HEADROOM as u32, 0);
@@ -341,6 +343,18 @@ impl Pool {
         }
     }
 
+    /// Buffers come into being when they are first needed, so that a large pool that is hardly
+    /// used hardly takes memory.
+    #[cold]
+    fn fresh_buffer(&mut self) -> Option<Buffer> {
+        if self.fresh == self.frames {
+            return None;
+        }
+        let buffer = new_buffer(&self.region, self.fresh * self.stride.bytes, self.stride.capacity);
+        self.fresh += 1;
+        Some(buffer)
+    }
+
     fn collect_returned(&mut self) {
         while let Some(buffer) = self.region.returned.pop() {
             self.free.push(buffer);
@@ -360,7 +374,7 @@ impl Pool {
     /// Buffers free at this moment.
     pub fn available(&mut self) -> usize {
         self.collect_returned();
-        self.free.len()
+        self.free.len() + self.frames - self.fresh
     }
 
     /// Fewest buffers that were ever free on the owner's side.
@@ -372,6 +386,13 @@ impl Pool {
     pub fn exhausted(&self) -> u64 {
         self.exhausted
     }
+}
+
+/// How buffers lie in their region.
+#[derive(Copy, Clone)]
+struct Stride {
+    bytes: usize,
+    capacity: u32,
 }
 
 fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {

@@ -45,7 +45,7 @@ pub enum Field {
     /// What the window matcher says of the first 64 payload bytes: 0 nothing, 1 partial, 2 full.
     WindowMatch,
     /// Key-value operation as [`key_value::operation`](crate::key_value::operation) has it; 0 for
-    /// what is no key-value message.
+    /// what is no key-value request.
     KvOperation,
     /// Bytes of the key-value request's value.
     KvValueLength,

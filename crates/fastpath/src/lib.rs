@@ -12,7 +12,6 @@
 pub mod budget;
 mod compile;
 pub mod interpreter;
-pub mod reply;
 pub mod sketch;
 pub mod state_table;
 

@@ -1,1 +1,4 @@
-//! Virtual time: faults, checkers and the protocol's model check
+//! Virtual time: faults, checkers and the protocol's model check.
+#![forbid(unsafe_code)]
+
+pub mod check;

@@ -1,6 +1,6 @@
 //! All functions that a service can name.
 
-use crate::{firewall, load_balancer, reassembler};
+use crate::{firewall, inspector, kv_store, load_balancer, reassembler};
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
@@ -14,8 +14,12 @@ pub enum FunctionName {
     Firewall,
     /// [`reassembler`]
     Reassembler,
+    /// [`inspector`]
+    Inspector,
     /// [`load_balancer`]
     LoadBalancer,
+    /// [`kv_store`]
+    KvStore,
 }
 
 impl fmt::Display for FunctionName {
@@ -23,7 +27,9 @@ impl fmt::Display for FunctionName {
         formatter.write_str(match self {
             Self::Firewall => "firewall",
             Self::Reassembler => "reassembler",
+            Self::Inspector => "inspector",
             Self::LoadBalancer => "load_balancer",
+            Self::KvStore => "kv_store",
         })
     }
 }
@@ -35,8 +41,12 @@ pub enum FunctionConfig {
     Firewall(firewall::Config),
     /// A TCP reassembler.
     Reassembler(reassembler::Config),
+    /// A packet inspector.
+    Inspector(inspector::Config),
     /// An L4 load balancer.
     LoadBalancer(load_balancer::Config),
+    /// A key-value store.
+    KvStore(kv_store::Config),
 }
 
 impl FunctionConfig {
@@ -45,11 +55,13 @@ impl FunctionConfig {
     ///
     /// # Errors
     /// A file that the configuration names cannot be read or is wrong.
-    pub fn build(&self, folder: &Path) -> Result<Box<dyn NetworkFunction>, std::io::Error> {
+    pub fn build(&self, folder: &Path) -> Result<Box<dyn NetworkFunction>, inspector::InspectorError> {
         Ok(match self {
             Self::Firewall(config) => Box::new(firewall::Firewall::new(config)),
             Self::Reassembler(config) => Box::new(reassembler::Reassembler::new(config)),
+            Self::Inspector(config) => inspector::inspector(config, folder)?,
             Self::LoadBalancer(config) => Box::new(load_balancer::LoadBalancer::new(config)),
+            Self::KvStore(config) => Box::new(kv_store::KvStore::new(config)),
         })
     }
 }

@@ -11,7 +11,9 @@ use twinpath_core::time::ticks_of;
 ///
 /// In configuration files it is a string; everything else is refused with a message that says
 /// what a duration looks like.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[derive(
+    Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Human(pub Duration);
 
@@ -66,9 +68,14 @@ impl FromStr for Human {
         let unreadable = || DurationError::Unreadable(text.to_owned());
         let too_long = || DurationError::TooLong(text.to_owned());
         let trimmed = text.trim();
-        let unit_start = trimmed.find(|c: char| !c.is_ascii_digit()).ok_or_else(unreadable)?;
+        let unit_start = trimmed
+            .find(|c: char| !c.is_ascii_digit())
+            .ok_or_else(unreadable)?;
         let (digits, unit) = trimmed.split_at(unit_start);
-        let (_, unit_ns) = UNITS.into_iter().find(|&(name, _)| name == unit.trim_start()).ok_or_else(unreadable)?;
+        let (_, unit_ns) = UNITS
+            .into_iter()
+            .find(|&(name, _)| name == unit.trim_start())
+            .ok_or_else(unreadable)?;
         if digits.is_empty() {
             return Err(unreadable());
         }
@@ -104,7 +111,8 @@ impl fmt::Display for Human {
         if nanoseconds == 0 {
             return formatter.write_str("0s");
         }
-        let divides = |&&(_, unit_ns): &&(&str, u64)| nanoseconds % u128::from(unit_ns) == 0;
+        let divides =
+            |&&(_, unit_ns): &&(&str, u64)| nanoseconds.is_multiple_of(u128::from(unit_ns));
         let (name, unit_ns) = UNITS.iter().find(divides).copied().unwrap_or(("ns", 1));
         write!(formatter, "{}{name}", nanoseconds / u128::from(unit_ns))
     }
@@ -134,25 +142,42 @@ mod tests {
             (" 10 s ", Duration::from_secs(10)),
         ];
         for (text, duration) in expected {
-            assert_eq!(text.parse::<Human>().map(Human::duration), Ok(duration), "{text}");
+            assert_eq!(
+                text.parse::<Human>().map(Human::duration),
+                Ok(duration),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_duration_is_refused() {
         for text in ["", "30", "s", "1.5s", "-1s", "30 parsecs", "1h30m", "30S"] {
-            assert_eq!(text.parse::<Human>(), Err(DurationError::Unreadable(text.to_owned())));
+            assert_eq!(
+                text.parse::<Human>(),
+                Err(DurationError::Unreadable(text.to_owned()))
+            );
         }
         for text in ["99999999999999999999s", "600000d"] {
-            assert_eq!(text.parse::<Human>(), Err(DurationError::TooLong(text.to_owned())));
+            assert_eq!(
+                text.parse::<Human>(),
+                Err(DurationError::TooLong(text.to_owned()))
+            );
         }
     }
 
     #[test]
     fn the_message_names_the_place_and_what_was_expected() {
-        let message = toml::from_str::<Holder>("# first line\ntimeout = \"soon\"\n").expect_err("no duration").to_string();
+        let message = toml::from_str::<Holder>("# first line\ntimeout = \"soon\"\n")
+            .expect_err("no duration")
+            .to_string();
         assert!(message.contains("line 2, column 11"), "{message}");
-        assert!(message.contains("expected a duration such as \"250ms\", \"30s\", \"5m\" or \"2h\", found \"soon\""), "{message}");
+        assert!(
+            message.contains(
+                "expected a duration such as \"250ms\", \"30s\", \"5m\" or \"2h\", found \"soon\""
+            ),
+            "{message}"
+        );
     }
 
     #[test]

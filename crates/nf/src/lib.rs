@@ -8,7 +8,10 @@
 #![warn(missing_docs)]
 
 pub mod catalogue;
+mod checked;
 pub mod reassembler;
+pub mod inspector;
+pub mod kv_store;
 pub mod load_balancer;
 pub mod duration;
 pub mod firewall;

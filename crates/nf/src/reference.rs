@@ -3,17 +3,36 @@
 //! Nothing is precompiled and nothing is clever. A run works on copies and changes words and
 //! packet at its end, unless the packet turns out to be complex.
 
-use twinpath_core::program::{Action, Comparison, Condition, EndpointRow, Exit, FastProgram, Field, Operand, Operation, PacketEnd, WINDOW_BYTES};
+use twinpath_core::program::{
+    Action, Comparison, Condition, EndpointRow, Exit, FastProgram, Field, Operand, Operation,
+    PacketEnd, WINDOW_BYTES,
+};
 use twinpath_core::wire::{kv, rewrite};
 use twinpath_core::{Instant, Packet};
 
 /// Runs a program on a packet and the flow's words, which both change unless the answer is
 /// [`Exit::Escalate`]. `started` is when the run began: rows of endpoint tables end relative to
 /// it.
-pub(crate) fn run(program: &FastProgram, words: &mut [u32], packet: &mut Packet, started: Instant) -> Exit {
-    let mut trial = Trial { program, packet, started, words: words.to_vec(), temporaries: vec![0; program.temporaries.into()], changes: Vec::new() };
+pub(crate) fn run(
+    program: &FastProgram,
+    words: &mut [u32],
+    packet: &mut Packet,
+    started: Instant,
+) -> Exit {
+    let mut trial = Trial {
+        program,
+        packet,
+        started,
+        words: words.to_vec(),
+        temporaries: vec![0; program.temporaries.into()],
+        changes: Vec::new(),
+    };
     let exit = trial.decide().unwrap_or(Exit::Escalate);
-    let Trial { words: new_words, changes, .. } = trial;
+    let Trial {
+        words: new_words,
+        changes,
+        ..
+    } = trial;
     if exit != Exit::Escalate {
         words.copy_from_slice(&new_words);
         changes.into_iter().for_each(|change| change.apply(packet));
@@ -23,8 +42,18 @@ pub(crate) fn run(program: &FastProgram, words: &mut [u32], packet: &mut Packet,
 
 /// Whether the packet is complex whatever the state.
 pub(crate) fn is_always_complex(program: &FastProgram, packet: &Packet) -> bool {
-    let trial = Trial { program, packet, started: Instant::ZERO, words: Vec::new(), temporaries: Vec::new(), changes: Vec::new() };
-    program.always_complex.iter().any(|conditions| trial.all_hold(conditions))
+    let trial = Trial {
+        program,
+        packet,
+        started: Instant::ZERO,
+        words: Vec::new(),
+        temporaries: Vec::new(),
+        changes: Vec::new(),
+    };
+    program
+        .always_complex
+        .iter()
+        .any(|conditions| trial.all_hold(conditions))
 }
 
 /// What a packet will go through if it does not escalate.
@@ -52,7 +81,11 @@ impl Trial<'_> {
         for action in &self.program.prologue {
             self.perform(action)?;
         }
-        let step = self.program.steps.iter().find(|step| self.all_hold(&step.when))?;
+        let step = self
+            .program
+            .steps
+            .iter()
+            .find(|step| self.all_hold(&step.when))?;
         for action in &step.then {
             self.perform(action)?;
         }
@@ -64,7 +97,10 @@ impl Trial<'_> {
     }
 
     fn holds(&self, condition: &Condition) -> bool {
-        let left = self.value(condition.a).wrapping_sub(self.value(condition.b)) & condition.mask;
+        let left = self
+            .value(condition.a)
+            .wrapping_sub(self.value(condition.b))
+            & condition.mask;
         let right = self.value(condition.with);
         match condition.comparison {
             Comparison::Equal => left == right,
@@ -89,7 +125,8 @@ impl Trial<'_> {
 
     fn field(&self, field: Field) -> u32 {
         let packet = self.packet;
-        let syn_and_fin = u32::from(packet.tcp_flags() & 1) + u32::from(packet.tcp_flags() >> 1 & 1);
+        let syn_and_fin =
+            u32::from(packet.tcp_flags() & 1) + u32::from(packet.tcp_flags() >> 1 & 1);
         match field {
             Field::Direction => packet.direction as u32,
             Field::Protocol => packet.layout.protocol.into(),
@@ -98,20 +135,27 @@ impl Trial<'_> {
             Field::TcpAcknowledgement => packet.tcp_acknowledgement(),
             Field::TcpWindow => packet.tcp_window().into(),
             Field::PayloadLength => packet.layout.payload_bytes() as u32,
-            Field::SegmentLength if packet.is_tcp() => packet.layout.payload_bytes() as u32 + syn_and_fin,
+            Field::SegmentLength if packet.is_tcp() => {
+                packet.layout.payload_bytes() as u32 + syn_and_fin
+            }
             Field::SegmentLength => 0,
             Field::NowTicks => packet.timestamp().ticks(),
             Field::AliasRow => packet.alias_row,
             Field::WindowMatch => self.inspect(),
-            Field::KvOperation => self.request().map_or(0, |request| request.op() as u32),
-            Field::KvValueLength => self.request().map_or(0, |request| request.value().len() as u32),
+            Field::KvOperation => self.request().map_or(0, |request| twinpath_core::key_value::operation(&request)),
+            Field::KvValueLength => self
+                .request()
+                .map_or(0, |request| request.value().len() as u32),
         }
     }
 
     fn inspect(&self) -> u32 {
         let payload = self.packet.payload();
         let seen = &payload[..payload.len().min(WINDOW_BYTES)];
-        self.program.window.as_ref().map_or(0, |window| window.inspect(seen))
+        self.program
+            .window
+            .as_ref()
+            .map_or(0, |window| window.inspect(seen))
     }
 
     /// The key-value request that the packet carries. Only a key-value store's program asks.
@@ -121,7 +165,12 @@ impl Trial<'_> {
 
     fn perform(&mut self, action: &Action) -> Option<()> {
         match *action {
-            Action::Compute { to, operation, a, b } => {
+            Action::Compute {
+                to,
+                operation,
+                a,
+                b,
+            } => {
                 let result = calculate(operation, self.value(a), self.value(b));
                 match to {
                     Operand::Word(index) => self.words[usize::from(index)] = result,
@@ -131,7 +180,8 @@ impl Trial<'_> {
             }
             Action::Rewrite { end, table, row } => {
                 let row = self.row(table, row)?;
-                (row.endpoint.address.is_v4() == self.packet.source().address.is_v4()).then_some(())?;
+                (row.endpoint.address.is_v4() == self.packet.source().address.is_v4())
+                    .then_some(())?;
                 self.changes.push(Change::End(end, row));
             }
             Action::RewriteMac { table, row } => {
@@ -139,8 +189,15 @@ impl Trial<'_> {
                 self.changes.push(Change::Mac(row));
             }
             Action::StoreValue { first, words } => self.store(first.into(), words.into())?,
-            Action::ReplyValue { status, first, length } => {
-                let all: Vec<u8> = self.words[usize::from(first)..].iter().flat_map(|word| word.to_be_bytes()).collect();
+            Action::ReplyValue {
+                status,
+                first,
+                length,
+            } => {
+                let all: Vec<u8> = self.words[usize::from(first)..]
+                    .iter()
+                    .flat_map(|word| word.to_be_bytes())
+                    .collect();
                 let value = all.get(..self.value(length) as usize)?.to_vec();
                 self.request()?;
                 self.changes.push(Change::Reply { status, value });
@@ -151,13 +208,17 @@ impl Trial<'_> {
 
     /// A row that exists and is not gone.
     fn row(&self, table: u8, row: Operand) -> Option<EndpointRow> {
-        let row = *self.program.tables[usize::from(table)].rows.get(self.value(row) as usize)?;
+        let row = *self.program.tables[usize::from(table)]
+            .rows
+            .get(self.value(row) as usize)?;
         let elapsed_ns = self.packet.timestamp().0.saturating_sub(self.started.0);
         (elapsed_ns < row.until.0).then_some(row)
     }
 
     fn store(&mut self, first: usize, words: usize) -> Option<()> {
-        let mut value = self.request().map_or(Vec::new(), |request| request.value().to_vec());
+        let mut value = self
+            .request()
+            .map_or(Vec::new(), |request| request.value().to_vec());
         if value.len() > 4 * words {
             return None;
         }
@@ -188,8 +249,13 @@ fn calculate(operation: Operation, a: u32, b: u32) -> u32 {
 impl Change {
     fn apply(self, packet: &mut Packet) {
         match self {
-            Self::End(PacketEnd::Source, row) => assert!(packet.set_source(row.endpoint), "families were compared"),
-            Self::End(PacketEnd::Destination, row) => assert!(packet.set_destination(row.endpoint), "families were compared"),
+            Self::End(PacketEnd::Source, row) => {
+                assert!(packet.set_source(row.endpoint), "families were compared")
+            }
+            Self::End(PacketEnd::Destination, row) => assert!(
+                packet.set_destination(row.endpoint),
+                "families were compared"
+            ),
             Self::Mac(row) => packet.frame.bytes_mut()[..6].copy_from_slice(&row.mac.0),
             Self::Reply { status, value } => write_reply(packet, status, &value),
         }
@@ -204,11 +270,15 @@ fn write_reply(packet: &mut Packet, status: u8, value: &[u8]) {
     message[kv::VALUE_LENGTH_AT] = value.len() as u8;
     message.extend(value);
     let start = usize::from(packet.layout.payload);
-    assert!(packet.frame.set_len(start + message.len()), "a reply fits an ordinary buffer");
+    assert!(
+        packet.frame.set_len(start + message.len()),
+        "a reply fits an ordinary buffer"
+    );
     let bytes = packet.frame.bytes_mut();
     bytes[start..].copy_from_slice(&message);
     rewrite::swap_endpoints(bytes, &packet.layout).expect("the layout fits");
-    rewrite::set_udp_payload_length(bytes, &mut packet.layout, message.len()).expect("room was made");
+    rewrite::set_udp_payload_length(bytes, &mut packet.layout, message.len())
+        .expect("room was made");
     rewrite::refresh_checksums(bytes, &packet.layout).expect("the layout fits");
 }
 
@@ -234,58 +304,136 @@ mod tests {
     }
 
     fn place() -> impl Strategy<Value = Operand> {
-        prop_oneof![(0..WORDS).prop_map(Operand::Word), (0..TEMPORARIES).prop_map(Operand::Temporary)]
+        prop_oneof![
+            (0..WORDS).prop_map(Operand::Word),
+            (0..TEMPORARIES).prop_map(Operand::Temporary)
+        ]
     }
 
     fn operand() -> impl Strategy<Value = Operand> {
         prop_oneof![place(), field(), number().prop_map(Operand::Constant)]
     }
 
-    fn condition(operand: impl Strategy<Value = Operand> + Clone) -> impl Strategy<Value = Condition> {
-        use Comparison::{AtLeast, AtMost, Equal, Greater, Less, NotEqual, SignedAtLeast, SignedAtMost};
-        let all = vec![Equal, NotEqual, Less, AtMost, Greater, AtLeast, SignedAtMost, SignedAtLeast];
+    fn condition(
+        operand: impl Strategy<Value = Operand> + Clone,
+    ) -> impl Strategy<Value = Condition> {
+        use Comparison::{
+            AtLeast, AtMost, Equal, Greater, Less, NotEqual, SignedAtLeast, SignedAtMost,
+        };
+        let all = vec![
+            Equal,
+            NotEqual,
+            Less,
+            AtMost,
+            Greater,
+            AtLeast,
+            SignedAtMost,
+            SignedAtLeast,
+        ];
         let mask = prop_oneof![Just(u32::MAX), number()];
-        (operand.clone(), operand.clone(), mask, prop::sample::select(all), operand)
-            .prop_map(|(a, b, mask, comparison, with)| Condition { a, b, mask, comparison, with })
+        (
+            operand.clone(),
+            operand.clone(),
+            mask,
+            prop::sample::select(all),
+            operand,
+        )
+            .prop_map(|(a, b, mask, comparison, with)| Condition {
+                a,
+                b,
+                mask,
+                comparison,
+                with,
+            })
     }
 
     fn action() -> impl Strategy<Value = Action> {
-        use Operation::{Add, And, Later, Maximum, Minimum, Or, ShiftLeft, ShiftRight, Subtract, Xor};
-        let all = vec![Add, And, Later, Maximum, Minimum, Or, ShiftLeft, ShiftRight, Subtract, Xor];
-        (place(), prop::sample::select(all), operand(), operand()).prop_map(|(to, operation, a, b)| Action::Compute { to, operation, a, b })
+        use Operation::{
+            Add, And, Later, Maximum, Minimum, Or, ShiftLeft, ShiftRight, Subtract, Xor,
+        };
+        let all = vec![
+            Add, And, Later, Maximum, Minimum, Or, ShiftLeft, ShiftRight, Subtract, Xor,
+        ];
+        (place(), prop::sample::select(all), operand(), operand()).prop_map(
+            |(to, operation, a, b)| Action::Compute {
+                to,
+                operation,
+                a,
+                b,
+            },
+        )
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let exit = prop::sample::select(vec![Exit::Continue, Exit::Reply, Exit::Drop(DropReason::Denied), Exit::Escalate]);
-        (prop::collection::vec(condition(operand().boxed()), 0..3), prop::collection::vec(action(), 0..4), exit)
-            .prop_map(|(when, then, exit)| Step { name: "a step", when, then, exit })
+        let exit = prop::sample::select(vec![
+            Exit::Continue,
+            Exit::Reply,
+            Exit::Drop(DropReason::Denied),
+            Exit::Escalate,
+        ]);
+        (
+            prop::collection::vec(condition(operand().boxed()), 0..3),
+            prop::collection::vec(action(), 0..4),
+            exit,
+        )
+            .prop_map(|(when, then, exit)| Step {
+                name: "a step",
+                when,
+                then,
+                exit,
+            })
     }
 
     fn program() -> impl Strategy<Value = FastProgram> {
         let fields = prop_oneof![field(), number().prop_map(Operand::Constant)].boxed();
-        let always_complex = prop::collection::vec(prop::collection::vec(condition(fields), 1..3), 0..2);
-        (prop::collection::vec(action(), 0..3), prop::collection::vec(step(), 0..4), always_complex).prop_map(|(prologue, steps, always_complex)| {
-            FastProgram {
+        let always_complex =
+            prop::collection::vec(prop::collection::vec(condition(fields), 1..3), 0..2);
+        (
+            prop::collection::vec(action(), 0..3),
+            prop::collection::vec(step(), 0..4),
+            always_complex,
+        )
+            .prop_map(|(prologue, steps, always_complex)| FastProgram {
                 name: "random",
-                words: vec![Word { name: "a word", meaning: "anything" }; WORDS.into()],
+                words: vec![
+                    Word {
+                        name: "a word",
+                        meaning: "anything"
+                    };
+                    WORDS.into()
+                ],
                 temporaries: TEMPORARIES,
                 prologue,
                 steps,
                 always_complex,
                 ..FastProgram::default()
-            }
-        })
+            })
     }
 
     fn packet() -> impl Strategy<Value = Vec<u8>> {
-        (any::<bool>(), number(), number(), any::<u8>(), any::<u16>(), 0..100usize).prop_map(|(tcp, sequence, acknowledgement, flags, window, bytes)| {
-            let (source, destination) = (Endpoint::v4([10, 0, 0, 1], 1000), Endpoint::v4([10, 0, 0, 2], 2000));
-            let builder = match tcp {
-                true => PacketBuilder::tcp(source, destination).seq(sequence).ack(acknowledgement).flags(flags).window(window),
-                false => PacketBuilder::udp(source, destination),
-            };
-            builder.payload_len(bytes).to_vec().expect("a packet")
-        })
+        (
+            any::<bool>(),
+            number(),
+            number(),
+            any::<u8>(),
+            any::<u16>(),
+            0..100usize,
+        )
+            .prop_map(|(tcp, sequence, acknowledgement, flags, window, bytes)| {
+                let (source, destination) = (
+                    Endpoint::v4([10, 0, 0, 1], 1000),
+                    Endpoint::v4([10, 0, 0, 2], 2000),
+                );
+                let builder = match tcp {
+                    true => PacketBuilder::tcp(source, destination)
+                        .seq(sequence)
+                        .ack(acknowledgement)
+                        .flags(flags)
+                        .window(window),
+                    false => PacketBuilder::udp(source, destination),
+                };
+                builder.payload_len(bytes).to_vec().expect("a packet")
+            })
     }
 
     proptest! {

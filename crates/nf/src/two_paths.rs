@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use twinpath_core::key::Role;
+use twinpath_core::steering::opener;
 use twinpath_core::wire::dissect;
 use twinpath_core::{
     Direction, DropCounters, DropReason, FlowKey, Instant, Keyed, Packet, Pools, Side, Steering,
@@ -59,13 +60,22 @@ impl<F: NetworkFunction> Path<F> {
     }
 
     fn new(mut function: F, interpreter: Option<Interpreter>, now: Instant) -> Self {
-        let steering = Steering::new(1).with_aliases(&function.aliases()).expect("unambiguous");
+        let steering = Steering::new(1)
+            .with_aliases(&function.aliases())
+            .expect("unambiguous");
         let steering = match function.kv_port() {
             Some(port) => steering.with_kv_port(port),
             None => steering,
         };
         function.start(now);
-        Self { function, simple: 0, interpreter, steering, pools: Pools::new(4, 1), flows: HashMap::new() }
+        Self {
+            function,
+            simple: 0,
+            interpreter,
+            steering,
+            pools: Pools::new(4, 1),
+            flows: HashMap::new(),
+        }
     }
 
     /// What is known of a flow.
@@ -75,8 +85,19 @@ impl<F: NetworkFunction> Path<F> {
 
     /// As if another function of the chain had seen `initiator` send the first packet of a flow.
     pub fn settle_initiator(&mut self, key: FlowKey, initiator: Endpoint) {
-        let initiator = if key.end(Side::Low) == initiator { Side::Low } else { Side::High };
-        self.flows.insert(key, Known { initiator, settled: true, ..Known::default() });
+        let initiator = if key.end(Side::Low) == initiator {
+            Side::Low
+        } else {
+            Side::High
+        };
+        self.flows.insert(
+            key,
+            Known {
+                initiator,
+                settled: true,
+                ..Known::default()
+            },
+        );
     }
 
     /// Handles one packet, which must be valid IP.
@@ -87,7 +108,7 @@ impl<F: NetworkFunction> Path<F> {
         let known = self.flows.entry(keyed.key).or_default();
         known.words.resize(words, 0);
         if !known.settled && known.handle == 0 && known.words.iter().all(|&word| word == 0) {
-            known.initiator = keyed.side;
+            known.initiator = opener(bytes, &layout, &keyed);
         }
         let fate = self.try_fast_program(bytes, &layout, &keyed, now);
         self.simple += u64::from(fate.is_some());
@@ -98,14 +119,36 @@ impl<F: NetworkFunction> Path<F> {
 
     fn direction(&self, keyed: &Keyed) -> Direction {
         let from_initiator = self.flows[&keyed.key].initiator == keyed.side;
-        if from_initiator { Direction::Original } else { Direction::Reply }
+        if from_initiator {
+            Direction::Original
+        } else {
+            Direction::Reply
+        }
     }
 
-    fn try_fast_program(&mut self, bytes: &[u8], layout: &Layout, keyed: &Keyed, now: Instant) -> Option<Fate> {
+    fn try_fast_program(
+        &mut self,
+        bytes: &[u8],
+        layout: &Layout,
+        keyed: &Keyed,
+        now: Instant,
+    ) -> Option<Fate> {
         let direction = self.direction(keyed);
-        let interpreter = self.interpreter.as_mut().filter(|_| keyed.role == Role::Member)?;
+        let interpreter = self
+            .interpreter
+            .as_mut()
+            .filter(|_| keyed.role == Role::Member)?;
         let known = self.flows.get_mut(&keyed.key)?;
-        let outcome = interpreter.run(&PacketView { bytes, layout, keyed, direction, now }, &known.words);
+        let outcome = interpreter.run(
+            &PacketView {
+                bytes,
+                layout,
+                keyed,
+                direction,
+                now,
+            },
+            &known.words,
+        );
         if outcome == Outcome::Complex {
             return None;
         }
@@ -114,7 +157,10 @@ impl<F: NetworkFunction> Path<F> {
         let mut fate = Fate::default();
         match outcome {
             Outcome::Drop(reason) => fate.drops.push((reason, 1)),
-            _ => assert!(interpreter.commit(&mut frame, layout), "every change can be made"),
+            _ => assert!(
+                interpreter.commit(&mut frame, layout),
+                "every change can be made"
+            ),
         }
         match outcome {
             Outcome::Forward => fate.onward.push(frame.bytes().to_vec()),
@@ -133,8 +179,15 @@ impl<F: NetworkFunction> Path<F> {
         }
         let mut frame = self.pools.take_filled(bytes).expect("room");
         frame.set_timestamp(now);
-        let packet = Packet { frame, layout, direction, role: keyed.role, alias_row: keyed.alias_row };
-        let (mut onward, mut replies, mut drops) = (Vec::new(), Vec::new(), DropCounters::default());
+        let packet = Packet {
+            frame,
+            layout,
+            direction,
+            role: keyed.role,
+            alias_row: keyed.alias_row,
+        };
+        let (mut onward, mut replies, mut drops) =
+            (Vec::new(), Vec::new(), DropCounters::default());
         let mut out = Outbox::new(&mut onward, &mut replies, &mut drops, &mut self.pools);
         let mut flow = Flow {
             key: &keyed.key,
@@ -145,8 +198,18 @@ impl<F: NetworkFunction> Path<F> {
             wake: &mut Instant::NEVER.clone(),
         };
         self.function.handle(packet, &mut flow, &mut out);
-        let copies = |packets: Vec<Packet>| packets.iter().map(|packet| packet.bytes().to_vec()).collect();
-        Fate { onward: copies(onward), replies: copies(replies), drops: drops.nonzero().collect(), words: Vec::new() }
+        let copies = |packets: Vec<Packet>| {
+            packets
+                .iter()
+                .map(|packet| packet.bytes().to_vec())
+                .collect()
+        };
+        Fate {
+            onward: copies(onward),
+            replies: copies(replies),
+            drops: drops.nonzero().collect(),
+            words: Vec::new(),
+        }
     }
 
     /// A counter of the function.

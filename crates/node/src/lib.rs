@@ -11,11 +11,12 @@ pub mod run;
 pub mod sink;
 pub mod source;
 pub mod threads;
+pub mod udp_port;
 pub mod virtual_time;
 pub mod wiring;
 pub mod worker;
 
 pub use fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
-pub use run::{Finished, Ports, RunError, run};
+pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
 pub use wiring::{Node, build};
 pub use worker::Worker;

@@ -1,11 +1,13 @@
 //! One run of a service, from packets in to report out.
 
 use crate::observe::{Observer, pool_figures};
-use crate::sink::{CaptureSink, Discard, Sink};
+use crate::sink::{CaptureSink, Exit, Sink};
 use crate::source::Source;
 use crate::threads::{self, Tempo};
+use crate::udp_port::{SinkCounts, UdpPort, UdpSink};
 use crate::virtual_time::VirtualRun;
 use crate::wiring::{BuildError, Node, build};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as WallClock};
@@ -21,6 +23,51 @@ pub struct Ports {
     pub input: Option<PathBuf>,
     /// The capture to write.
     pub output: Option<PathBuf>,
+    /// A UDP address to serve: datagrams come from it and answers leave through it, in place of
+    /// the other two.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Ports that are ready for packets.
+pub struct OpenPorts {
+    /// Where packets come from.
+    pub source: Source,
+    /// The UDP address that is served, if one is.
+    pub local_address: Option<SocketAddr>,
+    udp: Option<UdpSink>,
+}
+
+impl Ports {
+    /// Opens what packets come from; the capture to write is made when the run begins.
+    ///
+    /// # Errors
+    /// There is no capture, no traffic or no such address.
+    pub fn open(&self, service: &Service) -> Result<OpenPorts, RunError> {
+        if let Some(address) = self.listen {
+            return listen(address);
+        }
+        let source = match (&self.input, &service.traffic) {
+            (Some(path), _) => Source::capture(path)?,
+            (None, Some(traffic)) => Source::generator(traffic, service.seed)?,
+            (None, None) => return Err(RunError::NoPackets),
+        };
+        Ok(OpenPorts {
+            source,
+            local_address: None,
+            udp: None,
+        })
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
+    let port = UdpPort::bind(address).map_err(|source| RunError::Listen { address, source })?;
+    let local_address = Some(port.local_address());
+    let (feed, sink) = port.split();
+    Ok(OpenPorts {
+        source: Source::new(feed),
+        local_address,
+        udp: Some(sink),
+    })
 }
 
 /// Why a run did not come to its end.
@@ -35,6 +82,14 @@ pub enum RunError {
     /// The traffic cannot be generated.
     #[error(transparent)]
     Traffic(#[from] twinpath_traffic::TrafficError),
+    /// The address to serve cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// No packets.
     #[error(
         "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
@@ -49,6 +104,8 @@ pub struct Finished {
     pub report: Report,
     /// That the capture ended in the middle of a packet, if it did.
     pub truncated: Option<String>,
+    /// What became of frames that left through a UDP address, if one was served.
+    pub udp: Option<SinkCounts>,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -61,35 +118,38 @@ pub fn run(
     live: Live,
     is_stopped: &AtomicBool,
 ) -> Result<Finished, RunError> {
-    let mut source = open(service, ports)?;
+    run_opened(service, ports, ports.open(service)?, live, is_stopped)
+}
+
+/// As [`run()`], on ports that are open already.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run_opened(
+    service: &Service,
+    ports: &Ports,
+    mut opened: OpenPorts,
+    live: Live,
+    is_stopped: &AtomicBool,
+) -> Result<Finished, RunError> {
     let mut node = build(service, service.run.paths)?;
     let mut observer = Observer::new(live);
     let began = WallClock::now();
-    let packet_time = match &ports.output {
-        Some(path) => {
-            let mut sink = CaptureSink::new(CaptureWriter::create(path)?);
-            let packet_time = drive(
-                service,
-                ports,
-                &mut node,
-                &mut source,
-                &mut sink,
-                &mut observer,
-                is_stopped,
-            )?;
-            sink.finish()?;
-            packet_time
-        }
-        None => drive(
-            service,
-            ports,
-            &mut node,
-            &mut source,
-            &mut Discard,
-            &mut observer,
-            is_stopped,
-        )?,
+    let mut exit = match (opened.udp.take(), &ports.output) {
+        (Some(sink), _) => Exit::Udp(sink),
+        (None, Some(path)) => Exit::Capture(CaptureSink::new(CaptureWriter::create(path)?)),
+        (None, None) => Exit::Nowhere,
     };
+    let packet_time = drive(
+        service,
+        ports,
+        &mut node,
+        &mut opened.source,
+        &mut exit,
+        &mut observer,
+        is_stopped,
+    )?;
+    let udp = exit.finish()?;
     let mut report = Report {
         schema: report::SCHEMA.to_owned(),
         ..Report::default()
@@ -105,16 +165,9 @@ pub fn run(
     );
     Ok(Finished {
         report,
-        truncated: source.truncated().map(ToString::to_string),
+        truncated: opened.source.truncated().map(ToString::to_string),
+        udp,
     })
-}
-
-fn open(service: &Service, ports: &Ports) -> Result<Source, RunError> {
-    match (&ports.input, &service.traffic) {
-        (Some(path), _) => Ok(Source::capture(path)?),
-        (None, Some(traffic)) => Ok(Source::generator(traffic, service.seed)?),
-        (None, None) => Err(RunError::NoPackets),
-    }
 }
 
 /// Runs a built node in the way the service asks for. Returns how much packet time passed.
@@ -145,7 +198,8 @@ pub fn drive<S: Sink>(
 }
 
 /// Captures are replayed without loss and as fast as possible; generated traffic comes at its own
-/// pace and is dropped at full rings, unless the service says otherwise.
+/// pace and is dropped at full rings, unless the service says otherwise. What a socket delivers is
+/// due at once.
 fn tempo(service: &Service, ports: &Ports) -> Tempo {
     let is_replay = ports.input.is_some();
     let pace = service.run.pace.unwrap_or(if is_replay {
@@ -156,7 +210,7 @@ fn tempo(service: &Service, ports: &Ports) -> Tempo {
     let is_live = pace == Pace::Live;
     Tempo {
         is_lossless: !is_live,
-        is_paced: is_live,
+        is_paced: is_live && ports.listen.is_none(),
         round_trip: if is_live {
             Duration::ZERO
         } else {
@@ -178,14 +232,18 @@ fn describe(service: &Service, ports: &Ports, report: &mut Report) {
         Execution::Virtual => report::Execution::Virtual,
     };
     run.seed = service.seed;
-    run.input = ports
-        .input
-        .as_deref()
-        .and_then(Path::file_name)
-        .map_or("generated traffic".into(), |name| {
-            name.to_string_lossy().into_owned()
-        });
+    run.input = input_name(ports);
     run.workers = service.slow_path.workers as u64;
     run.series_clock = report::Clock::Capture;
     report.rings.capacity_frames = service.link.ring_frames as u64;
+}
+
+fn input_name(ports: &Ports) -> String {
+    if let Some(address) = ports.listen {
+        return format!("udp {address}");
+    }
+    let file_name = ports.input.as_deref().and_then(Path::file_name);
+    file_name.map_or("generated traffic".into(), |name| {
+        name.to_string_lossy().into_owned()
+    })
 }

@@ -1,6 +1,7 @@
 //! Where packets go.
 
 use crate::fast_path::Departure;
+use crate::udp_port::{SinkCounts, UdpSink};
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureWriter, OrderedWriter};
 
@@ -60,6 +61,48 @@ impl Sink for CaptureSink {
 
     fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
         self.0.advance(watermark.0)
+    }
+}
+
+/// One of the places where packets of a run can go.
+pub enum Exit {
+    /// A capture file.
+    Capture(CaptureSink),
+    /// A socket.
+    Udp(UdpSink),
+    /// Nowhere: they are counted.
+    Nowhere,
+}
+
+impl Exit {
+    /// Completes a capture file; tells what became of frames that left through a socket.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn finish(self) -> Result<Option<SinkCounts>, CaptureError> {
+        match self {
+            Self::Capture(sink) => sink.finish().map(|()| None),
+            Self::Udp(sink) => Ok(Some(sink.counts())),
+            Self::Nowhere => Ok(None),
+        }
+    }
+}
+
+impl Sink for Exit {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        match self {
+            Self::Capture(sink) => sink.packet(departure),
+            Self::Udp(sink) => sink.packet(departure),
+            Self::Nowhere => Ok(()),
+        }
+    }
+
+    fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
+        match self {
+            Self::Capture(sink) => sink.advance(watermark),
+            Self::Udp(sink) => sink.advance(watermark),
+            Self::Nowhere => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Where packets come from.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
 use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
@@ -58,6 +60,7 @@ pub struct Source {
     len: usize,
     clock: Instant,
     truncated: Option<CaptureError>,
+    is_stopped: Option<Arc<AtomicBool>>,
 }
 
 /// Longer frames than this are skipped and counted.
@@ -72,6 +75,15 @@ impl Source {
             len: 0,
             clock: Instant::ZERO,
             truncated: None,
+            is_stopped: None,
+        }
+    }
+
+    /// The same packets, but none any more once `is_stopped` is true.
+    pub fn until(self, is_stopped: Arc<AtomicBool>) -> Self {
+        Self {
+            is_stopped: Some(is_stopped),
+            ..self
         }
     }
 
@@ -102,6 +114,10 @@ impl Source {
     /// The port cannot be read on. A capture that merely ends in the middle of a packet is no
     /// error: see [`Self::truncated`].
     pub fn read(&mut self) -> Result<Read, CaptureError> {
+        let is_stopped = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        if self.is_stopped.as_ref().is_some_and(is_stopped) {
+            return Ok(Read::End);
+        }
         match self.feed.next_into(&mut self.buffer) {
             Ok(Fed::Packet { timestamp_ns, len }) => {
                 self.len = len;

@@ -24,6 +24,7 @@ use twinpath_core::Pools;
 use twinpath_core::steering::{Steering, SteeringError};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
+use twinpath_nf::inspector::InspectorError;
 use twinpath_slowpath::Chain;
 
 /// Why a service cannot be built.
@@ -31,7 +32,7 @@ use twinpath_slowpath::Chain;
 pub enum BuildError {
     /// A file that a function needs.
     #[error(transparent)]
-    Function(#[from] std::io::Error),
+    Function(#[from] InspectorError),
     /// Functions whose flows do not go together.
     #[error(transparent)]
     Steering(#[from] SteeringError),
@@ -173,7 +174,7 @@ pub fn coherence(service: &Service) -> CoherenceConfig {
 
 const fn default_ways(device: Device) -> usize {
     match device {
-        Device::Software => 4,
+        Device::Software => 8,
         Device::Asic => 1,
     }
 }

@@ -1,10 +1,14 @@
 //! The configuration of a run of generated traffic, as a service file says it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use twinpath_wire::{MacAddress, kv};
+use twinpath_wire::kv;
+
+mod hosts;
+
+pub use hosts::{Hosts, Protocol, Service};
 
 /// Everything about a run but its seed. Each field has a default, so an empty
 /// table is a valid configuration: a million packets per second of TCP over a
@@ -296,81 +300,6 @@ pub struct Signature {
     pub share: f64,
 }
 
-/// Who talks to whom, and over which link layer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Hosts {
-    /// Client addresses in each IP version. Each has ports 1024 to 65535, and
-    /// together they must have four times as many as there are flows.
-    pub clients: u32,
-    /// The first IPv4 client; the others follow it.
-    pub first_client_v4: Ipv4Addr,
-    /// The first IPv6 client; the others follow it.
-    pub first_client_v6: Ipv6Addr,
-    /// Where flows go, each to one of these at random. If empty, to `servers`.
-    pub services: Vec<Service>,
-    /// Server addresses in each IP version, where there are no `services`.
-    pub servers: u32,
-    /// The first IPv4 server; the others follow it.
-    pub first_server_v4: Ipv4Addr,
-    /// The first IPv6 server; the others follow it.
-    pub first_server_v6: Ipv6Addr,
-    /// The ports that `servers` listen on.
-    pub server_ports: Vec<u16>,
-    /// Share of the flows over IPv6, 0 to 1, where there are no `services`.
-    pub ipv6_share: f64,
-    /// The 802.1Q tag of all frames, 1 to 4094. Untagged if absent.
-    pub vlan: Option<u16>,
-    /// Ethernet address of the clients' side: of the router in front of them.
-    #[serde(with = "mac_text")]
-    pub client_mac: MacAddress,
-    /// Ethernet address of the servers' side.
-    #[serde(with = "mac_text")]
-    pub server_mac: MacAddress,
-}
-
-impl Default for Hosts {
-    fn default() -> Self {
-        Self {
-            clients: 4096,
-            first_client_v4: Ipv4Addr::new(10, 0, 0, 1),
-            first_client_v6: Ipv6Addr::new(0x2001, 0xdb8, 0, 0xc, 0, 0, 0, 1),
-            services: Vec::new(),
-            servers: 1024,
-            first_server_v4: Ipv4Addr::new(172, 16, 0, 1),
-            first_server_v6: Ipv6Addr::new(0x2001, 0xdb8, 0, 0x5, 0, 0, 0, 1),
-            server_ports: vec![80, 443],
-            ipv6_share: 0.0,
-            vlan: None,
-            client_mac: MacAddress([2, 0, 0, 0, 0, 0xc]),
-            server_mac: MacAddress([2, 0, 0, 0, 0, 0x5]),
-        }
-    }
-}
-
-/// An endpoint that clients talk to: a server, or the virtual address of a load balancer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Service {
-    /// Its address, which decides its flows' IP version.
-    pub address: IpAddr,
-    /// Its port.
-    pub port: u16,
-    /// Its protocol; if absent, `tcp_share` decides.
-    #[serde(default)]
-    pub protocol: Option<Protocol>,
-}
-
-/// A transport protocol that flows can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
 /// Requests of the key-value protocol (see `twinpath_wire::kv`), from the
 /// addresses of [`Hosts::first_client_v4`] on. For the generator, as for the
 /// store, the flow is the key.
@@ -412,21 +341,6 @@ impl Default for KeyValue {
             server_port: kv::DEFAULT_PORT,
             preload: false,
         }
-    }
-}
-
-/// Ethernet addresses as text, `02:00:00:00:00:01`.
-mod mac_text {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-    use twinpath_wire::MacAddress;
-
-    pub fn serialize<S: Serializer>(mac: &MacAddress, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(mac)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<MacAddress, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

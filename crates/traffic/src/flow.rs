@@ -62,9 +62,9 @@ impl FlowPlan {
         usize::from(self.link_bytes) + usize::from(self.mtu_bytes)
     }
 
-    /// The longest TCP payload in bytes, whichever the IP version.
-    pub(crate) fn segment_bytes_max(&self) -> u16 {
-        self.mtu_bytes - IPV6_BYTES - TCP_BYTES
+    /// The longest TCP payload in bytes between these ends.
+    pub(crate) fn segment_bytes_max(&self, ends: &Ends) -> u16 {
+        self.mtu_bytes - ip_bytes(ends) - TCP_BYTES
     }
 
     fn payload_bytes(&self, ends: &Ends, random: &mut FlowRandom) -> u16 {
@@ -80,6 +80,10 @@ impl FlowPlan {
             .saturating_sub(headers)
             .clamp(1, longest)
     }
+}
+
+fn ip_bytes(ends: &Ends) -> u16 {
+    if ends.is_v4 { IPV4_BYTES } else { IPV6_BYTES }
 }
 
 /// The chance for a segment that can be late. The segments that overtake a late

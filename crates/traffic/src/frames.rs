@@ -30,7 +30,6 @@ pub(crate) struct FrameWriter {
     link: Link,
     payload: Payload,
     window: u16,
-    segment_bytes_max: u16,
     identification: u32,
     /// A payload that is not a slice of the common one.
     scratch: Vec<u8>,
@@ -69,7 +68,6 @@ impl FrameWriter {
             },
             payload: Payload::new(seed),
             window: config.tcp.window_bytes,
-            segment_bytes_max: plan.segment_bytes_max(),
             identification: 0,
             scratch: vec![0; longest],
             whole: vec![0; longest],
@@ -188,7 +186,7 @@ impl FrameWriter {
             .window(self.window)
             .payload(stream.fill(&self.payload, plan, &mut self.scratch));
         if segment.flags & flags::SYN != 0 {
-            let largest = TcpOption::MaximumSegmentSize(self.segment_bytes_max);
+            let largest = TcpOption::MaximumSegmentSize(plan.segment_bytes_max(flow.ends()));
             builder = builder.tcp_options(&[largest]);
         }
         self.link

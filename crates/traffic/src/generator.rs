@@ -10,9 +10,11 @@ use crate::error::TrafficError;
 use crate::flow::{Datagram, Flow, FlowPlan, Step};
 use crate::frames::FrameWriter;
 use crate::kv::KvSource;
+use crate::limits::Limits;
+use crate::oddities::{Lateness, Oddity, Packet, SecondFragment};
 use crate::packet::{Direction, Generated, PacketKind};
 use crate::popularity::Chooser;
-use crate::random::{Chance, Random, streams};
+use crate::random::{Random, streams};
 
 /// Makes one packet after the other, the same ones for the same configuration
 /// and seed. Memory grows with the flows that live at the same time, not with
@@ -55,47 +57,6 @@ pub struct GeneratorStats {
     pub churn_deferred: u64,
     /// Calls refused because the caller's buffer was too short.
     pub refused_buffers: u64,
-}
-
-/// When the run ends.
-#[derive(Debug, Clone)]
-struct Limits {
-    packets_left: u64,
-    end_ns: u64,
-    now_ns: u64,
-    /// The run is at its end, and only what is owed still comes.
-    over: bool,
-}
-
-/// Late segments: the randomness that picks them, and how many are owed.
-#[derive(Debug, Clone)]
-struct Lateness {
-    random: Random,
-    delay_packets: u64,
-    held: u64,
-}
-
-/// Something that happens to some packets.
-#[derive(Debug, Clone)]
-struct Oddity {
-    chance: Chance,
-    random: Random,
-}
-
-/// The rest of a datagram whose first fragment has been sent.
-#[derive(Debug, Clone)]
-struct SecondFragment {
-    bytes: Vec<u8>,
-    packet: Option<Packet>,
-}
-
-/// A packet without its time.
-#[derive(Debug, Clone, Copy)]
-struct Packet {
-    len: usize,
-    flow: u64,
-    kind: PacketKind,
-    direction: Direction,
 }
 
 impl Generator {
@@ -465,69 +426,5 @@ fn error_share(config: &TrafficConfig) -> f64 {
         config.icmp_error_share
     } else {
         0.0
-    }
-}
-
-impl Limits {
-    fn new(config: &TrafficConfig) -> Self {
-        let end_ns = config
-            .duration_ns
-            .map(|length| config.start_ns.saturating_add(length));
-        Self {
-            packets_left: config.packets.unwrap_or(u64::MAX),
-            end_ns: end_ns.unwrap_or(u64::MAX),
-            now_ns: config.start_ns,
-            over: false,
-        }
-    }
-
-    /// The time of the next packet, which is in time; or the end of the run.
-    fn advance(&mut self, next_ns: u64, owed: u64) {
-        if next_ns < self.end_ns {
-            self.now_ns = next_ns;
-        } else {
-            self.over = true;
-            self.now_ns = self.now_ns.max(self.end_ns.saturating_sub(1));
-        }
-        self.over |= self.packets_left <= owed;
-    }
-}
-
-impl Lateness {
-    fn new(config: &TrafficConfig, seed: u64) -> Option<Self> {
-        (config.tcp.out_of_order_share > 0.0).then(|| Self {
-            random: Random::stream(seed, streams::LATENESS),
-            delay_packets: config.tcp.out_of_order_delay_packets.into(),
-            held: 0,
-        })
-    }
-}
-
-impl Oddity {
-    fn new(share: f64, seed: u64, stream: u64) -> Self {
-        Self {
-            chance: Chance::new(share),
-            random: Random::stream(seed, stream),
-        }
-    }
-
-    fn happens(&mut self) -> bool {
-        self.chance.draw(&mut self.random)
-    }
-}
-
-impl SecondFragment {
-    fn new(longest: usize) -> Self {
-        Self {
-            bytes: vec![0; longest],
-            packet: None,
-        }
-    }
-
-    fn take(&mut self, buffer: &mut [u8]) -> Option<Packet> {
-        let packet = self.packet.take()?;
-        let bytes = self.bytes.get(..packet.len)?;
-        buffer.get_mut(..packet.len)?.copy_from_slice(bytes);
-        Some(packet)
     }
 }

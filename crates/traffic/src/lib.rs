@@ -36,6 +36,8 @@ mod frames;
 pub mod generator;
 mod hosts;
 mod kv;
+mod limits;
+mod oddities;
 mod packet;
 mod payload;
 pub mod popularity;

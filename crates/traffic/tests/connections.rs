@@ -45,6 +45,17 @@ fn a_strict_firewall_accepts_every_packet() {
 }
 
 #[test]
+fn the_smallest_window_that_is_accepted_is_enough() {
+    // Room for ack_every + out_of_order_distance + 1 = 6 packets of 1460 bytes.
+    let config = config(
+        "packets = 50_000\nflows = 20\nreply_share = 0.0\n\
+         packet_size = { kind = 'fixed', frame_bytes = 1514 }\n\
+         tcp = { out_of_order_share = 0.2, out_of_order_distance = 3, window_bytes = 8_760 }",
+    );
+    assert_eq!(tracked(&run(&config, 1)).opened, 20);
+}
+
+#[test]
 fn resets_end_their_share_of_the_connections() {
     let packets = run(&config(&format!("{BUSY}tcp = {{ reset_share = 0.25 }}")), 2);
     let closed = tracked(&packets).closed as f64;

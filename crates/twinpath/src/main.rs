@@ -1,2 +1,85 @@
 //! The command.
-fn main() {}
+//!
+//! `twinpath run` runs a service, `explain` tells what of it runs where and why, `generate` makes
+//! captures to run it on, `check` searches the protocol between the paths for an error, and `kv`
+//! is a client of the key-value store. Each is a file of [`commands`] with its arguments, its help
+//! and its one function.
+//!
+//! Results go to standard output; progress, warnings and errors to standard error. The exit code
+//! is 0 if all is well, 1 if the answer is a negative one (the check found a violation, the key is
+//! not there), 2 if there is no answer (wrong usage, a wrong file, no permission, no server).
+#![forbid(unsafe_code)]
+
+mod commands;
+mod error;
+mod flags;
+mod output;
+mod stop;
+mod traffic;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand};
+use commands::{check, explain, generate, kv, run};
+use std::process::ExitCode;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Runs stateful network functions on two paths at once: a fast, constrained one and a slow,
+/// general one that share flow state and are never wrong.
+#[derive(Parser)]
+#[command(
+    version,
+    styles = STYLES,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = output::examples!(
+        "twinpath run examples/edge.toml        # generated traffic, live table, report",
+        "twinpath explain examples/edge.toml    # what runs where, and why",
+        "twinpath check coherence               # search the protocol for an error",
+    )
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Explain(explain::Arguments),
+    Generate(generate::Arguments),
+    Check(check::Arguments),
+    Kv(kv::Arguments),
+}
+
+/// How a command ended that could do its work.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is well.
+    Good,
+    /// The answer is a negative one; it has been told.
+    Bad,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Run(arguments) => run::execute(&arguments),
+        Command::Explain(arguments) => explain::execute(&arguments),
+        Command::Generate(arguments) => generate::execute(&arguments),
+        Command::Check(arguments) => check::execute(&arguments),
+        Command::Kv(arguments) => kv::execute(&arguments),
+    };
+    match outcome {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Bad) => ExitCode::from(1),
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -43,8 +43,8 @@ pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
 /// Writes `value` at `at` if there is room for all of it.
 #[inline(always)]
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
-    if let Some(slot) = bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut()) {
-        *slot = value;
+    if let Some(slot) = bytes.get_mut(at..at.saturating_add(N)) {
+        slot.copy_from_slice(&value);
     }
 }
 
@@ -69,6 +69,9 @@ mod tests {
         put(&mut bytes, 3, [1, 2]);
         assert_eq!(bytes, [0; 4]);
         put(&mut bytes, 2, [1, 2]);
+        assert_eq!(bytes, [0, 0, 1, 2]);
+        put(&mut bytes, usize::MAX - 1, [1, 2]);
+        put(&mut bytes, usize::MAX, [1, 2]);
         assert_eq!(bytes, [0, 0, 1, 2]);
     }
 }

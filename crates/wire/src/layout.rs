@@ -4,6 +4,7 @@ mod plain;
 mod walk;
 
 use crate::bytes::u16_at;
+use crate::ethernet;
 use crate::malformed::Malformed;
 
 pub use crate::verify::{verify_ipv4_checksum, verify_transport_checksum};
@@ -128,6 +129,20 @@ impl Layout {
             fragment,
             inner,
         } = self;
+        let inner = match inner {
+            Some(Inner {
+                l3,
+                l4,
+                network,
+                protocol,
+            }) => Some(Inner {
+                l3,
+                l4,
+                network,
+                protocol,
+            }),
+            None => None,
+        };
         Self {
             l3,
             l4,
@@ -166,11 +181,19 @@ impl Layout {
 /// error quotes is never an error: it is only missing from [`Layout::inner`].
 #[inline]
 pub fn dissect(frame: &[u8]) -> Result<Layout, Malformed> {
-    match plain::plain_ipv4(frame) {
+    match plain::plain_ipv4::<{ ethernet::HEADER_BYTES }>(frame) {
         Some(layout) => Ok(layout),
-        None => Ok(walk::dissect_any(frame)?.taken_apart()),
+        None => {
+            look_closer();
+            Ok(walk::dissect_any(frame)?.taken_apart())
+        }
     }
 }
+
+/// Tells the compiler that the plain path is to be the straight one. (Were the general path itself
+/// marked cold, it would be built for size.)
+#[cold]
+const fn look_closer() {}
 
 /// The EtherType after all VLAN tags, for frames that are not IP.
 #[must_use]

@@ -67,9 +67,10 @@ pub fn set_destination(
 /// Sets time to live or hop limit.
 ///
 /// # Errors
-/// [`RewriteError::Family`] if the frame is not IP.
+/// [`RewriteError::Family`] if the frame is not IP; [`RewriteError::ShortFrame`].
 #[inline]
 pub fn set_ttl(frame: &mut [u8], layout: &Layout, ttl: u8) -> Result<(), RewriteError> {
+    check_length(frame, layout)?;
     let l3 = usize::from(layout.l3);
     match layout.network {
         Network::V4 => {
@@ -87,9 +88,10 @@ pub fn set_ttl(frame: &mut [u8], layout: &Layout, ttl: u8) -> Result<(), Rewrite
 /// notification alone.
 ///
 /// # Errors
-/// [`RewriteError::Family`], [`RewriteError::Range`].
+/// [`RewriteError::Family`], [`RewriteError::Range`], [`RewriteError::ShortFrame`].
 #[inline]
 pub fn set_ipv4_dscp(frame: &mut [u8], layout: &Layout, dscp: u8) -> Result<(), RewriteError> {
+    check_length(frame, layout)?;
     if layout.network != Network::V4 {
         return Err(RewriteError::Family);
     }
@@ -106,10 +108,10 @@ pub fn set_ipv4_dscp(frame: &mut [u8], layout: &Layout, dscp: u8) -> Result<(), 
 /// Sets the TCP sequence number.
 ///
 /// # Errors
-/// [`RewriteError::NotTcp`].
+/// [`RewriteError::NotTcp`], [`RewriteError::ShortFrame`].
 #[inline]
 pub fn set_tcp_seq(frame: &mut [u8], layout: &Layout, sequence: u32) -> Result<(), RewriteError> {
-    let at = tcp_field(layout, tcp::SEQUENCE_AT).ok_or(RewriteError::NotTcp)?;
+    let at = tcp_field_at(frame, layout, tcp::SEQUENCE_AT)?;
     let delta = replace32(frame, at, sequence);
     mend_transport(frame, layout, delta);
     Ok(())
@@ -118,14 +120,14 @@ pub fn set_tcp_seq(frame: &mut [u8], layout: &Layout, sequence: u32) -> Result<(
 /// Sets the TCP acknowledgement number.
 ///
 /// # Errors
-/// [`RewriteError::NotTcp`].
+/// [`RewriteError::NotTcp`], [`RewriteError::ShortFrame`].
 #[inline]
 pub fn set_tcp_ack(
     frame: &mut [u8],
     layout: &Layout,
     acknowledgement: u32,
 ) -> Result<(), RewriteError> {
-    let at = tcp_field(layout, tcp::ACKNOWLEDGEMENT_AT).ok_or(RewriteError::NotTcp)?;
+    let at = tcp_field_at(frame, layout, tcp::ACKNOWLEDGEMENT_AT)?;
     let delta = replace32(frame, at, acknowledgement);
     mend_transport(frame, layout, delta);
     Ok(())
@@ -134,10 +136,10 @@ pub fn set_tcp_ack(
 /// Sets the TCP flags, see [`tcp::flags`].
 ///
 /// # Errors
-/// [`RewriteError::NotTcp`].
+/// [`RewriteError::NotTcp`], [`RewriteError::ShortFrame`].
 #[inline]
 pub fn set_tcp_flags(frame: &mut [u8], layout: &Layout, flags: u8) -> Result<(), RewriteError> {
-    let at = tcp_field(layout, tcp::FLAGS_AT - 1).ok_or(RewriteError::NotTcp)?;
+    let at = tcp_field_at(frame, layout, tcp::FLAGS_AT - 1)?;
     let word = u16::from_be_bytes([u8_at(frame, at), flags]);
     let delta = replace16(frame, at, word);
     mend_transport(frame, layout, delta);
@@ -147,10 +149,10 @@ pub fn set_tcp_flags(frame: &mut [u8], layout: &Layout, flags: u8) -> Result<(),
 /// Sets the TCP window, not scaled.
 ///
 /// # Errors
-/// [`RewriteError::NotTcp`].
+/// [`RewriteError::NotTcp`], [`RewriteError::ShortFrame`].
 #[inline]
 pub fn set_tcp_window(frame: &mut [u8], layout: &Layout, window: u16) -> Result<(), RewriteError> {
-    let at = tcp_field(layout, tcp::WINDOW_AT).ok_or(RewriteError::NotTcp)?;
+    let at = tcp_field_at(frame, layout, tcp::WINDOW_AT)?;
     let delta = replace16(frame, at, window);
     mend_transport(frame, layout, delta);
     Ok(())
@@ -189,7 +191,7 @@ pub fn set_udp_payload_length(
     if layout.transport != Transport::Udp || layout.fragment != Fragment::Whole {
         return Err(RewriteError::NotUdp);
     }
-    let end = usize::from(layout.payload) + payload_bytes;
+    let end = usize::from(layout.payload).saturating_add(payload_bytes);
     if end > frame.len() {
         return Err(RewriteError::ShortFrame);
     }
@@ -259,6 +261,13 @@ fn set_endpoint(
     }
     mend_transport(frame, layout, delta);
     Ok(())
+}
+
+/// Offset of a TCP field that may be rewritten.
+#[inline(always)]
+fn tcp_field_at(frame: &[u8], layout: &Layout, offset: usize) -> Result<usize, RewriteError> {
+    check_length(frame, layout)?;
+    tcp_field(layout, offset).ok_or(RewriteError::NotTcp)
 }
 
 #[inline(always)]

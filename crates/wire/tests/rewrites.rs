@@ -240,6 +240,8 @@ proptest! {
             let refused = rewrite::set_tcp_seq(&mut frame, &layout, 1);
             prop_assert_eq!(refused, Err(RewriteError::NotTcp));
         }
+        let too_long = rewrite::set_udp_payload_length(&mut frame, &mut layout, usize::MAX);
+        prop_assert!(too_long.is_err());
         if layout.transport != Transport::Udp || packet.fragment.is_some() {
             let refused = rewrite::set_udp_payload_length(&mut frame, &mut layout, 0);
             prop_assert_eq!(refused, Err(RewriteError::NotUdp));
@@ -250,6 +252,8 @@ proptest! {
         }
         let cut = frame.len().min(layout.end as usize) - 1;
         let refused = rewrite::set_source(&mut frame[..cut], &layout, packet.source);
+        prop_assert_eq!(refused, Err(RewriteError::ShortFrame));
+        let refused = rewrite::set_ttl(&mut frame[..cut], &layout, 1);
         prop_assert_eq!(refused, Err(RewriteError::ShortFrame));
         prop_assert_eq!(frame, before);
     }

@@ -27,13 +27,13 @@ mod error;
 mod sections;
 
 pub use error::ServiceError;
-pub use sections::{Device, Execution, FastPath, Link, Pace, Paths, Run, SlowPath};
+pub use sections::{Device, Execution, FastPath, Link, Pace, Paths, Run, SlowPath, Ways};
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
-use twinpath_nf::{firewall, load_balancer, reassembler};
+use twinpath_nf::{firewall, inspector, kv_store, load_balancer, reassembler};
 use twinpath_traffic::TrafficConfig;
 
 /// Most functions in a chain.
@@ -77,7 +77,9 @@ struct File {
     traffic: Option<Spanned<TrafficConfig>>,
     firewall: Option<firewall::Config>,
     reassembler: Option<reassembler::Config>,
+    inspector: Option<inspector::Config>,
     load_balancer: Option<load_balancer::Config>,
+    kv_store: Option<kv_store::Config>,
 }
 
 #[derive(Deserialize)]
@@ -153,7 +155,9 @@ impl File {
         let config = match name.get_ref() {
             FunctionName::Firewall => self.firewall.take().map(FunctionConfig::Firewall),
             FunctionName::Reassembler => Some(FunctionConfig::Reassembler(self.reassembler.take().unwrap_or_default())),
+            FunctionName::Inspector => self.inspector.take().map(FunctionConfig::Inspector),
             FunctionName::LoadBalancer => self.load_balancer.take().map(FunctionConfig::LoadBalancer),
+            FunctionName::KvStore => Some(FunctionConfig::KvStore(self.kv_store.take().unwrap_or_default())),
         };
         let name_text = name.get_ref();
         config.ok_or_else(|| (name.span(), format!("the chain has {name_text}, so the file needs a table [{name_text}] with its configuration")))

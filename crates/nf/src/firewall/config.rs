@@ -26,7 +26,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { default: Action::Deny, pick_up: true, liberal: false, timeouts: Timeouts::default(), rules: Rules::default() }
+        Self {
+            default: Action::Deny,
+            pick_up: true,
+            liberal: false,
+            timeouts: Timeouts::default(),
+            rules: Rules::default(),
+        }
     }
 }
 
@@ -113,7 +119,11 @@ impl TryFrom<Human> for Timeout {
 
     fn try_from(duration: Human) -> Result<Self, ConfigError> {
         let possible = (MIN_TIMEOUT..=MAX_TIMEOUT).contains(&duration);
-        if possible { Ok(Self(duration)) } else { Err(ConfigError::Timeout(duration)) }
+        if possible {
+            Ok(Self(duration))
+        } else {
+            Err(ConfigError::Timeout(duration))
+        }
     }
 }
 
@@ -121,6 +131,10 @@ impl TryFrom<Vec<Rule>> for Rules {
     type Error = ConfigError;
 
     fn try_from(rules: Vec<Rule>) -> Result<Self, ConfigError> {
-        if rules.len() > MAX_RULES { Err(ConfigError::TooManyRules(rules.len())) } else { Ok(Self(rules)) }
+        if rules.len() > MAX_RULES {
+            Err(ConfigError::TooManyRules(rules.len()))
+        } else {
+            Ok(Self(rules))
+        }
     }
 }

@@ -33,15 +33,42 @@ pub const OPENED_BY_REPLY: u32 = 1 << 14;
 
 /// Names and meanings of the words.
 pub const WORDS: [Word; 9] = [
-    Word { name: "state", meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14)" },
-    Word { name: "last_seen", meaning: "arrival of the last packet that counted, in ticks of 67 ms" },
-    Word { name: "timeout", meaning: "how long the connection may be idle in its phase, in ticks" },
-    Word { name: "original_end", meaning: "highest sequence number sent in original direction" },
-    Word { name: "original_limit", meaning: "highest sequence number that may be sent in original direction" },
-    Word { name: "original_window", meaning: "largest window offered in original direction, in bytes" },
-    Word { name: "reply_end", meaning: "highest sequence number sent in reply direction" },
-    Word { name: "reply_limit", meaning: "highest sequence number that may be sent in reply direction" },
-    Word { name: "reply_window", meaning: "largest window offered in reply direction, in bytes" },
+    Word {
+        name: "state",
+        meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14)",
+    },
+    Word {
+        name: "last_seen",
+        meaning: "arrival of the last packet that counted, in ticks of 67 ms",
+    },
+    Word {
+        name: "timeout",
+        meaning: "how long the connection may be idle in its phase, in ticks",
+    },
+    Word {
+        name: "original_end",
+        meaning: "highest sequence number sent in original direction",
+    },
+    Word {
+        name: "original_limit",
+        meaning: "highest sequence number that may be sent in original direction",
+    },
+    Word {
+        name: "original_window",
+        meaning: "largest window offered in original direction, in bytes",
+    },
+    Word {
+        name: "reply_end",
+        meaning: "highest sequence number sent in reply direction",
+    },
+    Word {
+        name: "reply_limit",
+        meaning: "highest sequence number that may be sent in reply direction",
+    },
+    Word {
+        name: "reply_window",
+        meaning: "largest window offered in reply direction, in bytes",
+    },
 ];
 
 /// What stage a connection, or what passes for one, is in.
@@ -101,20 +128,33 @@ impl Connection {
         let state = words[usize::from(STATE)];
         let phase = Phase::from_bits(state)?;
         let word = |index: u8| words[usize::from(index)];
-        let half = |index: usize| Half { end: word(END[index]), limit: word(LIMIT[index]), window: word(WINDOW[index]) };
+        let half = |index: usize| Half {
+            end: word(END[index]),
+            limit: word(LIMIT[index]),
+            window: word(WINDOW[index]),
+        };
         let scale = |shift: u32| (state >> shift & ((1 << SCALE_BITS) - 1)) as u8;
         Some(Self {
             phase,
-            opener: if state & OPENED_BY_REPLY == 0 { Direction::Original } else { Direction::Reply },
+            opener: if state & OPENED_BY_REPLY == 0 {
+                Direction::Original
+            } else {
+                Direction::Reply
+            },
             last_seen: word(LAST_SEEN),
             timeout: word(TIMEOUT),
-            windows: Windows { halves: [half(0), half(1)], scales: [scale(0), scale(SCALE_BITS)] },
+            windows: Windows {
+                halves: [half(0), half(1)],
+                scales: [scale(0), scale(SCALE_BITS)],
+            },
         })
     }
 
     /// Writes the words.
     pub fn store(&self, words: &mut [u32]) {
-        let Some(words) = words.first_chunk_mut::<{ WORDS.len() }>() else { return };
+        let Some(words) = words.first_chunk_mut::<{ WORDS.len() }>() else {
+            return;
+        };
         let [original, reply] = self.windows.halves;
         *words = [
             self.state_word(),
@@ -131,7 +171,11 @@ impl Connection {
 
     fn state_word(&self) -> u32 {
         let [original, reply] = self.windows.scales.map(u32::from);
-        let opener = if self.opener == Direction::Reply { OPENED_BY_REPLY } else { 0 };
+        let opener = if self.opener == Direction::Reply {
+            OPENED_BY_REPLY
+        } else {
+            0
+        };
         original | reply << SCALE_BITS | self.phase.bits() | opener
     }
 
@@ -143,7 +187,11 @@ impl Connection {
 
     /// The end that sends in this direction.
     pub fn sender(&self, direction: Direction) -> End {
-        if direction == self.opener { End::Opener } else { End::Responder }
+        if direction == self.opener {
+            End::Opener
+        } else {
+            End::Responder
+        }
     }
 
     /// TCP's state; none for other protocols.

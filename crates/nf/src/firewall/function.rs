@@ -84,22 +84,42 @@ impl Firewall {
         let known = Connection::load(flow.words);
         let segment = Segment::of(packet);
         let state = known.map_or(TcpState::None, |connection| connection.tcp_state());
-        let sender = known.map_or(End::Opener, |connection| connection.sender(segment.direction));
+        let sender = known.map_or(End::Opener, |connection| {
+            connection.sender(segment.direction)
+        });
         match (transition(state, sender, segment.kind), known) {
-            (Transition::To(next), Some(connection)) => self.proceed(connection, sender, next, &segment, flow),
-            (Transition::Open, _) => self.open_tcp(packet, TcpState::SynSent, Windows::open(&segment), flow),
+            (Transition::To(next), Some(connection)) => {
+                self.proceed(connection, sender, next, &segment, flow)
+            }
+            (Transition::Open, _) => {
+                self.open_tcp(packet, TcpState::SynSent, Windows::open(&segment), flow)
+            }
             (Transition::PickUp, _) if self.pick_up => {
-                let windows = Windows::pick_up(&segment, known.as_ref().map(|connection| &connection.windows));
+                let windows = Windows::pick_up(
+                    &segment,
+                    known.as_ref().map(|connection| &connection.windows),
+                );
                 self.open_tcp(packet, TcpState::PickedUp, windows, flow)
             }
             (Transition::Ignore, _) => Ok(()),
-            (Transition::To(_) | Transition::PickUp | Transition::Invalid, _) => Err(self.invalid()),
+            (Transition::To(_) | Transition::PickUp | Transition::Invalid, _) => {
+                Err(self.invalid())
+            }
         }
     }
 
     /// Goes on to the next state if the segment's numbers are believable.
-    fn proceed(&mut self, mut connection: Connection, sender: End, next: TcpState, segment: &Segment, flow: &mut Flow<'_>) -> Decision {
-        let believable = connection.windows.admit(connection.tcp_state(), sender, segment);
+    fn proceed(
+        &mut self,
+        mut connection: Connection,
+        sender: End,
+        next: TcpState,
+        segment: &Segment,
+        flow: &mut Flow<'_>,
+    ) -> Decision {
+        let believable = connection
+            .windows
+            .admit(connection.tcp_state(), sender, segment);
         if !believable {
             self.counters.out_of_window += 1;
             if !self.liberal {
@@ -122,19 +142,49 @@ impl Firewall {
         }
     }
 
-    fn open_tcp(&mut self, packet: &Packet, state: TcpState, windows: Windows, flow: &mut Flow<'_>) -> Decision {
-        self.open(packet, Phase::Tcp(state), self.tcp_timeout(state), windows, flow)?;
+    fn open_tcp(
+        &mut self,
+        packet: &Packet,
+        state: TcpState,
+        windows: Windows,
+        flow: &mut Flow<'_>,
+    ) -> Decision {
+        self.open(
+            packet,
+            Phase::Tcp(state),
+            self.tcp_timeout(state),
+            windows,
+            flow,
+        )?;
         self.counters.picked_up += u64::from(state == TcpState::PickedUp);
         Ok(())
     }
 
     /// A new connection, if the rules allow it. One that they deny leaves the words as they are.
-    fn open(&mut self, packet: &Packet, phase: Phase, timeout: u32, windows: Windows, flow: &mut Flow<'_>) -> Decision {
-        if self.rules.decide(&first_packet(packet)).unwrap_or(self.default) == Action::Deny {
+    fn open(
+        &mut self,
+        packet: &Packet,
+        phase: Phase,
+        timeout: u32,
+        windows: Windows,
+        flow: &mut Flow<'_>,
+    ) -> Decision {
+        if self
+            .rules
+            .decide(&first_packet(packet))
+            .unwrap_or(self.default)
+            == Action::Deny
+        {
             return Err(self.deny());
         }
         self.counters.opened += 1;
-        let connection = Connection { phase, opener: packet.direction, last_seen: flow.now.ticks(), timeout, windows };
+        let connection = Connection {
+            phase,
+            opener: packet.direction,
+            last_seen: flow.now.ticks(),
+            timeout,
+            windows,
+        };
         connection.store(flow.words);
         Ok(())
     }
@@ -142,7 +192,9 @@ impl Firewall {
     /// Whatever is no TCP segment, and fragments: two ends that talk to each other pass for a
     /// connection.
     fn datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
-        let Some(mut connection) = Connection::load(flow.words) else { return self.open_datagram(packet, flow) };
+        let Some(mut connection) = Connection::load(flow.words) else {
+            return self.open_datagram(packet, flow);
+        };
         if packet.direction != connection.opener {
             connection.phase = Phase::Replied;
         }
@@ -189,11 +241,19 @@ impl Firewall {
 fn first_packet(packet: &Packet) -> FirstPacket {
     let (source, destination) = (packet.source(), packet.destination());
     let ports = match (packet.layout.fragment, packet.layout.transport) {
-        (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown { source: source.port, destination: destination.port },
+        (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown {
+            source: source.port,
+            destination: destination.port,
+        },
         (Fragment::Whole, _) => KnownPorts::None,
         _ => KnownPorts::of_fragment(packet.layout.protocol),
     };
-    FirstPacket { source: source.address, destination: destination.address, protocol: packet.layout.protocol, ports }
+    FirstPacket {
+        source: source.address,
+        destination: destination.address,
+        protocol: packet.layout.protocol,
+        ports,
+    }
 }
 
 enum IcmpKind {
@@ -206,7 +266,9 @@ enum IcmpKind {
 fn icmp_kind(packet: &Packet) -> Option<IcmpKind> {
     let (kind, _) = fields::icmp_kind(packet.bytes(), &packet.layout)?;
     match (packet.layout.transport, kind) {
-        (Transport::Icmp, icmp::v4::ECHO_REPLY) | (Transport::Icmp6, icmp::v6::ECHO_REPLY) => Some(IcmpKind::Answer),
+        (Transport::Icmp, icmp::v4::ECHO_REPLY) | (Transport::Icmp6, icmp::v6::ECHO_REPLY) => {
+            Some(IcmpKind::Answer)
+        }
         _ => icmp::is_error(packet.layout.network, kind).then_some(IcmpKind::Error),
     }
 }

@@ -1,13 +1,113 @@
 //! A stateful firewall.
+//!
+//! Rules decide about the first packet of a connection. Once it is allowed, all packets of the
+//! connection pass, in both directions, for as long as they make sense as part of it: a TCP
+//! segment must suit the connection's state and lie in its windows. What is denied is dropped
+//! silently and leaves no state, so that the rules see its next packet too. (The firewall of
+//! SwitchNIC §A.1 keeps one bit, whether a connection is allowed; this one keeps what a firewall
+//! in the field does.)
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `default` | `"deny"` | what happens to a connection that no rule matches: `"allow"` or `"deny"` |
+//! | `rules` | none | the rules, see below |
+//! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream: after a restart, or a silence longer than its time-out. The rules see its first packet as it is. If `false`, only a SYN opens a connection, and an echo reply opens none |
+//! | `liberal` | `false` | whether segments outside the windows are forwarded and counted instead of dropped: for networks where the firewall sees only some of the packets |
+//! | `timeouts` | | how long connections may be idle, see below |
+//!
+//! A rule has an `action` (`"allow"` or `"deny"`) and says which packets it matches; what it does
+//! not say matches everything. The first rule that matches decides.
+//!
+//! | key of a rule | matches |
+//! |---|---|
+//! | `protocol` | `"tcp"`, `"udp"`, `"icmp"` (IPv4's), `"icmp6"`, `"any"`, or a protocol number |
+//! | `from`, `to` | source and destination: `"any"`, an address, or a prefix such as `"10.0.0.0/8"` or `"2001:db8::/32"`. `"::/0"` is all of IPv6 and none of IPv4 |
+//! | `from_port`, `to_port` | source and destination port of TCP and UDP: a number, or a text such as `"80,443,8000-8100"` |
+//!
+//! | time-out | default | of |
+//! |---|---|---|
+//! | `tcp_established` | `"1h"` | TCP connections in which both ends may send |
+//! | `tcp_transitory` | `"4m"` | TCP connections that open or close, or of which one end was heard only |
+//! | `tcp_closed` | `"10s"` | TCP connections that were reset |
+//! | `udp_unreplied` | `"30s"` | UDP without an answer |
+//! | `udp_replied` | `"3m"` | UDP with an answer |
+//! | `icmp` | `"30s"` | ICMP echoes and whatever else in ICMP is no error |
+//! | `fragments` | `"30s"` | fragments between two addresses |
+//! | `other` | `"10m"` | any other protocol between two addresses |
+//!
+//! ```toml
+//! [firewall]
+//! default = "deny"
+//! rules = [
+//!     { action = "deny", protocol = "tcp", to_port = 25 },
+//!     { action = "allow", protocol = "tcp", from = "10.0.0.0/8", to_port = "80,443,8000-8100" },
+//!     { action = "allow", protocol = "udp", from = "10.0.0.0/8", to = "192.0.2.53", to_port = 53 },
+//!     { action = "allow", protocol = "icmp", from = "10.0.0.0/8" },
+//!     { action = "allow", protocol = "icmp6" },                # neighbour discovery is ICMPv6 too
+//! ]
+//! timeouts = { tcp_established = "5d", udp_unreplied = "10s" }
+//! ```
+//!
+//! # On the fast path
+//! Data and acknowledgements of an established TCP connection that lie in its windows, in either
+//! direction; UDP, echoes and other protocols that were answered; and what their opener sends
+//! until they are. Segments with SYN, FIN or RST are for the cores always, and so are fragments
+//! and ICMP errors. A flow has nine state words: its stage, the time of its last packet, its
+//! time-out, and for each direction the highest byte sent, the highest that may be sent, and the
+//! largest window. A switch ASIC has not enough registers and conditions for that.
+//!
+//! # On the cores
+//! * **TCP states.** From SYN sent to time wait, simultaneous open and half-closed connections
+//!   included; the file `tcp_state.txt` beside the code has the whole table. In time wait, and
+//!   after a reset, a SYN from either end is the first packet of a new connection.
+//! * **Windows.** The bounds of van Rooij (2001): a segment ends within the window that its
+//!   receiver has offered, and not more than one window before what was sent already; it
+//!   acknowledges nothing that was not sent and nothing from more than a window (at least 66,000
+//!   bytes) ago. Windows are scaled if both SYNs say so; a closed window counts as one byte, for
+//!   probes. A reset must lie in the window too, and one that answers a SYN must acknowledge it.
+//!   TCP checksums are not verified.
+//! * **Resets** leave the connection closed: segments in its windows still pass (an end ignores a
+//!   forged reset, if it is not exactly the one that it expects), but not after `tcp_closed`.
+//! * **A SYN in a living connection** passes and changes nothing. An end that has lost its memory
+//!   gets the other's acknowledgement in answer and resets the connection itself.
+//! * **Mid-stream.** A connection that is picked up may use any window scale, so the largest is
+//!   assumed. It is established when the other end has been heard too.
+//! * **Everything else** passes for a connection: two endpoints for UDP, two addresses and an
+//!   identifier for echoes (either end may ask), two addresses for other protocols. A firewall
+//!   with `pick_up = false` drops an echo reply that nobody asked for.
+//! * **ICMP errors** pass if they quote a packet of a known connection. Others need a rule that
+//!   allows them: `default = "allow"` does not.
+//! * **Fragments** are a conversation between two addresses, apart from the connections that their
+//!   packets belong to, because only the first of a packet has ports. A rule with ports therefore
+//!   denies any fragment of its protocol and addresses, or allows none.
+//!
+//! # Drops and counters
+//! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known)
+//! and as `invalid_state` (segments that suit neither state nor windows). These counters are of
+//! the cores:
+//!
+//! | counter | meaning |
+//! |---|---|
+//! | `connections_opened` | connections that were allowed, of any protocol |
+//! | `connections_picked_up` | of these, TCP connections met in mid-stream |
+//! | `packets_denied` | packets dropped as `denied` |
+//! | `packets_invalid` | packets dropped as `invalid_state` |
+//! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded |
+//! | `icmp_errors_related` | ICMP errors about known connections |
+//! | `icmp_errors_unrelated` | ICMP errors about nothing known, whether a rule allowed them or not |
+
 pub mod config;
-pub mod connection;
-pub mod function;
-pub mod program;
+mod connection;
+mod function;
+mod program;
 pub mod rule;
-pub mod rules;
-pub mod segment;
-pub mod tcp_state;
-pub mod window;
+mod rules;
+mod segment;
+mod tcp_state;
+#[cfg(test)]
+mod tests;
+mod window;
 
 pub use config::Config;
 pub use function::Firewall;

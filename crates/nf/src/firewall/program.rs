@@ -6,11 +6,16 @@
 //! and goes to the cores, which allow 66,000 bytes.
 
 use twinpath_core::Direction;
-use twinpath_core::program::{Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, compute, set};
+use twinpath_core::program::{
+    Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, compute, set,
+};
 use twinpath_core::wire::protocol;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
-use super::connection::{END, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS, STATE, TIMEOUT, WINDOW, WORDS};
+use super::connection::{
+    END, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS, STATE, TIMEOUT, WINDOW,
+    WORDS,
+};
 use super::tcp_state::TcpState;
 
 /// The sequence number after the segment.
@@ -24,12 +29,27 @@ pub fn program() -> FastProgram {
         name: "firewall",
         words: WORDS.to_vec(),
         temporaries: 2,
-        prologue: vec![compute(SEGMENT_END, Operation::Add, Operand::Field(Field::TcpSequence), Operand::Field(Field::SegmentLength))],
+        prologue: vec![compute(
+            SEGMENT_END,
+            Operation::Add,
+            Operand::Field(Field::TcpSequence),
+            Operand::Field(Field::SegmentLength),
+        )],
         steps: vec![
             established("established, original direction", Direction::Original),
             established("established, reply direction", Direction::Reply),
-            Step { name: "answered", when: vec![in_phase(Phase::Replied), is_fresh()], then: vec![stay_fresh()], exit: Exit::Continue },
-            Step { name: "not answered yet", when: unanswered(), then: vec![stay_fresh()], exit: Exit::Continue },
+            Step {
+                name: "answered",
+                when: vec![in_phase(Phase::Replied), is_fresh()],
+                then: vec![stay_fresh()],
+                exit: Exit::Continue,
+            },
+            Step {
+                name: "not answered yet",
+                when: unanswered(),
+                then: vec![stay_fresh()],
+                exit: Exit::Continue,
+            },
         ],
         always_complex: vec![no_plain_segment()],
         ..FastProgram::default()
@@ -45,12 +65,24 @@ fn no_plain_segment() -> Vec<Condition> {
         comparison: Comparison::NotEqual,
         with: Operand::Constant(ACK.into()),
     };
-    vec![Condition::of(Operand::Field(Field::Protocol), Comparison::Equal, Operand::Constant(protocol::TCP.into())), flags]
+    vec![
+        Condition::of(
+            Operand::Field(Field::Protocol),
+            Comparison::Equal,
+            Operand::Constant(protocol::TCP.into()),
+        ),
+        flags,
+    ]
 }
 
 fn established(name: &'static str, direction: Direction) -> Step {
     let (sender, receiver) = (direction.index(), direction.other().index());
-    Step { name, when: in_window(direction, sender, receiver), then: advance(sender, receiver), exit: Exit::Continue }
+    Step {
+        name,
+        when: in_window(direction, sender, receiver),
+        then: advance(sender, receiver),
+        exit: Exit::Continue,
+    }
 }
 
 fn in_window(direction: Direction, sender: usize, receiver: usize) -> Vec<Condition> {
@@ -58,9 +90,19 @@ fn in_window(direction: Direction, sender: usize, receiver: usize) -> Vec<Condit
         going(direction),
         in_phase(Phase::Tcp(TcpState::Established)),
         is_fresh(),
-        Condition::difference(SEGMENT_END, Operand::Word(LIMIT[sender]), Comparison::SignedAtMost, 0),
+        Condition::difference(
+            SEGMENT_END,
+            Operand::Word(LIMIT[sender]),
+            Comparison::SignedAtMost,
+            0,
+        ),
         behind_by_at_most(SEGMENT_END, END[sender], WINDOW[receiver]),
-        Condition::difference(ACKNOWLEDGEMENT, Operand::Word(END[receiver]), Comparison::SignedAtMost, 0),
+        Condition::difference(
+            ACKNOWLEDGEMENT,
+            Operand::Word(END[receiver]),
+            Comparison::SignedAtMost,
+            0,
+        ),
         behind_by_at_most(ACKNOWLEDGEMENT, END[receiver], WINDOW[sender]),
     ]
 }
@@ -83,9 +125,19 @@ fn advance(sender: usize, receiver: usize) -> Vec<Action> {
 fn scaled_window(sender: usize) -> Vec<Action> {
     let window = Operand::Field(Field::TcpWindow);
     match sender {
-        0 => vec![compute(SCRATCH, Operation::ShiftLeft, window, Operand::Word(STATE))],
+        0 => vec![compute(
+            SCRATCH,
+            Operation::ShiftLeft,
+            window,
+            Operand::Word(STATE),
+        )],
         _ => vec![
-            compute(SCRATCH, Operation::ShiftRight, Operand::Word(STATE), Operand::Constant(SCALE_BITS)),
+            compute(
+                SCRATCH,
+                Operation::ShiftRight,
+                Operand::Word(STATE),
+                Operand::Constant(SCALE_BITS),
+            ),
             compute(SCRATCH, Operation::ShiftLeft, window, SCRATCH),
         ],
     }
@@ -94,12 +146,20 @@ fn scaled_window(sender: usize) -> Vec<Action> {
 /// Only the opener was heard so far, and it is the opener again. Where the connection was opened
 /// in reply direction the cores do this.
 fn unanswered() -> Vec<Condition> {
-    let phase = Condition::bits(Operand::Word(STATE), PHASE_MASK | OPENED_BY_REPLY, Phase::Unreplied.bits());
+    let phase = Condition::bits(
+        Operand::Word(STATE),
+        PHASE_MASK | OPENED_BY_REPLY,
+        Phase::Unreplied.bits(),
+    );
     vec![going(Direction::Original), phase, is_fresh()]
 }
 
 fn going(direction: Direction) -> Condition {
-    Condition::of(Operand::Field(Field::Direction), Comparison::Equal, Operand::Constant(direction as u32))
+    Condition::of(
+        Operand::Field(Field::Direction),
+        Comparison::Equal,
+        Operand::Constant(direction as u32),
+    )
 }
 
 fn in_phase(phase: Phase) -> Condition {
@@ -123,5 +183,48 @@ fn stay_fresh() -> Action {
 
 /// `number` lies before the number in one word by at most what another holds.
 fn behind_by_at_most(number: Operand, word: u8, reach: u8) -> Condition {
-    Condition { a: Operand::Word(word), b: number, mask: u32::MAX, comparison: Comparison::SignedAtMost, with: Operand::Word(reach) }
+    Condition {
+        a: Operand::Word(word),
+        b: number,
+        mask: u32::MAX,
+        comparison: Comparison::SignedAtMost,
+        with: Operand::Word(reach),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_fastpath::{Budget, BudgetError};
+
+    #[test]
+    fn software_runs_it_and_a_switch_asic_cannot() {
+        let placement = Budget::software()
+            .place(&[program()], 1)
+            .expect("within the limits");
+        assert_eq!(placement.words, 9);
+        let refusal = Budget::asic()
+            .place(&[program()], 1)
+            .expect_err("windows take too many words");
+        assert!(
+            matches!(refusal, BudgetError::Words { have: 9, .. }),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn without_a_connection_everything_is_complex() {
+        for step in program().steps {
+            let on_state = step
+                .when
+                .iter()
+                .filter(|condition| condition.a == Operand::Word(STATE));
+            assert!(
+                on_state.clone().count() == 1
+                    && on_state
+                        .clone()
+                        .all(|condition| condition.with != Operand::Constant(0))
+            );
+        }
+    }
 }

@@ -8,6 +8,8 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use twinpath_core::wire::{Address, protocol};
 
+use crate::checked;
+
 /// What happens to a connection that a rule matches.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -19,8 +21,7 @@ pub enum Action {
 }
 
 /// One rule: what it matches and what then happens. What is not said matches everything.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Written")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// What happens.
     pub action: Action,
@@ -34,6 +35,12 @@ pub struct Rule {
     pub from_port: Ports,
     /// Destination ports, of TCP and UDP.
     pub to_port: Ports,
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        checked::table::<D, Written, Self>(deserializer)
+    }
 }
 
 #[derive(Deserialize)]
@@ -67,7 +74,9 @@ pub enum RuleError {
         to: Prefix,
     },
     /// ICMP of one version with addresses of the other.
-    #[error("{protocol} does not occur with {prefix}: use \"icmp\" with IPv4 and \"icmp6\" with IPv6")]
+    #[error(
+        "{protocol} does not occur with {prefix}: use \"icmp\" with IPv4 and \"icmp6\" with IPv6"
+    )]
     WrongIcmp {
         /// The protocol.
         protocol: Protocol,
@@ -80,7 +89,14 @@ impl TryFrom<Written> for Rule {
     type Error = RuleError;
 
     fn try_from(written: Written) -> Result<Self, RuleError> {
-        let Written { action, protocol, from, to, from_port, to_port } = written;
+        let Written {
+            action,
+            protocol,
+            from,
+            to,
+            from_port,
+            to_port,
+        } = written;
         if !(protocol.may_have_ports() || from_port.are_any() && to_port.are_any()) {
             return Err(RuleError::PortsWithoutPorts(protocol));
         }
@@ -92,7 +108,14 @@ impl TryFrom<Written> for Rule {
                 return Err(RuleError::WrongIcmp { protocol, prefix });
             }
         }
-        Ok(Self { action, protocol, from, to, from_port, to_port })
+        Ok(Self {
+            action,
+            protocol,
+            from,
+            to,
+            from_port,
+            to_port,
+        })
     }
 }
 
@@ -164,7 +187,10 @@ pub fn has_ports(number: u8) -> bool {
 
 impl fmt::Display for Protocol {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (PROTOCOL_NAMES.iter().find(|(_, number)| *number == self.0), self.0) {
+        match (
+            PROTOCOL_NAMES.iter().find(|(_, number)| *number == self.0),
+            self.0,
+        ) {
             (Some((name, _)), _) => write!(formatter, "\"{name}\""),
             (None, number) => write!(formatter, "{}", number.unwrap_or_default()),
         }
@@ -182,7 +208,10 @@ impl<'de> Deserialize<'de> for Protocol {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Protocol, E> {
-                let known = PROTOCOL_NAMES.iter().find(|(name, _)| *name == text).map(|&(_, number)| Protocol(number));
+                let known = PROTOCOL_NAMES
+                    .iter()
+                    .find(|(name, _)| *name == text)
+                    .map(|&(_, number)| Protocol(number));
                 known.ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
             }
 
@@ -217,7 +246,11 @@ impl Default for Prefix {
 
 impl Prefix {
     /// Every address.
-    pub const ANY: Self = Self { network: Address(0), mask: 0, versions: Versions::Both };
+    pub const ANY: Self = Self {
+        network: Address(0),
+        mask: 0,
+        versions: Versions::Both,
+    };
 
     fn length(&self) -> u32 {
         let unmapped = if self.versions == Versions::V4 { 96 } else { 0 };
@@ -229,7 +262,9 @@ impl Prefix {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
     /// Neither address nor prefix.
-    #[error("expected \"any\", an address or a prefix such as \"10.0.0.0/8\" or \"2001:db8::/32\", found {0:?}")]
+    #[error(
+        "expected \"any\", an address or a prefix such as \"10.0.0.0/8\" or \"2001:db8::/32\", found {0:?}"
+    )]
     Unreadable(String),
     /// A length that the address does not have.
     #[error("{text:?}: the prefix length of an {version} address is at most {most}")]
@@ -259,17 +294,36 @@ impl FromStr for Prefix {
             return Ok(Self::ANY);
         }
         let unreadable = || PrefixError::Unreadable(text.to_owned());
-        let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+        let (address, length) = text
+            .split_once('/')
+            .map_or((text, None), |(address, length)| (address, Some(length)));
         let address: Address = address.parse().map_err(|_| unreadable())?;
-        let (versions, version, most) = if address.is_v4() { (Versions::V4, "IPv4", 32) } else { (Versions::V6, "IPv6", 128) };
-        let length = length.map_or(Ok(most), str::parse).map_err(|_| unreadable())?;
+        let (versions, version, most) = if address.is_v4() {
+            (Versions::V4, "IPv4", 32)
+        } else {
+            (Versions::V6, "IPv6", 128)
+        };
+        let length = length
+            .map_or(Ok(most), str::parse)
+            .map_err(|_| unreadable())?;
         if length > most {
-            return Err(PrefixError::Length { text: text.to_owned(), version, most });
+            return Err(PrefixError::Length {
+                text: text.to_owned(),
+                version,
+                most,
+            });
         }
         let mask = u128::MAX.checked_shl(most - length).unwrap_or(0);
-        let prefix = Self { network: Address(address.0 & mask), mask, versions };
+        let prefix = Self {
+            network: Address(address.0 & mask),
+            mask,
+            versions,
+        };
         if prefix.network != address {
-            return Err(PrefixError::HostBits { text: text.to_owned(), meant: prefix });
+            return Err(PrefixError::HostBits {
+                text: text.to_owned(),
+                meant: prefix,
+            });
         }
         Ok(prefix)
     }
@@ -336,14 +390,20 @@ impl FromStr for Ports {
         if count > MAX_PORT_RANGES {
             return Err(PortsError::TooMany(count));
         }
-        text.split(',').map(|part| port_range(part.trim())).collect::<Result<_, _>>().map(Self)
+        text.split(',')
+            .map(|part| port_range(part.trim()))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
 fn port_range(text: &str) -> Result<RangeInclusive<u16>, PortsError> {
     let unreadable = |_| PortsError::Unreadable(text.to_owned());
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let (first, last): (u16, u16) = (first.trim().parse().map_err(unreadable)?, last.trim().parse().map_err(unreadable)?);
+    let (first, last): (u16, u16) = (
+        first.trim().parse().map_err(unreadable)?,
+        last.trim().parse().map_err(unreadable)?,
+    );
     if first > last {
         return Err(PortsError::Backwards(text.to_owned()));
     }
@@ -357,7 +417,9 @@ impl<'de> Deserialize<'de> for Ports {
             type Value = Ports;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a port from 0 to 65535, or a text such as \"80,443,8000-8100\" or \"any\"")
+                formatter.write_str(
+                    "a port from 0 to 65535, or a text such as \"80,443,8000-8100\" or \"any\"",
+                )
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Ports, E> {
@@ -365,7 +427,8 @@ impl<'de> Deserialize<'de> for Ports {
             }
 
             fn visit_i64<E: Error>(self, number: i64) -> Result<Ports, E> {
-                let port = u16::try_from(number).map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(number), &self))?;
+                let port = u16::try_from(number)
+                    .map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(number), &self))?;
                 Ok(Ports(vec![port..=port]))
             }
         }

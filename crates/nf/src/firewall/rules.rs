@@ -44,7 +44,11 @@ pub enum KnownPorts {
 impl KnownPorts {
     /// What is known of the ports of a fragment.
     pub fn of_fragment(protocol: u8) -> Self {
-        if has_ports(protocol) { Self::Hidden } else { Self::None }
+        if has_ports(protocol) {
+            Self::Hidden
+        } else {
+            Self::None
+        }
     }
 }
 
@@ -73,7 +77,12 @@ struct Masked {
 
 /// Protocols that have lists of their own, and the rest.
 const CLASSES: usize = 5;
-const OWN_LISTS: [u8; CLASSES - 1] = [protocol::TCP, protocol::UDP, protocol::ICMP, protocol::ICMP6];
+const OWN_LISTS: [u8; CLASSES - 1] = [
+    protocol::TCP,
+    protocol::UDP,
+    protocol::ICMP,
+    protocol::ICMP6,
+];
 /// The list of the rest.
 const REST: usize = CLASSES - 1;
 
@@ -83,23 +92,35 @@ impl RuleSet {
         let mut set = Self::default();
         for (index, list) in set.lists.iter_mut().enumerate() {
             let (class, v4) = (index / 2, index % 2 == 0);
-            *list = rules.iter().filter(|rule| belongs(rule, class, v4)).map(|rule| Entry::new(rule, class)).collect();
+            *list = rules
+                .iter()
+                .filter(|rule| belongs(rule, class, v4))
+                .map(|rule| Entry::new(rule, class))
+                .collect();
         }
         set
     }
 
     /// What the first rule that matches says; `None` if none does.
     pub fn decide(&self, packet: &FirstPacket) -> Option<Action> {
-        let class = OWN_LISTS.iter().position(|&own| own == packet.protocol).unwrap_or(REST);
+        let class = OWN_LISTS
+            .iter()
+            .position(|&own| own == packet.protocol)
+            .unwrap_or(REST);
         let list = &self.lists[2 * class + usize::from(!packet.source.is_v4())];
-        list.iter().find(|entry| entry.matches(packet)).map(|entry| entry.action)
+        list.iter()
+            .find(|entry| entry.matches(packet))
+            .map(|entry| entry.action)
     }
 }
 
 fn belongs(rule: &Rule, class: usize, v4: bool) -> bool {
     let protocol = match OWN_LISTS.get(class) {
         Some(&own) => rule.protocol.includes(own),
-        None => rule.protocol.0.is_none_or(|number| !OWN_LISTS.contains(&number)),
+        None => rule
+            .protocol
+            .0
+            .is_none_or(|number| !OWN_LISTS.contains(&number)),
     };
     protocol && rule.from.versions.includes(v4) && rule.to.versions.includes(v4)
 }
@@ -107,8 +128,14 @@ fn belongs(rule: &Rule, class: usize, v4: bool) -> bool {
 impl Entry {
     fn new(rule: &Rule, class: usize) -> Self {
         Self {
-            source: Masked { mask: rule.from.mask, value: rule.from.network.0 },
-            destination: Masked { mask: rule.to.mask, value: rule.to.network.0 },
+            source: Masked {
+                mask: rule.from.mask,
+                value: rule.from.network.0,
+            },
+            destination: Masked {
+                mask: rule.to.mask,
+                value: rule.to.network.0,
+            },
             protocol: rule.protocol.0.filter(|_| class == REST),
             source_ports: rule.from_port.ranges().into(),
             destination_ports: rule.to_port.ranges().into(),
@@ -128,8 +155,12 @@ impl Entry {
             return true;
         }
         match ports {
-            KnownPorts::Shown { source, destination } => {
-                includes(&self.destination_ports, destination) && includes(&self.source_ports, source)
+            KnownPorts::Shown {
+                source,
+                destination,
+            } => {
+                includes(&self.destination_ports, destination)
+                    && includes(&self.source_ports, source)
             }
             KnownPorts::Hidden => self.action == Action::Deny,
             KnownPorts::None => false,
@@ -167,7 +198,10 @@ mod tests {
 
     /// The first rule that matches, found by reading them one after the other as text.
     fn by_hand(written: &[Text], packet: &FirstPacket) -> Option<Action> {
-        written.iter().find(|rule| rule.matches(packet)).map(|rule| rule.action)
+        written
+            .iter()
+            .find(|rule| rule.matches(packet))
+            .map(|rule| rule.action)
     }
 
     #[derive(Clone, Debug)]
@@ -182,28 +216,47 @@ mod tests {
 
     impl Text {
         fn matches(&self, packet: &FirstPacket) -> bool {
-            if self.protocol.is_some_and(|number| number != packet.protocol) {
+            if self
+                .protocol
+                .is_some_and(|number| number != packet.protocol)
+            {
                 return false;
             }
-            if !shares_bits(self.from, packet.source.to_ip()) || !shares_bits(self.to, packet.destination.to_ip()) {
+            if !shares_bits(self.from, packet.source.to_ip())
+                || !shares_bits(self.to, packet.destination.to_ip())
+            {
                 return false;
             }
             match packet.ports {
                 _ if self.from_port.is_none() && self.to_port.is_none() => true,
                 KnownPorts::None => false,
                 KnownPorts::Hidden => self.action == Action::Deny,
-                KnownPorts::Shown { source, destination } => {
-                    let within = |range: Option<(u16, u16)>, port| range.is_none_or(|(first, last)| first <= port && port <= last);
+                KnownPorts::Shown {
+                    source,
+                    destination,
+                } => {
+                    let within = |range: Option<(u16, u16)>, port| {
+                        range.is_none_or(|(first, last)| first <= port && port <= last)
+                    };
                     within(self.from_port, source) && within(self.to_port, destination)
                 }
             }
         }
 
         fn toml(&self) -> String {
-            let mut parts = vec![format!("action = \"{}\"", if self.action == Action::Allow { "allow" } else { "deny" })];
+            let mut parts = vec![format!(
+                "action = \"{}\"",
+                if self.action == Action::Allow {
+                    "allow"
+                } else {
+                    "deny"
+                }
+            )];
             parts.extend(self.protocol.map(|number| format!("protocol = {number}")));
             for (name, prefix) in [("from", self.from), ("to", self.to)] {
-                parts.extend(prefix.map(|(address, length)| format!("{name} = \"{address}/{length}\"")));
+                parts.extend(
+                    prefix.map(|(address, length)| format!("{name} = \"{address}/{length}\"")),
+                );
             }
             for (name, range) in [("from_port", self.from_port), ("to_port", self.to_port)] {
                 parts.extend(range.map(|(first, last)| format!("{name} = \"{first}-{last}\"")));
@@ -213,7 +266,12 @@ mod tests {
     }
 
     fn shares_bits(prefix: Option<(IpAddr, u8)>, address: IpAddr) -> bool {
-        let bits = |octets: &[u8]| octets.iter().flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1)).collect::<Vec<_>>();
+        let bits = |octets: &[u8]| {
+            octets
+                .iter()
+                .flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1))
+                .collect::<Vec<_>>()
+        };
         match (prefix, address) {
             (None, _) => true,
             (Some((IpAddr::V4(network), length)), IpAddr::V4(address)) => {
@@ -237,8 +295,20 @@ mod tests {
     fn prefix(v4: bool) -> impl Strategy<Value = Option<(IpAddr, u8)>> {
         let most: u8 = if v4 { 32 } else { 128 };
         let cut = move |(address, length): (IpAddr, u8)| match address {
-            IpAddr::V4(v4) => (IpAddr::V4((v4.to_bits() & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)).into()), length),
-            IpAddr::V6(v6) => (IpAddr::V6((v6.to_bits() & u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)).into()), length),
+            IpAddr::V4(v4) => (
+                IpAddr::V4(
+                    (v4.to_bits() & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0))
+                        .into(),
+                ),
+                length,
+            ),
+            IpAddr::V6(v6) => (
+                IpAddr::V6(
+                    (v6.to_bits() & u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0))
+                        .into(),
+                ),
+                length,
+            ),
         };
         proptest::option::of((address(v4), 0..=most).prop_map(cut))
     }
@@ -250,28 +320,52 @@ mod tests {
     fn text() -> impl Strategy<Value = Text> {
         let prefixes = any::<bool>().prop_flat_map(|v4| (prefix(v4), prefix(v4)));
         let protocol = proptest::option::of(prop::sample::select(vec![1u8, 6, 17, 47, 58]));
-        (any::<bool>(), protocol, prefixes, range(), range()).prop_filter_map("a rule that can match", |(allow, protocol, (from, to), from_port, to_port)| {
-            let action = if allow { Action::Allow } else { Action::Deny };
-            let rule = Text { action, protocol, from, to, from_port, to_port };
-            let has_range = rule.from_port.is_some() || rule.to_port.is_some();
-            let is_v4 = |prefix: Option<(IpAddr, u8)>| prefix.map(|(address, _)| address.is_ipv4());
-            let wrong_icmp = [is_v4(from), is_v4(to)].into_iter().flatten().any(|v4| protocol == Some(if v4 { 58 } else { 1 }));
-            let possible = !(wrong_icmp || has_range && matches!(protocol, Some(1 | 47 | 58)));
-            possible.then_some(rule)
-        })
+        (any::<bool>(), protocol, prefixes, range(), range()).prop_filter_map(
+            "a rule that can match",
+            |(allow, protocol, (from, to), from_port, to_port)| {
+                let action = if allow { Action::Allow } else { Action::Deny };
+                let rule = Text {
+                    action,
+                    protocol,
+                    from,
+                    to,
+                    from_port,
+                    to_port,
+                };
+                let has_range = rule.from_port.is_some() || rule.to_port.is_some();
+                let is_v4 =
+                    |prefix: Option<(IpAddr, u8)>| prefix.map(|(address, _)| address.is_ipv4());
+                let wrong_icmp = [is_v4(from), is_v4(to)]
+                    .into_iter()
+                    .flatten()
+                    .any(|v4| protocol == Some(if v4 { 58 } else { 1 }));
+                let possible = !(wrong_icmp || has_range && matches!(protocol, Some(1 | 47 | 58)));
+                possible.then_some(rule)
+            },
+        )
     }
 
     fn packet() -> impl Strategy<Value = FirstPacket> {
         let ends = any::<bool>().prop_flat_map(|v4| (address(v4), address(v4)));
         let protocol = prop::sample::select(vec![1u8, 6, 17, 47, 58, 132]);
-        (ends, protocol, 0..6u16, 0..6u16, any::<bool>()).prop_map(|((source, destination), protocol, from, to, fragment)| {
-            let ports = match (fragment, protocol) {
-                (true, _) => KnownPorts::of_fragment(protocol),
-                (false, 6 | 17) => KnownPorts::Shown { source: from, destination: to },
-                (false, _) => KnownPorts::None,
-            };
-            FirstPacket { source: source.into(), destination: destination.into(), protocol, ports }
-        })
+        (ends, protocol, 0..6u16, 0..6u16, any::<bool>()).prop_map(
+            |((source, destination), protocol, from, to, fragment)| {
+                let ports = match (fragment, protocol) {
+                    (true, _) => KnownPorts::of_fragment(protocol),
+                    (false, 6 | 17) => KnownPorts::Shown {
+                        source: from,
+                        destination: to,
+                    },
+                    (false, _) => KnownPorts::None,
+                };
+                FirstPacket {
+                    source: source.into(),
+                    destination: destination.into(),
+                    protocol,
+                    ports,
+                }
+            },
+        )
     }
 
     proptest! {
@@ -286,8 +380,16 @@ mod tests {
     }
 
     fn tcp(source: &str, destination: &str, port: u16) -> FirstPacket {
-        let ports = KnownPorts::Shown { source: 40_000, destination: port };
-        FirstPacket { source: source.parse().expect("address"), destination: destination.parse().expect("address"), protocol: 6, ports }
+        let ports = KnownPorts::Shown {
+            source: 40_000,
+            destination: port,
+        };
+        FirstPacket {
+            source: source.parse().expect("address"),
+            destination: destination.parse().expect("address"),
+            protocol: 6,
+            ports,
+        }
     }
 
     #[test]
@@ -298,26 +400,58 @@ mod tests {
                 { action = "allow", protocol = "tcp", from = "10.0.0.0/8", to_port = "80,443,8000-8100" },
             ]"#,
         ));
-        assert_eq!(set.decide(&tcp("10.9.1.1", "192.0.2.1", 80)), Some(Action::Deny));
-        assert_eq!(set.decide(&tcp("10.8.1.1", "192.0.2.1", 8050)), Some(Action::Allow));
+        assert_eq!(
+            set.decide(&tcp("10.9.1.1", "192.0.2.1", 80)),
+            Some(Action::Deny)
+        );
+        assert_eq!(
+            set.decide(&tcp("10.8.1.1", "192.0.2.1", 8050)),
+            Some(Action::Allow)
+        );
         assert_eq!(set.decide(&tcp("10.8.1.1", "192.0.2.1", 8101)), None);
-        assert_eq!(set.decide(&FirstPacket { protocol: 17, ..tcp("10.8.1.1", "192.0.2.1", 80) }), None);
+        assert_eq!(
+            set.decide(&FirstPacket {
+                protocol: 17,
+                ..tcp("10.8.1.1", "192.0.2.1", 80)
+            }),
+            None
+        );
     }
 
     #[test]
     fn all_of_ipv6_is_none_of_ipv4() {
         let set = RuleSet::new(&rules(r#"rules = [{ action = "allow", from = "::/0" }]"#));
         assert_eq!(set.decide(&tcp("10.0.0.1", "10.0.0.2", 1)), None);
-        assert_eq!(set.decide(&tcp("2001:db8::1", "2001:db8::2", 1)), Some(Action::Allow));
+        assert_eq!(
+            set.decide(&tcp("2001:db8::1", "2001:db8::2", 1)),
+            Some(Action::Allow)
+        );
     }
 
     #[test]
     fn fragments_are_denied_by_rules_with_ports_and_never_allowed() {
-        let fragment = FirstPacket { ports: KnownPorts::of_fragment(17), protocol: 17, ..tcp("10.0.0.1", "10.0.0.2", 0) };
-        let decide = |line: &str| RuleSet::new(&rules(&format!("rules = [{line}]"))).decide(&fragment);
-        assert_eq!(decide(r#"{ action = "allow", protocol = "udp", to_port = 53 }"#), None);
-        assert_eq!(decide(r#"{ action = "deny", protocol = "udp", to_port = 53 }"#), Some(Action::Deny));
-        assert_eq!(decide(r#"{ action = "deny", protocol = "tcp", to_port = 53 }"#), None);
-        assert_eq!(decide(r#"{ action = "allow", protocol = "udp" }"#), Some(Action::Allow));
+        let fragment = FirstPacket {
+            ports: KnownPorts::of_fragment(17),
+            protocol: 17,
+            ..tcp("10.0.0.1", "10.0.0.2", 0)
+        };
+        let decide =
+            |line: &str| RuleSet::new(&rules(&format!("rules = [{line}]"))).decide(&fragment);
+        assert_eq!(
+            decide(r#"{ action = "allow", protocol = "udp", to_port = 53 }"#),
+            None
+        );
+        assert_eq!(
+            decide(r#"{ action = "deny", protocol = "udp", to_port = 53 }"#),
+            Some(Action::Deny)
+        );
+        assert_eq!(
+            decide(r#"{ action = "deny", protocol = "tcp", to_port = 53 }"#),
+            None
+        );
+        assert_eq!(
+            decide(r#"{ action = "allow", protocol = "udp" }"#),
+            Some(Action::Allow)
+        );
     }
 }

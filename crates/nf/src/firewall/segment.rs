@@ -41,7 +41,9 @@ impl Segment {
             direction: packet.direction,
             kind,
             sequence,
-            end: sequence.wrapping_add(packet.layout.payload_bytes() as u32).wrapping_add(flag_bytes),
+            end: sequence
+                .wrapping_add(packet.layout.payload_bytes() as u32)
+                .wrapping_add(flag_bytes),
             acknowledgement: (flags & ACK != 0).then(|| packet.tcp_acknowledgement()),
             window: packet.tcp_window(),
             scale: if is_syn { window_scale(packet) } else { None },
@@ -52,9 +54,11 @@ impl Segment {
 /// The window scale option. A larger one than allowed counts as the largest, as RFC 7323 has it.
 fn window_scale(packet: &Packet) -> Option<u8> {
     let options = fields::tcp_options(packet.bytes(), &packet.layout);
-    let scale = options.map_while(Result::ok).find_map(|option| match option {
-        TcpOption::WindowScale(shift) => Some(shift),
-        _ => None,
-    })?;
+    let scale = options
+        .map_while(Result::ok)
+        .find_map(|option| match option {
+            TcpOption::WindowScale(shift) => Some(shift),
+            _ => None,
+        })?;
     Some(scale.min(MAX_SCALE))
 }

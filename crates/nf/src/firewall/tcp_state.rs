@@ -80,9 +80,6 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [Self::Syn, Self::SynAck, Self::Ack, Self::Fin, Self::Reset, Self::Nonsense];
-
     /// The kind that these flags make; PSH, URG, ECE and CWR do not matter.
     pub const fn of(tcp_flags: u8) -> Self {
         const SYN_ACK: u8 = SYN | ACK;
@@ -156,13 +153,28 @@ pub const fn transition(state: TcpState, from: End, kind: SegmentKind) -> Transi
 
         (State::OpenerFinWait, End::Responder, Kind::Fin) => To(State::Closing),
         (State::ResponderFinWait, End::Opener, Kind::Fin) => To(State::Closing),
-        (State::SimultaneousOpen | State::SynReceived | State::Established, End::Opener, Kind::Fin) => To(State::OpenerFinWait),
-        (State::SimultaneousOpen | State::SynReceived | State::PickedUp | State::Established, End::Responder, Kind::Fin) => {
-            To(State::ResponderFinWait)
-        }
+        (
+            State::SimultaneousOpen | State::SynReceived | State::Established,
+            End::Opener,
+            Kind::Fin,
+        ) => To(State::OpenerFinWait),
+        (
+            State::SimultaneousOpen | State::SynReceived | State::PickedUp | State::Established,
+            End::Responder,
+            Kind::Fin,
+        ) => To(State::ResponderFinWait),
 
         (State::Closing, _, Kind::Ack) => To(State::TimeWait),
-        (State::Established | State::OpenerFinWait | State::ResponderFinWait | State::Closing | State::TimeWait | State::Closed, _, _) => To(state),
+        (
+            State::Established
+            | State::OpenerFinWait
+            | State::ResponderFinWait
+            | State::Closing
+            | State::TimeWait
+            | State::Closed,
+            _,
+            _,
+        ) => To(state),
     }
 }
 
@@ -171,27 +183,51 @@ mod tests {
     use super::*;
     use std::fmt::Write;
 
+    const KINDS: [SegmentKind; 6] = [
+        SegmentKind::Syn,
+        SegmentKind::SynAck,
+        SegmentKind::Ack,
+        SegmentKind::Fin,
+        SegmentKind::Reset,
+        SegmentKind::Nonsense,
+    ];
+
     /// The whole table as text.
     fn table() -> String {
         let mut text = String::from("TCP flags (FIN SYN RST ACK) -> kind of segment\n");
         for flags in 0..32u8 {
             if flags & 8 == 0 {
-                let set = [(FIN, "FIN"), (SYN, "SYN"), (RST, "RST"), (ACK, "ACK")].iter().filter(|(bit, _)| flags & bit != 0);
+                let set = [(FIN, "FIN"), (SYN, "SYN"), (RST, "RST"), (ACK, "ACK")]
+                    .iter()
+                    .filter(|(bit, _)| flags & bit != 0);
                 let names: Vec<_> = set.map(|&(_, name)| name).collect();
-                let names = if names.is_empty() { "none".into() } else { names.join(" ") };
-                writeln!(text, "{names:<16} {:?}", SegmentKind::of(flags)).expect("writing to a string");
+                let names = if names.is_empty() {
+                    "none".into()
+                } else {
+                    names.join(" ")
+                };
+                writeln!(text, "{names:<16} {:?}", SegmentKind::of(flags))
+                    .expect("writing to a string");
             }
         }
         for end in [End::Opener, End::Responder] {
-            write!(text, "\nfrom the {end:?}").expect("writing to a string");
-            text.extend(SegmentKind::ALL.map(|kind| format!(" | {kind:?}")));
-            for state in TcpState::ALL {
-                write!(text, "\n{state:?}").expect("writing to a string");
-                text.extend(SegmentKind::ALL.map(|kind| format!(" | {}", cell(transition(state, end, kind)))));
-            }
             text.push('\n');
+            let heading = format!("from the {end:?}").to_lowercase();
+            row(&mut text, &heading, KINDS.map(|kind| format!("{kind:?}")));
+            for state in TcpState::ALL {
+                row(
+                    &mut text,
+                    &format!("{state:?}"),
+                    KINDS.map(|kind| cell(transition(state, end, kind))),
+                );
+            }
         }
         text
+    }
+
+    fn row(text: &mut String, name: &str, cells: [String; 6]) {
+        let cells: String = cells.iter().map(|cell| format!(" | {cell:<16}")).collect();
+        writeln!(text, "{}", format!("{name:<18}{cells}").trim_end()).expect("writing to a string");
     }
 
     fn cell(transition: Transition) -> String {
@@ -204,7 +240,10 @@ mod tests {
     #[test]
     fn the_whole_table_is_as_recorded() {
         let (actual, recorded) = (table(), include_str!("tcp_state.txt"));
-        assert!(actual == recorded, "the table has changed; if this is meant, put this into tcp_state.txt:\n{actual}");
+        assert!(
+            actual == recorded,
+            "the table has changed; if this is meant, put this into tcp_state.txt:\n{actual}"
+        );
     }
 
     #[test]
@@ -217,7 +256,10 @@ mod tests {
     #[test]
     fn flags_that_do_not_matter_do_not() {
         for flags in 0..=u8::MAX {
-            assert_eq!(SegmentKind::of(flags), SegmentKind::of(flags & (SYN | FIN | RST | ACK)));
+            assert_eq!(
+                SegmentKind::of(flags),
+                SegmentKind::of(flags & (SYN | FIN | RST | ACK))
+            );
         }
     }
 }

@@ -55,10 +55,17 @@ pub struct Windows {
 impl Windows {
     /// After the first SYN.
     pub fn open(segment: &Segment) -> Self {
-        let mut windows = Self { scales: [SCALE_NOT_OFFERED; 2], ..Self::default() };
+        let mut windows = Self {
+            scales: [SCALE_NOT_OFFERED; 2],
+            ..Self::default()
+        };
         let sender = segment.direction.index();
         windows.scales[sender] = segment.scale.unwrap_or(SCALE_NOT_OFFERED);
-        windows.halves[sender] = Half { end: segment.end, limit: segment.sequence.wrapping_add(1), window: at_least_one(segment.window.into()) };
+        windows.halves[sender] = Half {
+            end: segment.end,
+            limit: segment.sequence.wrapping_add(1),
+            window: at_least_one(segment.window.into()),
+        };
         windows
     }
 
@@ -68,13 +75,19 @@ impl Windows {
     pub fn pick_up(segment: &Segment, before: Option<&Self>) -> Self {
         let offer = match (segment.kind, before) {
             (SegmentKind::SynAck, _) => segment.scale,
-            (_, Some(before)) => Some(before.scales[segment.direction.index()]).filter(|&scale| scale != SCALE_NOT_OFFERED),
+            (_, Some(before)) => Some(before.scales[segment.direction.index()])
+                .filter(|&scale| scale != SCALE_NOT_OFFERED),
             _ => Some(MAX_SCALE),
         };
-        let mut windows = Self { scales: offered_scales(segment.direction, offer, MAX_SCALE), ..Self::default() };
+        let mut windows = Self {
+            scales: offered_scales(segment.direction, offer, MAX_SCALE),
+            ..Self::default()
+        };
         windows.halves[segment.direction.index()].end = segment.end;
-        windows.halves[segment.direction.other().index()].end = segment.acknowledgement.unwrap_or_default();
-        windows.halves[segment.direction.other().index()].limit = segment.acknowledgement.unwrap_or_default();
+        windows.halves[segment.direction.other().index()].end =
+            segment.acknowledgement.unwrap_or_default();
+        windows.halves[segment.direction.other().index()].limit =
+            segment.acknowledgement.unwrap_or_default();
         windows.hear_one_end(segment);
         windows
     }
@@ -102,7 +115,9 @@ impl Windows {
     /// Whether a segment acknowledges the SYN that is all that was seen of the other direction.
     fn acknowledges_syn(&self, segment: &Segment) -> bool {
         let syn = &self.halves[segment.direction.other().index()];
-        segment.acknowledgement.is_some_and(|number| is_at_most(syn.limit, number) && is_at_most(number, syn.end))
+        segment
+            .acknowledgement
+            .is_some_and(|number| is_at_most(syn.limit, number) && is_at_most(number, syn.end))
     }
 
     /// The second SYN, with an acknowledgement of the first or without: now the scales are
@@ -116,7 +131,11 @@ impl Windows {
         let first = &mut self.halves[receiver];
         let acknowledged = segment.acknowledgement.unwrap_or(first.end);
         first.limit = later(first.end, acknowledged.wrapping_add(window));
-        self.halves[sender] = Half { end: segment.end, limit: segment.end.wrapping_add(self.halves[receiver].window), window };
+        self.halves[sender] = Half {
+            end: segment.end,
+            limit: segment.end.wrapping_add(self.halves[receiver].window),
+            window,
+        };
         self.settle_scales(segment);
         true
     }
@@ -148,8 +167,13 @@ impl Windows {
     /// acknowledge more than was seen.
     fn hear_other_end(&mut self, segment: &Segment) -> bool {
         let (sender, receiver) = (segment.direction.index(), segment.direction.other().index());
-        let Some(acknowledged) = segment.acknowledgement else { return false };
-        let distance = acknowledged.wrapping_sub(self.halves[receiver].end).cast_signed().unsigned_abs();
+        let Some(acknowledged) = segment.acknowledgement else {
+            return false;
+        };
+        let distance = acknowledged
+            .wrapping_sub(self.halves[receiver].end)
+            .cast_signed()
+            .unsigned_abs();
         if !self.has_believable_sequence(segment) || distance > MAX_WINDOW {
             return false;
         }
@@ -171,7 +195,9 @@ impl Windows {
         let mine = &self.halves[segment.direction.index()];
         let theirs = &self.halves[segment.direction.other().index()];
         let reach = mine.window.max(MIN_ACKNOWLEDGEMENT_REACH);
-        let acknowledges = |number| is_at_most(number, theirs.end) && is_behind_by_at_most(number, theirs.end, reach);
+        let acknowledges = |number| {
+            is_at_most(number, theirs.end) && is_behind_by_at_most(number, theirs.end, reach)
+        };
         self.has_believable_sequence(segment) && segment.acknowledgement.is_none_or(acknowledges)
     }
 
@@ -179,7 +205,11 @@ impl Windows {
     fn has_believable_sequence(&self, segment: &Segment) -> bool {
         let mine = &self.halves[segment.direction.index()];
         let theirs = &self.halves[segment.direction.other().index()];
-        let reach = if theirs.window == 0 { MAX_WINDOW } else { theirs.window };
+        let reach = if theirs.window == 0 {
+            MAX_WINDOW
+        } else {
+            theirs.window
+        };
         is_at_most(segment.end, mine.limit) && is_behind_by_at_most(segment.end, mine.end, reach)
     }
 
@@ -188,7 +218,9 @@ impl Windows {
         let window = self.window_of(segment);
         let mine = &mut self.halves[segment.direction.index()];
         mine.end = later(mine.end, segment.end);
-        let Some(number) = segment.acknowledgement else { return true };
+        let Some(number) = segment.acknowledgement else {
+            return true;
+        };
         mine.window = mine.window.max(window);
         let theirs = &mut self.halves[segment.direction.other().index()];
         theirs.limit = later(theirs.limit, number.wrapping_add(window));
@@ -199,7 +231,11 @@ impl Windows {
     /// that is what a sender probes it with.
     fn window_of(&self, segment: &Segment) -> u32 {
         let is_syn = matches!(segment.kind, SegmentKind::Syn | SegmentKind::SynAck);
-        let scale = if is_syn { 0 } else { self.scales[segment.direction.index()] };
+        let scale = if is_syn {
+            0
+        } else {
+            self.scales[segment.direction.index()]
+        };
         at_least_one(u32::from(segment.window).wrapping_shl(scale.into()))
     }
 }
@@ -220,7 +256,11 @@ fn at_least_one(window: u32) -> u32 {
 
 /// Of two sequence numbers the later one, as the fast program's operation of that name has it.
 fn later(a: u32, b: u32) -> u32 {
-    if a.wrapping_sub(b).cast_signed() < 0 { b } else { a }
+    if a.wrapping_sub(b).cast_signed() < 0 {
+        b
+    } else {
+        a
+    }
 }
 
 fn is_at_most(a: u32, b: u32) -> bool {

@@ -58,7 +58,12 @@ impl Backends {
     }
 
     fn add(&mut self, service: &Service, table_size: u32) {
-        let Service { vip, protocol, return_path, .. } = *service;
+        let Service {
+            vip,
+            protocol,
+            return_path,
+            ..
+        } = *service;
         let index = ServiceIndex(self.services.len() as u16);
         let first_row = self.rows.len();
         let table = |members: &[super::schedule::Member]| {
@@ -72,18 +77,27 @@ impl Backends {
                 .collect();
             Maglev::new(table_size, self.seed, &candidates)
         };
-        let tables = service.epochs.iter().map(|epoch| (epoch.from, table(&epoch.members))).collect();
-        self.services.push(BalancedService { vip, kind: Kind::Service(protocol, return_path), tables });
+        let tables = service
+            .epochs
+            .iter()
+            .map(|epoch| (epoch.from, table(&epoch.members)))
+            .collect();
+        self.services.push(BalancedService {
+            vip,
+            kind: Kind::Service(protocol, return_path),
+            tables,
+        });
         self.by_vip.insert((vip, protocol.number()), index);
         self.addresses.insert((vip.address, protocol.number()));
-        self.rows.extend(service.backends.iter().map(|backend| Backend {
-            endpoint: backend.endpoint,
-            mac: backend.mac,
-            service: index,
-            until: backend.until,
-            counter: backend.counter,
-            new_connections: 0,
-        }));
+        self.rows
+            .extend(service.backends.iter().map(|backend| Backend {
+                endpoint: backend.endpoint,
+                mac: backend.mac,
+                service: index,
+                until: backend.until,
+                counter: backend.counter,
+                new_connections: 0,
+            }));
     }
 
     /// Times of the schedule count from here.
@@ -121,7 +135,8 @@ impl Backends {
 
     /// The backend in a row, if it is not gone at this time.
     pub fn present(&self, row: u16, now: Instant) -> Option<&Backend> {
-        self.row(row).filter(|backend| self.elapsed(now) < backend.until)
+        self.row(row)
+            .filter(|backend| self.elapsed(now) < backend.until)
     }
 
     /// The backend in a row, even one that is gone.
@@ -142,15 +157,20 @@ impl Backends {
 
     /// Calls `each` with every backend's counter.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.rows.iter().for_each(|backend| each(backend.counter, backend.new_connections));
+        self.rows
+            .iter()
+            .for_each(|backend| each(backend.counter, backend.new_connections));
     }
 
     /// The backends whose packets come back through Twinpath.
     pub fn aliases(&self) -> Vec<Alias> {
         let alias = |(backend, row): (&Backend, u32)| match self.kind(backend.service) {
-            Kind::Service(protocol, super::config::ReturnPath::Through) => {
-                Some(Alias { from: backend.endpoint, protocol: protocol.number(), stands_for: self.vip(backend.service), row })
-            }
+            Kind::Service(protocol, super::config::ReturnPath::Through) => Some(Alias {
+                from: backend.endpoint,
+                protocol: protocol.number(),
+                stands_for: self.vip(backend.service),
+                row,
+            }),
             _ => None,
         };
         self.rows.iter().zip(0..).filter_map(alias).collect()

@@ -1,14 +1,14 @@
 //! The configuration, checked while it is read.
 
 use super::error::ConfigError;
-use super::maglev::is_prime;
 use super::schedule::{self, Epoch, PlannedBackend};
+use super::values::{EndpointText, MacText, TableSize, Timeout, Weight};
 use crate::checked;
 use crate::duration::Human;
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use std::fmt;
-use twinpath_wire::{Endpoint, MacAddress, protocol};
+use twinpath_wire::{Endpoint, protocol};
 
 /// Most rows of the backend table: backends of all services, those added later too. A state word
 /// has 16 bits for a row, and the last number would look like no row at all.
@@ -118,55 +118,6 @@ pub enum ReturnPath {
     Direct,
 }
 
-/// The size of a lookup table: a prime.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "i64")]
-pub(super) struct TableSize(pub u32);
-
-impl Default for TableSize {
-    fn default() -> Self {
-        Self(65_537)
-    }
-}
-
-impl TryFrom<i64> for TableSize {
-    type Error = ConfigError;
-
-    fn try_from(number: i64) -> Result<Self, ConfigError> {
-        match u32::try_from(number) {
-            Ok(size) if size <= MAX_TABLE_SIZE && is_prime(size) => Ok(Self(size)),
-            _ => Err(ConfigError::TableSize(number)),
-        }
-    }
-}
-
-/// A time-out: longer than nothing, and short enough for differences of ticks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Human")]
-pub(super) struct Timeout(Human);
-
-impl Timeout {
-    const fn seconds(seconds: u64) -> Self {
-        Self(Human::seconds(seconds))
-    }
-
-    /// In ticks, at least 1.
-    pub fn ticks(self) -> u32 {
-        self.0.ticks()
-    }
-}
-
-impl TryFrom<Human> for Timeout {
-    type Error = ConfigError;
-
-    fn try_from(duration: Human) -> Result<Self, ConfigError> {
-        match duration.ticks() {
-            1..=0x7fff_ffff => Ok(Self(duration)),
-            _ => Err(ConfigError::Timeout(duration)),
-        }
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawConfig {
@@ -210,17 +161,36 @@ impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
     fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
-        let RawConfig { table_size, seed, pick_up, tcp_timeout, closing_timeout, udp_timeout, services } = raw;
+        let RawConfig {
+            table_size,
+            seed,
+            pick_up,
+            tcp_timeout,
+            closing_timeout,
+            udp_timeout,
+            services,
+        } = raw;
         check_limits(&services, table_size)?;
         check_services_differ(&services)?;
         check_backends_are_unambiguous(&services)?;
-        Ok(Self { table_size, seed, pick_up, tcp_timeout, closing_timeout, udp_timeout, services })
+        Ok(Self {
+            table_size,
+            seed,
+            pick_up,
+            tcp_timeout,
+            closing_timeout,
+            udp_timeout,
+            services,
+        })
     }
 }
 
 fn check_limits(services: &[Service], table_size: TableSize) -> Result<(), ConfigError> {
     let backends = services.iter().map(|service| service.backends.len()).sum();
-    let tables = services.iter().map(|service| service.epochs.len() as u64).sum::<u64>();
+    let tables = services
+        .iter()
+        .map(|service| service.epochs.len() as u64)
+        .sum::<u64>();
     if services.is_empty() || services.len() > MAX_SERVICES {
         return Err(ConfigError::ServiceCount(services.len()));
     }
@@ -228,11 +198,28 @@ fn check_limits(services: &[Service], table_size: TableSize) -> Result<(), Confi
         return Err(ConfigError::TooManyBackends(backends));
     }
     if tables * u64::from(table_size.0) > MAX_TABLE_ENTRIES {
-        return Err(ConfigError::TablesTooLarge { tables, size: table_size.0 });
+        return Err(ConfigError::TablesTooLarge {
+            tables,
+            size: table_size.0,
+        });
     }
-    let total_weight = |epoch: &Epoch| epoch.members.iter().map(|member| u64::from(member.weight)).sum::<u64>();
-    match services.iter().flat_map(|service| &service.epochs).map(total_weight).max() {
-        Some(weights) if weights > u64::from(table_size.0) => Err(ConfigError::TableTooSmall { weights, size: table_size.0 }),
+    let total_weight = |epoch: &Epoch| {
+        epoch
+            .members
+            .iter()
+            .map(|member| u64::from(member.weight))
+            .sum::<u64>()
+    };
+    match services
+        .iter()
+        .flat_map(|service| &service.epochs)
+        .map(total_weight)
+        .max()
+    {
+        Some(weights) if weights > u64::from(table_size.0) => Err(ConfigError::TableTooSmall {
+            weights,
+            size: table_size.0,
+        }),
         _ => Ok(()),
     }
 }
@@ -241,7 +228,10 @@ fn check_services_differ(services: &[Service]) -> Result<(), ConfigError> {
     let mut known = HashMap::new();
     for service in services {
         if known.insert((service.vip, service.protocol), ()).is_some() {
-            return Err(ConfigError::DuplicateService { vip: service.vip, protocol: service.protocol });
+            return Err(ConfigError::DuplicateService {
+                vip: service.vip,
+                protocol: service.protocol,
+            });
         }
     }
     Ok(())
@@ -249,18 +239,34 @@ fn check_services_differ(services: &[Service]) -> Result<(), ConfigError> {
 
 /// Packets from a backend must tell which service they belong to.
 fn check_backends_are_unambiguous(services: &[Service]) -> Result<(), ConfigError> {
-    let through = || services.iter().filter(|service| service.return_path == ReturnPath::Through);
+    let through = || {
+        services
+            .iter()
+            .filter(|service| service.return_path == ReturnPath::Through)
+    };
     let mut owners = HashMap::new();
-    for (service, endpoint) in through().flat_map(|service| service.backends().map(move |endpoint| (service, endpoint))) {
+    for (service, endpoint) in
+        through().flat_map(|service| service.backends().map(move |endpoint| (service, endpoint)))
+    {
         let Service { vip, protocol, .. } = *service;
         match owners.insert((endpoint, protocol), vip) {
-            Some(first) if first != vip => return Err(ConfigError::Ambiguous { endpoint, protocol, first, second: vip }),
+            Some(first) if first != vip => {
+                return Err(ConfigError::Ambiguous {
+                    endpoint,
+                    protocol,
+                    first,
+                    second: vip,
+                });
+            }
             _ => {}
         }
     }
     for Service { vip, protocol, .. } in services {
         if owners.contains_key(&(*vip, *protocol)) {
-            return Err(ConfigError::BackendIsService { vip: *vip, protocol: *protocol });
+            return Err(ConfigError::BackendIsService {
+                vip: *vip,
+                protocol: *protocol,
+            });
         }
     }
     Ok(())
@@ -289,7 +295,13 @@ impl TryFrom<RawService> for Service {
     type Error = ConfigError;
 
     fn try_from(raw: RawService) -> Result<Self, ConfigError> {
-        let RawService { vip: EndpointText(vip), protocol, return_path, backends, changes } = raw;
+        let RawService {
+            vip: EndpointText(vip),
+            protocol,
+            return_path,
+            backends,
+            changes,
+        } = raw;
         let added = changes.iter().filter_map(|change| match &change.kind {
             ChangeKind::Add(backend) => Some(backend),
             _ => None,
@@ -301,11 +313,21 @@ impl TryFrom<RawService> for Service {
         if backends.is_empty() {
             return Err(ConfigError::NoBackends { vip, protocol });
         }
-        Ok(Self { vip, protocol, return_path, backends, epochs })
+        Ok(Self {
+            vip,
+            protocol,
+            return_path,
+            backends,
+            epochs,
+        })
     }
 }
 
-fn check_backend(vip: Endpoint, return_path: ReturnPath, backend: &Backend) -> Result<(), ConfigError> {
+fn check_backend(
+    vip: Endpoint,
+    return_path: ReturnPath,
+    backend: &Backend,
+) -> Result<(), ConfigError> {
     let endpoint = backend.endpoint.0;
     if endpoint.address.is_v4() != vip.address.is_v4() {
         return Err(ConfigError::Family { vip, endpoint });
@@ -367,11 +389,22 @@ impl TryFrom<RawChange> for Change {
     type Error = ConfigError;
 
     fn try_from(raw: RawChange) -> Result<Self, ConfigError> {
-        let RawChange { at, drain, remove, add, weight, mac } = raw;
+        let RawChange {
+            at,
+            drain,
+            remove,
+            add,
+            weight,
+            mac,
+        } = raw;
         let kind = match (drain, remove, add) {
             (Some(drain), None, None) => ChangeKind::Drain(drain.0),
             (None, Some(remove), None) => ChangeKind::Remove(remove.0),
-            (None, None, Some(endpoint)) => ChangeKind::Add(Backend { endpoint, weight: weight.unwrap_or_default(), mac }),
+            (None, None, Some(endpoint)) => ChangeKind::Add(Backend {
+                endpoint,
+                weight: weight.unwrap_or_default(),
+                mac,
+            }),
             _ => return Err(ConfigError::ChangeKind),
         };
         match kind {
@@ -379,57 +412,5 @@ impl TryFrom<RawChange> for Change {
             _ if weight.is_none() && mac.is_none() => Ok(Self { at, kind }),
             _ => Err(ConfigError::OnlyWithAdd),
         }
-    }
-}
-
-/// A backend's weight.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "i64")]
-pub(super) struct Weight(pub u32);
-
-impl Default for Weight {
-    fn default() -> Self {
-        Self(1)
-    }
-}
-
-impl TryFrom<i64> for Weight {
-    type Error = ConfigError;
-
-    fn try_from(number: i64) -> Result<Self, ConfigError> {
-        match u32::try_from(number) {
-            Ok(weight @ 1..=MAX_WEIGHT) => Ok(Self(weight)),
-            _ => Err(ConfigError::Weight(number)),
-        }
-    }
-}
-
-/// An endpoint as a string, with a port that is not 0.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct EndpointText(pub Endpoint);
-
-impl TryFrom<String> for EndpointText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        match text.parse::<Endpoint>() {
-            Ok(endpoint) if endpoint.port != 0 => Ok(Self(endpoint)),
-            Ok(endpoint) => Err(ConfigError::PortZero(endpoint)),
-            Err(source) => Err(ConfigError::Text { text, source }),
-        }
-    }
-}
-
-/// A MAC address as a string.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct MacText(pub MacAddress);
-
-impl TryFrom<String> for MacText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        text.parse().map(Self).map_err(|source| ConfigError::Text { text, source })
     }
 }

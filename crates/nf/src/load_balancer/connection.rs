@@ -57,7 +57,9 @@ impl Kind {
     }
 
     fn of(word: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.bits() == word & 0xf << KIND_SHIFT)
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.bits() == word & 0xf << KIND_SHIFT)
     }
 }
 
@@ -80,7 +82,15 @@ pub(super) struct Connection {
 impl Connection {
     /// A flow of which nothing more is known than what it is.
     pub const fn new(kind: Kind, row: u16) -> Self {
-        Self { kind, row, flipped: false, closed: false, fin_of_client: false, fin_of_server: false, last_seen: 0 }
+        Self {
+            kind,
+            row,
+            flipped: false,
+            closed: false,
+            fin_of_client: false,
+            fin_of_server: false,
+            last_seen: 0,
+        }
     }
 
     /// Reads the words; `None` if nothing is known of the flow.
@@ -101,9 +111,15 @@ impl Connection {
     /// Writes the words.
     pub fn write(&self, words: &mut [u32]) {
         let bit = |bit, on| if on { bit } else { 0 };
-        let flags = bit(FLIPPED, self.flipped) | bit(CLOSED, self.closed) | bit(FIN_OF_CLIENT, self.fin_of_client) | bit(FIN_OF_SERVER, self.fin_of_server);
+        let flags = bit(FLIPPED, self.flipped)
+            | bit(CLOSED, self.closed)
+            | bit(FIN_OF_CLIENT, self.fin_of_client)
+            | bit(FIN_OF_SERVER, self.fin_of_server);
         if let Some(place) = words.first_chunk_mut() {
-            *place = [self.kind.bits() | flags | u32::from(self.row), self.last_seen];
+            *place = [
+                self.kind.bits() | flags | u32::from(self.row),
+                self.last_seen,
+            ];
         }
     }
 }
@@ -114,7 +130,10 @@ impl Connection {
     pub fn note_client(&mut self, tcp_flags: u8) {
         self.fin_of_client |= tcp_flags & flags::FIN != 0;
         let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
-        self.note_closing(tcp_flags, self.fin_of_client && (alone || self.fin_of_server));
+        self.note_closing(
+            tcp_flags,
+            self.fin_of_client && (alone || self.fin_of_server),
+        );
     }
 
     /// Learns from the TCP flags of a packet of the server.
@@ -139,7 +158,11 @@ pub(super) struct Timeouts {
 impl Timeouts {
     /// The configured ones.
     pub fn new(config: &Config) -> Self {
-        Self { tcp: config.tcp_timeout.ticks(), closing: config.closing_timeout.ticks(), udp: config.udp_timeout.ticks() }
+        Self {
+            tcp: config.tcp_timeout.ticks(),
+            closing: config.closing_timeout.ticks(),
+            udp: config.udp_timeout.ticks(),
+        }
     }
 
     /// For a flow that is not closed. What only passes has nothing to lose but one visit to the
@@ -154,7 +177,11 @@ impl Timeouts {
     /// Whether a connection has been silent for too long. A clock that is a little behind that of
     /// the last packet makes no difference.
     pub fn are_over(&self, connection: &Connection, now: Instant) -> bool {
-        let limit = if connection.closed { self.closing } else { self.of_open(connection.kind) };
+        let limit = if connection.closed {
+            self.closing
+        } else {
+            self.of_open(connection.kind)
+        };
         now.ticks().wrapping_sub(connection.last_seen).cast_signed() > limit.cast_signed()
     }
 }

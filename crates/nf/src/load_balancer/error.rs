@@ -1,6 +1,9 @@
 //! What can be wrong with a load balancer's configuration.
 
-use super::config::{MAX_BACKENDS, MAX_CHANGES, MAX_SERVICES, MAX_TABLE_ENTRIES, MAX_TABLE_SIZE, MAX_WEIGHT, Protocol};
+use super::config::{
+    MAX_BACKENDS, MAX_CHANGES, MAX_SERVICES, MAX_TABLE_ENTRIES, MAX_TABLE_SIZE, MAX_WEIGHT,
+    Protocol,
+};
 use crate::duration::Human;
 use thiserror::Error;
 use twinpath_wire::{AddressError, Endpoint};
@@ -20,10 +23,14 @@ pub enum ConfigError {
     #[error("{0} has port 0: a service or backend needs a port from 1 to 65535")]
     PortZero(Endpoint),
     /// A table size that is no prime or too large.
-    #[error("table_size {0} is not a prime up to {MAX_TABLE_SIZE}, such as 65537 or 251: only with a prime does every backend's permutation reach every entry")]
+    #[error(
+        "table_size {0} is not a prime up to {MAX_TABLE_SIZE}, such as 65537 or 251: only with a prime does every backend's permutation reach every entry"
+    )]
     TableSize(i64),
     /// A weight out of range.
-    #[error("weight {0} is not from 1 to {MAX_WEIGHT}; to give a backend no new connections, drain it")]
+    #[error(
+        "weight {0} is not from 1 to {MAX_WEIGHT}; to give a backend no new connections, drain it"
+    )]
     Weight(i64),
     /// A time-out of zero, or of years.
     #[error("a time-out of {0} is not longer than 0 and shorter than 4 years")]
@@ -35,7 +42,9 @@ pub enum ConfigError {
     #[error("{0} backends in all, with those added later: at most {MAX_BACKENDS}")]
     TooManyBackends(usize),
     /// Too much memory for lookup tables.
-    #[error("{tables} lookup tables (one for each service and for each time its backends change) of {size} entries are more than {MAX_TABLE_ENTRIES} entries: choose a smaller table_size")]
+    #[error(
+        "{tables} lookup tables (one for each service and for each time its backends change) of {size} entries are more than {MAX_TABLE_ENTRIES} entries: choose a smaller table_size"
+    )]
     TablesTooLarge {
         /// How many tables.
         tables: u64,
@@ -51,7 +60,9 @@ pub enum ConfigError {
         changes: usize,
     },
     /// A table with fewer entries than the weights of a service ask for.
-    #[error("a service's weights add up to {weights}, more than the {size} entries of its lookup table: choose smaller weights or a larger table_size")]
+    #[error(
+        "a service's weights add up to {weights}, more than the {size} entries of its lookup table: choose smaller weights or a larger table_size"
+    )]
     TableTooSmall {
         /// Sum of the weights.
         weights: u64,
@@ -81,7 +92,9 @@ pub enum ConfigError {
         second: Endpoint,
     },
     /// A service that is the backend of a service.
-    #[error("{vip} ({protocol}) is a service and also a backend with return = \"through\": packets from it could belong to either")]
+    #[error(
+        "{vip} ({protocol}) is a service and also a backend with return = \"through\": packets from it could belong to either"
+    )]
     BackendIsService {
         /// The endpoint.
         vip: Endpoint,
@@ -97,7 +110,9 @@ pub enum ConfigError {
         protocol: Protocol,
     },
     /// IPv4 and IPv6 mixed.
-    #[error("backend {endpoint} and service {vip} are not of one IP version: a load balancer rewrites addresses, it does not translate between versions")]
+    #[error(
+        "backend {endpoint} and service {vip} are not of one IP version: a load balancer rewrites addresses, it does not translate between versions"
+    )]
     Family {
         /// The service.
         vip: Endpoint,
@@ -105,7 +120,9 @@ pub enum ConfigError {
         endpoint: Endpoint,
     },
     /// No MAC address to send to.
-    #[error("backend {endpoint} needs a mac: with return = \"direct\" packets reach it by its MAC address")]
+    #[error(
+        "backend {endpoint} needs a mac: with return = \"direct\" packets reach it by its MAC address"
+    )]
     MacMissing {
         /// The backend.
         endpoint: Endpoint,
@@ -147,7 +164,9 @@ pub enum ConfigError {
         state: &'static str,
     },
     /// Adding what was removed.
-    #[error("{endpoint} was removed from {vip} and cannot be added again at {at}: its late packets could not be told from new ones; drain it instead of removing it, or add it with another port")]
+    #[error(
+        "{endpoint} was removed from {vip} and cannot be added again at {at}: its late packets could not be told from new ones; drain it instead of removing it, or add it with another port"
+    )]
     Returned {
         /// The service.
         vip: Endpoint,

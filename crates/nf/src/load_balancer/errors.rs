@@ -23,7 +23,8 @@ pub(super) fn translate_for_backend(packet: &mut Packet, vip: Endpoint, backend:
         return false;
     }
     let layout = packet.layout;
-    let quote: Result<(), RewriteError> = rewrite::set_inner_source(packet.frame.bytes_mut(), &layout, backend);
+    let quote: Result<(), RewriteError> =
+        rewrite::set_inner_source(packet.frame.bytes_mut(), &layout, backend);
     let to_service = packet.destination().address == vip.address;
     quote.is_ok() && (!to_service || packet.set_destination(backend))
 }

@@ -49,7 +49,11 @@ impl LoadBalancer {
     /// A packet of a flow of which nothing is known.
     fn handle_first(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let protocol = packet.layout.protocol;
-        let from_service = packet.alias_row != 0 || self.backends.service_at(packet.source(), protocol).is_some();
+        let from_service = packet.alias_row != 0
+            || self
+                .backends
+                .service_at(packet.source(), protocol)
+                .is_some();
         match self.backends.service_at(packet.destination(), protocol) {
             Some(service) => self.open(service, packet, flow, out),
             None if from_service => self.pass_early_reply(packet, out),
@@ -57,17 +61,28 @@ impl LoadBalancer {
         }
     }
 
-    fn open(&mut self, service: ServiceIndex, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn open(
+        &mut self,
+        service: ServiceIndex,
+        packet: Packet,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let mid_stream = packet.is_tcp() && !is_opening(packet.tcp_flags());
         if mid_stream && !self.pick_up {
             self.counters.not_picked_up += 1;
             return out.drop(packet, DropReason::InvalidState);
         }
-        let Some(row) = self.backends.choose(service, flow.key, flow.now) else { return self.drop_without_backend(packet, out) };
+        let Some(row) = self.backends.choose(service, flow.key, flow.now) else {
+            return self.drop_without_backend(packet, out);
+        };
         self.counters.picked_up += u64::from(mid_stream);
         self.count_connection(row);
         let flipped = packet.direction == Direction::Reply;
-        let connection = Connection { flipped, ..Connection::new(self.backends.kind(service), row) };
+        let connection = Connection {
+            flipped,
+            ..Connection::new(self.backends.kind(service), row)
+        };
         self.send_to_backend(packet, connection, flow, out);
     }
 
@@ -82,15 +97,29 @@ impl LoadBalancer {
         out.forward(packet);
     }
 
-    fn handle_from_client(&mut self, packet: Packet, mut connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let Some(backend) = self.backends.row(connection.row) else { return self.drop_without_backend(packet, out) };
+    fn handle_from_client(
+        &mut self,
+        packet: Packet,
+        mut connection: Connection,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let Some(backend) = self.backends.row(connection.row) else {
+            return self.drop_without_backend(packet, out);
+        };
         let service = backend.service;
-        let reopened = is_opening(packet.tcp_flags()) && (connection.closed || connection.fin_of_client);
+        let reopened =
+            is_opening(packet.tcp_flags()) && (connection.closed || connection.fin_of_client);
         if reopened || self.backends.present(connection.row, flow.now).is_none() {
-            let Some(row) = self.backends.choose(service, flow.key, flow.now) else { return self.drop_without_backend(packet, out) };
+            let Some(row) = self.backends.choose(service, flow.key, flow.now) else {
+                return self.drop_without_backend(packet, out);
+            };
             if reopened {
                 self.count_connection(row);
-                connection = Connection { flipped: connection.flipped, ..Connection::new(connection.kind, row) };
+                connection = Connection {
+                    flipped: connection.flipped,
+                    ..Connection::new(connection.kind, row)
+                };
             } else {
                 self.counters.reassigned += 1;
                 connection.row = row;
@@ -104,18 +133,33 @@ impl LoadBalancer {
         out.drop(packet, DropReason::NoBackend);
     }
 
-    fn send_to_backend(&mut self, mut packet: Packet, mut connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn send_to_backend(
+        &mut self,
+        mut packet: Packet,
+        mut connection: Connection,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         connection.note_client(packet.tcp_flags());
+        // The rewrite cannot fail: backend, service and packet are of one IP version.
         if let Some(backend) = self.backends.row(connection.row) {
             match connection.kind {
-                Kind::Service(_, ReturnPath::Direct) => set_destination_mac(&mut packet, backend.mac),
+                Kind::Service(_, ReturnPath::Direct) => {
+                    set_destination_mac(&mut packet, backend.mac)
+                }
                 _ => _ = packet.set_destination(backend.endpoint),
             }
         }
         pass(packet, connection, flow, out);
     }
 
-    fn handle_from_server(&mut self, mut packet: Packet, mut connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn handle_from_server(
+        &mut self,
+        mut packet: Packet,
+        mut connection: Connection,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let through = matches!(connection.kind, Kind::Service(_, ReturnPath::Through));
         if through && packet.alias_row != u32::from(connection.row) + 1 {
             self.counters.unexpected_replies += 1;
@@ -130,8 +174,11 @@ impl LoadBalancer {
 
     /// An ICMP error about a packet of the connection. It does not keep the connection alive.
     fn handle_error(&mut self, mut packet: Packet, flow: &Flow<'_>, out: &mut Outbox<'_>) {
-        let connection = Connection::read(flow.words).filter(|connection| connection.kind != Kind::Passing);
-        let Some((connection, backend)) = connection.and_then(|connection| Some((connection, self.backends.row(connection.row)?))) else {
+        let connection =
+            Connection::read(flow.words).filter(|connection| connection.kind != Kind::Passing);
+        let Some((connection, backend)) = connection
+            .and_then(|connection| Some((connection, self.backends.row(connection.row)?)))
+        else {
             return out.forward(packet);
         };
         let vip = self.backends.vip(backend.service);
@@ -140,8 +187,12 @@ impl LoadBalancer {
             return self.drop_without_backend(packet, out);
         }
         let translated = match (connection.kind, to_server) {
-            (Kind::Service(_, ReturnPath::Through), true) => translate_for_backend(&mut packet, vip, backend.endpoint),
-            (Kind::Service(_, ReturnPath::Through), false) => translate_for_client(&mut packet, vip, backend.endpoint),
+            (Kind::Service(_, ReturnPath::Through), true) => {
+                translate_for_backend(&mut packet, vip, backend.endpoint)
+            }
+            (Kind::Service(_, ReturnPath::Through), false) => {
+                translate_for_client(&mut packet, vip, backend.endpoint)
+            }
             (_, true) => {
                 set_destination_mac(&mut packet, backend.mac);
                 true
@@ -154,7 +205,10 @@ impl LoadBalancer {
 
     /// A fragment has no ports, or will soon be followed by one that has none.
     fn handle_fragment(&mut self, packet: Packet, out: &mut Outbox<'_>) {
-        match self.backends.is_service_address(packet.destination().address, packet.layout.protocol) {
+        match self
+            .backends
+            .is_service_address(packet.destination().address, packet.layout.protocol)
+        {
             true => out.drop(packet, DropReason::Fragment),
             false => out.forward(packet),
         }
@@ -179,9 +233,15 @@ impl NetworkFunction for LoadBalancer {
             (Role::Fragment, _) => self.handle_fragment(packet, out),
             (Role::Error, _) => self.handle_error(packet, flow, out),
             (Role::Member, None) => self.handle_first(packet, flow, out),
-            (Role::Member, Some(connection)) if connection.kind == Kind::Passing => pass(packet, connection, flow, out),
-            (Role::Member, Some(connection)) if is_from_client(&packet, &connection) => self.handle_from_client(packet, connection, flow, out),
-            (Role::Member, Some(connection)) => self.handle_from_server(packet, connection, flow, out),
+            (Role::Member, Some(connection)) if connection.kind == Kind::Passing => {
+                pass(packet, connection, flow, out)
+            }
+            (Role::Member, Some(connection)) if is_from_client(&packet, &connection) => {
+                self.handle_from_client(packet, connection, flow, out)
+            }
+            (Role::Member, Some(connection)) => {
+                self.handle_from_server(packet, connection, flow, out)
+            }
         }
     }
 
@@ -194,7 +254,15 @@ impl NetworkFunction for LoadBalancer {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let Counters { new_connections, picked_up, reassigned, without_backend, not_picked_up, errors_translated, unexpected_replies } = self.counters;
+        let Counters {
+            new_connections,
+            picked_up,
+            reassigned,
+            without_backend,
+            not_picked_up,
+            errors_translated,
+            unexpected_replies,
+        } = self.counters;
         each("new_connections", new_connections);
         each("picked_up", picked_up);
         each("reassigned", reassigned);
@@ -218,7 +286,11 @@ fn is_from_client(packet: &Packet, connection: &Connection) -> bool {
 /// Writes the connection down as seen now, and lets the packet go on.
 fn pass(packet: Packet, connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
     let last_seen = flow.now.ticks();
-    Connection { last_seen, ..connection }.write(flow.words);
+    Connection {
+        last_seen,
+        ..connection
+    }
+    .write(flow.words);
     out.forward(packet);
 }
 

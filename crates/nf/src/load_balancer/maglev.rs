@@ -8,7 +8,8 @@
 //! and one that restarts finds the backends of the connections that it had.
 //!
 //! If one of `n` equal backends goes, its `1/n` of the entries must change. A few others do too,
-//! because the turns shift; the tests measure how many.
+//! because the turns shift: of 65537 entries 0.2 % with 10 backends, 0.6 % with 100 and 0.9 % with
+//! 500, which a test measures.
 
 use twinpath_core::hash::hash_lanes;
 use twinpath_wire::Endpoint;
@@ -36,9 +37,14 @@ impl Maglev {
         if candidates.is_empty() {
             return Self { rows: Vec::new() };
         }
-        let mut turns: Vec<Turn> = candidates.iter().map(|candidate| Turn::new(size, seed, candidate)).collect();
+        let mut turns: Vec<Turn> = candidates
+            .iter()
+            .map(|candidate| Turn::new(size, seed, candidate))
+            .collect();
         turns.sort_unstable_by_key(|turn| turn.endpoint);
-        Self { rows: fill(size, &mut turns) }
+        Self {
+            rows: fill(size, &mut turns),
+        }
     }
 
     /// The row for a connection with this hash; `None` if there is no backend.
@@ -61,10 +67,21 @@ struct Turn {
 
 impl Turn {
     fn new(size: u32, seed: u64, candidate: &Candidate) -> Self {
-        let Candidate { row, endpoint, weight } = *candidate;
+        let Candidate {
+            row,
+            endpoint,
+            weight,
+        } = *candidate;
         let position = endpoint_hash(endpoint, seed, 0) % u64::from(size);
         let skip = endpoint_hash(endpoint, seed, 1) % u64::from(size - 1) + 1;
-        Self { row, endpoint, weight, credit: 0, position: position as u32, skip: skip as u32 }
+        Self {
+            row,
+            endpoint,
+            weight,
+            credit: 0,
+            position: position as u32,
+            skip: skip as u32,
+        }
     }
 
     /// Whether the backend may take an entry in this round.
@@ -87,7 +104,16 @@ impl Turn {
 
 fn endpoint_hash(endpoint: Endpoint, seed: u64, which: u64) -> u64 {
     let address = endpoint.address.0;
-    hash_lanes([(address >> 64) as u64, address as u64, endpoint.port.into(), which, 0], seed)
+    hash_lanes(
+        [
+            (address >> 64) as u64,
+            address as u64,
+            endpoint.port.into(),
+            which,
+            0,
+        ],
+        seed,
+    )
 }
 
 fn fill(size: u32, turns: &mut [Turn]) -> Vec<u16> {
@@ -119,7 +145,7 @@ fn take_entry(size: u32, rows: &mut [Option<u16>], turn: &mut Turn) {
 pub const fn is_prime(number: u32) -> bool {
     let mut divisor = 2;
     while divisor as u64 * divisor as u64 <= number as u64 {
-        if number % divisor == 0 {
+        if number.is_multiple_of(divisor) {
             return false;
         }
         divisor += 1;
@@ -137,7 +163,11 @@ mod tests {
 
     fn candidate(number: u16, weight: u32) -> Candidate {
         let [high, low] = number.to_be_bytes();
-        Candidate { row: number, endpoint: Endpoint::v4([10, 1, high, low], 8080), weight }
+        Candidate {
+            row: number,
+            endpoint: Endpoint::v4([10, 1, high, low], 8080),
+            weight,
+        }
     }
 
     fn equal(count: u16) -> Vec<Candidate> {
@@ -146,7 +176,10 @@ mod tests {
 
     fn shares(table: &Maglev) -> HashMap<u16, usize> {
         let mut shares = HashMap::new();
-        table.rows.iter().for_each(|row| *shares.entry(*row).or_default() += 1);
+        table
+            .rows
+            .iter()
+            .for_each(|row| *shares.entry(*row).or_default() += 1);
         shares
     }
 
@@ -160,20 +193,32 @@ mod tests {
             let shares = shares(&Maglev::new(SIZE, 1, &equal(count)));
             let (least, most) = (shares.values().min(), shares.values().max());
             assert_eq!(shares.len(), usize::from(count));
-            assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{count}: {most:?} {least:?}");
+            assert!(
+                most.zip(least)
+                    .is_some_and(|(most, least)| most - least <= 1),
+                "{count}: {most:?} {least:?}"
+            );
         }
     }
 
     #[test]
     fn weights_are_respected_within_one_entry() {
         let weights = [1, 2, 3, 50, 100, 7];
-        let candidates: Vec<_> = weights.iter().zip(0..).map(|(&weight, number)| candidate(number, weight)).collect();
+        let candidates: Vec<_> = weights
+            .iter()
+            .zip(0..)
+            .map(|(&weight, number)| candidate(number, weight))
+            .collect();
         let shares = shares(&Maglev::new(SIZE, 1, &candidates));
         let total: u32 = weights.iter().sum();
         for candidate in candidates {
             let due = f64::from(SIZE) * f64::from(candidate.weight) / f64::from(total);
             let got = shares[&candidate.row] as f64;
-            assert!((got - due).abs() <= 2.0, "weight {}: {got} instead of {due}", candidate.weight);
+            assert!(
+                (got - due).abs() <= 2.0,
+                "weight {}: {got} instead of {due}",
+                candidate.weight
+            );
         }
     }
 
@@ -184,12 +229,17 @@ mod tests {
         let table = Maglev::new(SIZE, 1, &equal(backends));
         let mut load = vec![0u32; backends.into()];
         for connection in 0..connections {
-            let row = table.choose(hash_lanes([0, connection, 0, 1, 6 << 24], 3)).expect("there are backends");
+            let row = table
+                .choose(hash_lanes([0, connection, 0, 1, 6 << 24], 3))
+                .expect("there are backends");
             load[usize::from(row)] += 1;
         }
         let mean = connections as f64 / f64::from(backends);
         for count in load {
-            assert!((f64::from(count) / mean - 1.0).abs() < 0.05, "{count} of {mean}");
+            assert!(
+                (f64::from(count) / mean - 1.0).abs() < 0.05,
+                "{count} of {mean}"
+            );
         }
     }
 
@@ -197,13 +247,20 @@ mod tests {
     /// much larger than `n` changes little.
     #[test]
     fn removal_disturbs_few_others() {
-        for (count, most_extra) in [(2, 0.0), (10, 0.02), (100, 0.02), (500, 0.04)] {
+        for (count, most_extra) in [(2, 0.0), (10, 0.005), (100, 0.01), (500, 0.015)] {
             let all = equal(count);
-            let without: Vec<_> = all.iter().copied().filter(|candidate| candidate.row != 1).collect();
+            let without: Vec<_> = all
+                .iter()
+                .copied()
+                .filter(|candidate| candidate.row != 1)
+                .collect();
             let (before, after) = (Maglev::new(SIZE, 1, &all), Maglev::new(SIZE, 1, &without));
             let must = shares(&before)[&1];
             let extra = (differences(&before, &after) - must) as f64 / f64::from(SIZE);
-            println!("{count} backends: {must} entries had to change, {:.2} % more did", extra * 100.0);
+            println!(
+                "{count} backends: {must} entries had to change, {:.2} % more did",
+                extra * 100.0
+            );
             assert!(extra <= most_extra, "{count}: {extra}");
         }
     }
@@ -217,7 +274,13 @@ mod tests {
     fn primes() {
         let small: Vec<_> = (0..30).filter(|&number| is_prime(number)).collect();
         assert_eq!(small, [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]);
-        assert!(is_prime(65_537) && is_prime(655_373) && !is_prime(65_536) && !is_prime(65_539 * 3) && is_prime(4_294_967_291));
+        assert!(
+            is_prime(65_537)
+                && is_prime(655_373)
+                && !is_prime(65_536)
+                && !is_prime(65_539 * 3)
+                && is_prime(4_294_967_291)
+        );
     }
 
     proptest! {

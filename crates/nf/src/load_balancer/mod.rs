@@ -87,6 +87,7 @@ mod program;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use config::Config;
 pub use error::ConfigError;

@@ -3,7 +3,8 @@
 use super::config::{Config, ReturnPath, Service};
 use super::connection::{Kind, ROW_MASK, SIMPLE_MASK, Timeouts};
 use twinpath_core::program::{
-    Action, Comparison, Condition, EndpointRow, EndpointTable, Exit, FastProgram, Field, Operand, Operation, PacketEnd, Step, Word, compute, set,
+    Action, Comparison, Condition, EndpointRow, EndpointTable, Exit, FastProgram, Field, Operand,
+    Operation, PacketEnd, Step, Word, compute, set,
 };
 use twinpath_core::{Direction, Instant};
 use twinpath_wire::tcp::flags;
@@ -22,32 +23,68 @@ pub(super) const COMPLEX_FLAGS: u8 = flags::SYN | flags::FIN | flags::RST;
 /// Builds the program. It has steps for the kinds of services that there are.
 pub(super) fn program(config: &Config) -> FastProgram {
     let timeouts = Timeouts::new(config);
-    let has = |kind| config.services.iter().any(|service| Kind::Service(service.protocol, service.return_path) == kind);
-    let steps = Kind::ALL.into_iter().filter(|&kind| kind == Kind::Passing || has(kind));
+    let has = |kind| {
+        config
+            .services
+            .iter()
+            .any(|service| Kind::Service(service.protocol, service.return_path) == kind)
+    };
+    let steps = Kind::ALL
+        .into_iter()
+        .filter(|&kind| kind == Kind::Passing || has(kind));
     FastProgram {
         name: super::NAME,
         words: vec![
-            Word { name: "connection", meaning: "kind, closing flags and row of the backend; 0 for none" },
-            Word { name: "last_seen", meaning: "when the last packet came, in ticks" },
+            Word {
+                name: "connection",
+                meaning: "kind, closing flags and row of the backend; 0 for none",
+            },
+            Word {
+                name: "last_seen",
+                meaning: "when the last packet came, in ticks",
+            },
         ],
         temporaries: 1,
-        steps: steps.flat_map(|kind| steps_of(kind, timeouts.of_open(kind))).collect(),
+        steps: steps
+            .flat_map(|kind| steps_of(kind, timeouts.of_open(kind)))
+            .collect(),
         always_complex: vec![vec![opens_or_closes()]],
         tables: vec![
-            table("backends", config, |service, index| (service.backends[index].endpoint, service.backends[index].until)),
-            table("services", config, |service, _| (service.vip, Instant::NEVER)),
+            table("backends", config, |service, index| {
+                (
+                    service.backends[index].endpoint,
+                    service.backends[index].until,
+                )
+            }),
+            table("services", config, |service, _| {
+                (service.vip, Instant::NEVER)
+            }),
         ],
         ..FastProgram::default()
     }
 }
 
-fn table(name: &'static str, config: &Config, row: impl Fn(&Service, usize) -> (twinpath_wire::Endpoint, Instant)) -> EndpointTable {
-    let rows = config.services.iter().flat_map(|service| (0..service.backends.len()).map(move |index| (service, index)));
+fn table(
+    name: &'static str,
+    config: &Config,
+    row: impl Fn(&Service, usize) -> (twinpath_wire::Endpoint, Instant),
+) -> EndpointTable {
+    let rows = config
+        .services
+        .iter()
+        .flat_map(|service| (0..service.backends.len()).map(move |index| (service, index)));
     let row = |(service, index): (&Service, usize)| {
         let (endpoint, until) = row(service, index);
-        EndpointRow { endpoint, mac: service.backends[index].mac, until }
+        EndpointRow {
+            endpoint,
+            mac: service.backends[index].mac,
+            until,
+        }
     };
-    EndpointTable { name, rows: rows.map(row).collect() }
+    EndpointTable {
+        name,
+        rows: rows.map(row).collect(),
+    }
 }
 
 fn opens_or_closes() -> Condition {
@@ -63,21 +100,60 @@ fn opens_or_closes() -> Condition {
 fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
     let step = |name, more: Vec<Condition>, rewrites: Vec<Action>| Step {
         name,
-        when: [more, vec![Condition::bits(CONNECTION, SIMPLE_MASK, kind.bits()), is_alive(timeout_ticks)]].concat(),
-        then: [rewrites, vec![set(LAST_SEEN, Operand::Field(Field::NowTicks))]].concat(),
+        when: [
+            more,
+            vec![
+                Condition::bits(CONNECTION, SIMPLE_MASK, kind.bits()),
+                is_alive(timeout_ticks),
+            ],
+        ]
+        .concat(),
+        then: [
+            rewrites,
+            vec![set(LAST_SEEN, Operand::Field(Field::NowTicks))],
+        ]
+        .concat(),
         exit: Exit::Continue,
     };
-    let rewrite = |action| vec![compute(ROW, Operation::And, CONNECTION, Operand::Constant(ROW_MASK)), action];
-    let to_backend = Action::Rewrite { end: PacketEnd::Destination, table: BACKENDS, row: ROW };
-    let to_client = Action::Rewrite { end: PacketEnd::Source, table: SERVICES, row: ROW };
-    let to_mac = Action::RewriteMac { table: BACKENDS, row: ROW };
+    let rewrite = |action| {
+        vec![
+            compute(ROW, Operation::And, CONNECTION, Operand::Constant(ROW_MASK)),
+            action,
+        ]
+    };
+    let to_backend = Action::Rewrite {
+        end: PacketEnd::Destination,
+        table: BACKENDS,
+        row: ROW,
+    };
+    let to_client = Action::Rewrite {
+        end: PacketEnd::Source,
+        table: SERVICES,
+        row: ROW,
+    };
+    let to_mac = Action::RewriteMac {
+        table: BACKENDS,
+        row: ROW,
+    };
     match kind {
         Kind::Service(_, ReturnPath::Through) => vec![
-            step("to the backend", vec![goes(Direction::Original)], rewrite(to_backend)),
-            step("to the client", vec![goes(Direction::Reply), is_from_its_backend()], rewrite(to_client)),
+            step(
+                "to the backend",
+                vec![goes(Direction::Original)],
+                rewrite(to_backend),
+            ),
+            step(
+                "to the client",
+                vec![goes(Direction::Reply), is_from_its_backend()],
+                rewrite(to_client),
+            ),
         ],
         Kind::Service(_, ReturnPath::Direct) => vec![
-            step("to the backend's MAC address", vec![goes(Direction::Original)], rewrite(to_mac)),
+            step(
+                "to the backend's MAC address",
+                vec![goes(Direction::Original)],
+                rewrite(to_mac),
+            ),
             step("direct answer", vec![goes(Direction::Reply)], vec![]),
         ],
         Kind::Passing => vec![step("no service", vec![], vec![])],
@@ -85,12 +161,21 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
 }
 
 fn goes(direction: Direction) -> Condition {
-    Condition::of(Operand::Field(Field::Direction), Comparison::Equal, Operand::Constant(direction as u32))
+    Condition::of(
+        Operand::Field(Field::Direction),
+        Comparison::Equal,
+        Operand::Constant(direction as u32),
+    )
 }
 
 /// The signed comparison lets a packet pass whose clock is a little behind the last one's.
 fn is_alive(timeout_ticks: u32) -> Condition {
-    Condition::difference(Operand::Field(Field::NowTicks), LAST_SEEN, Comparison::SignedAtMost, timeout_ticks)
+    Condition::difference(
+        Operand::Field(Field::NowTicks),
+        LAST_SEEN,
+        Comparison::SignedAtMost,
+        timeout_ticks,
+    )
 }
 
 /// The alias row is the row plus one.

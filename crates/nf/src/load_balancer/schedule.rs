@@ -50,9 +50,19 @@ pub(super) fn replay(
     mut changes: Vec<Change>,
 ) -> Result<(Vec<PlannedBackend>, Vec<Epoch>), ConfigError> {
     if changes.len() > MAX_CHANGES {
-        return Err(ConfigError::TooManyChanges { vip, changes: changes.len() });
+        return Err(ConfigError::TooManyChanges {
+            vip,
+            changes: changes.len(),
+        });
     }
-    let mut replay = Replay { vip, protocol, indices: HashMap::new(), backends: Vec::new(), states: Vec::new(), epochs: Vec::new() };
+    let mut replay = Replay {
+        vip,
+        protocol,
+        indices: HashMap::new(),
+        backends: Vec::new(),
+        states: Vec::new(),
+        epochs: Vec::new(),
+    };
     for backend in backends {
         replay.add(Human::default(), backend)?;
     }
@@ -103,17 +113,26 @@ impl Replay {
     fn add(&mut self, at: Human, backend: &Backend) -> Result<(), ConfigError> {
         let (vip, endpoint) = (self.vip, backend.endpoint.0);
         let mac = backend.mac.map_or(MacAddress::ZERO, |mac| mac.0);
-        let live = State::Live { weight: backend.weight.0 };
+        let live = State::Live {
+            weight: backend.weight.0,
+        };
         let Some(index) = self.position(endpoint) else {
             self.indices.insert(endpoint, self.backends.len());
-            self.backends.push(PlannedBackend { endpoint, mac, until: Instant::NEVER, counter: self.counter(endpoint) });
+            self.backends.push(PlannedBackend {
+                endpoint,
+                mac,
+                until: Instant::NEVER,
+                counter: self.counter(endpoint),
+            });
             self.states.push(live);
             return Ok(());
         };
         match self.states[index] {
             State::Live { .. } => Err(ConfigError::AlreadyThere { vip, endpoint, at }),
             State::Removed => Err(ConfigError::Returned { vip, endpoint, at }),
-            State::Draining if self.backends[index].mac != mac => Err(ConfigError::OtherMac { endpoint, at }),
+            State::Draining if self.backends[index].mac != mac => {
+                Err(ConfigError::OtherMac { endpoint, at })
+            }
             State::Draining => {
                 self.states[index] = live;
                 Ok(())
@@ -149,22 +168,46 @@ impl Replay {
 
     /// What an endpoint is, and its index if it is or was a backend.
     fn state(&self, endpoint: Endpoint) -> (State, usize) {
-        self.position(endpoint).map_or((State::Removed, 0), |index| (self.states[index], index))
+        self.position(endpoint)
+            .map_or((State::Removed, 0), |index| (self.states[index], index))
     }
 
-    fn not_there(&self, at: Human, endpoint: Endpoint, action: &'static str, state: State) -> ConfigError {
-        let state = if self.position(endpoint).is_some() { state.name() } else { "no backend" };
-        ConfigError::NotThere { vip: self.vip, endpoint, at, action, state }
+    fn not_there(
+        &self,
+        at: Human,
+        endpoint: Endpoint,
+        action: &'static str,
+        state: State,
+    ) -> ConfigError {
+        let state = if self.position(endpoint).is_some() {
+            state.name()
+        } else {
+            "no backend"
+        };
+        ConfigError::NotThere {
+            vip: self.vip,
+            endpoint,
+            at,
+            action,
+            state,
+        }
     }
 
     /// Replaces the epoch of the same moment, if there is one.
     fn begin_epoch(&mut self, at: Human) {
         let from = offset(at);
-        let members = self.states.iter().enumerate().filter_map(|(backend, state)| match *state {
-            State::Live { weight } => Some(Member { backend, weight }),
-            _ => None,
-        });
-        let epoch = Epoch { from, members: members.collect() };
+        let members = self
+            .states
+            .iter()
+            .enumerate()
+            .filter_map(|(backend, state)| match *state {
+                State::Live { weight } => Some(Member { backend, weight }),
+                _ => None,
+            });
+        let epoch = Epoch {
+            from,
+            members: members.collect(),
+        };
         self.epochs.pop_if(|last| last.from == from);
         self.epochs.push(epoch);
     }
@@ -176,7 +219,7 @@ fn offset(at: Human) -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{EndpointText, Weight};
+    use super::super::values::{EndpointText, Weight};
     use super::*;
 
     const VIP: Endpoint = Endpoint::v4([192, 0, 2, 1], 80);
@@ -186,11 +229,23 @@ mod tests {
     }
 
     fn backend(number: u8, weight: u32) -> Backend {
-        Backend { endpoint: EndpointText(endpoint(number)), weight: Weight(weight), mac: None }
+        Backend {
+            endpoint: EndpointText(endpoint(number)),
+            weight: Weight(weight),
+            mac: None,
+        }
     }
 
-    fn play(changes: &[(u64, ChangeKind)]) -> Result<(Vec<PlannedBackend>, Vec<Epoch>), ConfigError> {
-        let changes = changes.iter().map(|&(seconds, kind)| Change { at: Human::seconds(seconds), kind }).collect();
+    fn play(
+        changes: &[(u64, ChangeKind)],
+    ) -> Result<(Vec<PlannedBackend>, Vec<Epoch>), ConfigError> {
+        let changes = changes
+            .iter()
+            .map(|&(seconds, kind)| Change {
+                at: Human::seconds(seconds),
+                kind,
+            })
+            .collect();
         replay(VIP, Protocol::Tcp, &[backend(1, 1), backend(2, 3)], changes)
     }
 
@@ -200,7 +255,12 @@ mod tests {
 
     #[test]
     fn epochs_follow_the_changes_in_order_of_time() {
-        let changes = [(6, ChangeKind::Add(backend(3, 2))), (2, ChangeKind::Drain(endpoint(2))), (4, ChangeKind::Remove(endpoint(2))), (6, ChangeKind::Drain(endpoint(1)))];
+        let changes = [
+            (6, ChangeKind::Add(backend(3, 2))),
+            (2, ChangeKind::Drain(endpoint(2))),
+            (4, ChangeKind::Remove(endpoint(2))),
+            (6, ChangeKind::Drain(endpoint(1))),
+        ];
         let (backends, epochs) = play(&changes).expect("a possible schedule");
         let times: Vec<_> = epochs.iter().map(|epoch| epoch.from).collect();
         assert_eq!(times, [seconds(0), seconds(2), seconds(4), seconds(6)]);
@@ -214,18 +274,47 @@ mod tests {
 
     #[test]
     fn a_drained_backend_comes_back_in_its_row() {
-        let (backends, epochs) = play(&[(1, ChangeKind::Drain(endpoint(1))), (2, ChangeKind::Add(backend(1, 5)))]).expect("possible");
+        let (backends, epochs) = play(&[
+            (1, ChangeKind::Drain(endpoint(1))),
+            (2, ChangeKind::Add(backend(1, 5))),
+        ])
+        .expect("possible");
         assert_eq!(backends.len(), 2);
-        assert_eq!(epochs[2].members[0], Member { backend: 0, weight: 5 });
+        assert_eq!(
+            epochs[2].members[0],
+            Member {
+                backend: 0,
+                weight: 5
+            }
+        );
     }
 
     #[test]
     fn impossible_changes_are_refused() {
-        let twice = play(&[(1, ChangeKind::Drain(endpoint(1))), (2, ChangeKind::Drain(endpoint(1)))]);
-        assert!(matches!(twice, Err(ConfigError::NotThere { state: "a draining backend", .. })));
+        let twice = play(&[
+            (1, ChangeKind::Drain(endpoint(1))),
+            (2, ChangeKind::Drain(endpoint(1))),
+        ]);
+        assert!(matches!(
+            twice,
+            Err(ConfigError::NotThere {
+                state: "a draining backend",
+                ..
+            })
+        ));
         let unknown = play(&[(1, ChangeKind::Remove(endpoint(9)))]);
-        assert!(matches!(unknown, Err(ConfigError::NotThere { state: "no backend", action: "removed", .. })));
-        let back = play(&[(1, ChangeKind::Remove(endpoint(1))), (2, ChangeKind::Add(backend(1, 1)))]);
+        assert!(matches!(
+            unknown,
+            Err(ConfigError::NotThere {
+                state: "no backend",
+                action: "removed",
+                ..
+            })
+        ));
+        let back = play(&[
+            (1, ChangeKind::Remove(endpoint(1))),
+            (2, ChangeKind::Add(backend(1, 1))),
+        ]);
         assert!(matches!(back, Err(ConfigError::Returned { .. })));
         let there = play(&[(1, ChangeKind::Add(backend(1, 1)))]);
         assert!(matches!(there, Err(ConfigError::AlreadyThere { .. })));

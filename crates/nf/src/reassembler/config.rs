@@ -35,6 +35,10 @@ pub struct Config {
     /// Segments held in all.
     #[serde(deserialize_with = "segments")]
     pub most_segments: u32,
+    /// Of these, segments longer than an ordinary buffer (see
+    /// [`SMALL_PACKET_BYTES`](twinpath_core::pool::SMALL_PACKET_BYTES)): buffers for them are few.
+    #[serde(deserialize_with = "segments")]
+    pub most_long_segments: u32,
 }
 
 impl Default for Config {
@@ -48,6 +52,7 @@ impl Default for Config {
             most_segments_per_flow: 1024,
             most_bytes_per_flow: 2 << 20,
             most_segments: 16_384,
+            most_long_segments: 1024,
         }
     }
 }
@@ -89,7 +94,9 @@ pub enum ConfigError {
     #[error("expected a gap_timeout above 0")]
     NoGapTimeout,
     /// A flow would be idle before its gaps are given up.
-    #[error("expected an idle_timeout above the gap_timeout of {gap_timeout}, found {idle_timeout}")]
+    #[error(
+        "expected an idle_timeout above the gap_timeout of {gap_timeout}, found {idle_timeout}"
+    )]
     IdleBeforeGap {
         /// The gap time-out.
         gap_timeout: Human,
@@ -109,12 +116,19 @@ impl<'de> Deserialize<'de> for Config {
 
 impl Config {
     fn check_timeouts(&self) -> Result<(), ConfigError> {
-        let Self { gap_timeout, idle_timeout, .. } = *self;
+        let Self {
+            gap_timeout,
+            idle_timeout,
+            ..
+        } = *self;
         if gap_timeout == Human::default() {
             return Err(ConfigError::NoGapTimeout);
         }
         if idle_timeout <= gap_timeout {
-            return Err(ConfigError::IdleBeforeGap { gap_timeout, idle_timeout });
+            return Err(ConfigError::IdleBeforeGap {
+                gap_timeout,
+                idle_timeout,
+            });
         }
         Ok(())
     }
@@ -130,7 +144,11 @@ fn segments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error>
 
 fn up_to<'de, D: Deserializer<'de>>(most: u32, deserializer: D) -> Result<u32, D::Error> {
     let found = u32::deserialize(deserializer)?;
-    if (1..=most).contains(&found) { Ok(found) } else { Err(D::Error::custom(ConfigError::Limit { most, found })) }
+    if (1..=most).contains(&found) {
+        Ok(found)
+    } else {
+        Err(D::Error::custom(ConfigError::Limit { most, found }))
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +171,7 @@ mod tests {
             most_segments_per_flow = 3
             most_bytes_per_flow = 4
             most_segments = 5
+            most_long_segments = 6
         "#;
         let expected = Config {
             overlap: Overlap::Last,
@@ -163,6 +182,7 @@ mod tests {
             most_segments_per_flow: 3,
             most_bytes_per_flow: 4,
             most_segments: 5,
+            most_long_segments: 6,
         };
         assert_eq!(toml::from_str::<Config>(text), Ok(expected));
     }
@@ -176,19 +196,56 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_its_place_and_what_was_expected() {
         let cases = [
-            ("window_bytes = 0", "line 2, column 16", "expected a number from 1 to 1073741824, found 0"),
-            ("window_bytes = 2000000000", "line 2, column 16", "found 2000000000"),
-            ("most_bytes_per_flow = 0", "line 2, column 23", "expected a number from 1 to 1073741824"),
-            ("most_segments_per_flow = 0", "line 2, column 26", "expected a number from 1 to 1048576, found 0"),
-            ("most_segments = 2000000", "line 2, column 17", "expected a number from 1 to 1048576, found 2000000"),
-            ("gap_timeout = \"0s\"", "line 1, column 1", "expected a gap_timeout above 0"),
-            ("gap_timeout = \"10m\"", "line 1, column 1", "expected an idle_timeout above the gap_timeout of 10m, found 5m"),
-            ("overlap = \"middle\"", "line 2, column 11", "expected `first` or `last`"),
+            (
+                "window_bytes = 0",
+                "line 2, column 16",
+                "expected a number from 1 to 1073741824, found 0",
+            ),
+            (
+                "window_bytes = 2000000000",
+                "line 2, column 16",
+                "found 2000000000",
+            ),
+            (
+                "most_bytes_per_flow = 0",
+                "line 2, column 23",
+                "expected a number from 1 to 1073741824",
+            ),
+            (
+                "most_segments_per_flow = 0",
+                "line 2, column 26",
+                "expected a number from 1 to 1048576, found 0",
+            ),
+            (
+                "most_segments = 2000000",
+                "line 2, column 17",
+                "expected a number from 1 to 1048576, found 2000000",
+            ),
+            (
+                "gap_timeout = \"0s\"",
+                "line 1, column 1",
+                "expected a gap_timeout above 0",
+            ),
+            (
+                "gap_timeout = \"10m\"",
+                "line 1, column 1",
+                "expected an idle_timeout above the gap_timeout of 10m, found 5m",
+            ),
+            (
+                "overlap = \"middle\"",
+                "line 2, column 11",
+                "expected `first` or `last`",
+            ),
             ("windows = 1", "line 2, column 1", "unknown field `windows`"),
         ];
         for (line, place, expected) in cases {
-            let message = toml::from_str::<Service>(&format!("[reassembler]\n{line}\n")).expect_err(line).to_string();
-            assert!(message.contains(expected) && message.contains(place), "{line}: {message}");
+            let message = toml::from_str::<Service>(&format!("[reassembler]\n{line}\n"))
+                .expect_err(line)
+                .to_string();
+            assert!(
+                message.contains(expected) && message.contains(place),
+                "{line}: {message}"
+            );
         }
     }
 }

@@ -38,7 +38,13 @@ pub(super) fn duplicate(packet: &Packet, pools: &mut Pools) -> Option<Packet> {
     frame.set_received_ns(packet.frame.received_ns());
     frame.set_ordinal(packet.frame.ordinal());
     frame.set_port(packet.frame.port());
-    Some(Packet { frame, layout: packet.layout, direction: packet.direction, role: packet.role, alias_row: packet.alias_row })
+    Some(Packet {
+        frame,
+        layout: packet.layout,
+        direction: packet.direction,
+        role: packet.role,
+        alias_row: packet.alias_row,
+    })
 }
 
 /// The urgent pointer counts from the sequence number; once its place is cut off it means nothing.
@@ -52,7 +58,11 @@ fn move_urgent_pointer(packet: &mut Packet, bytes: u32) {
     let new = u32::from(old).saturating_sub(bytes) as u16;
     let frame = packet.frame.bytes_mut();
     put16(frame, at, new);
-    mend(frame, usize::from(packet.layout.l4) + tcp::CHECKSUM_AT, Delta::of16(old, new));
+    mend(
+        frame,
+        usize::from(packet.layout.l4) + tcp::CHECKSUM_AT,
+        Delta::of16(old, new),
+    );
     if new == 0 {
         let _ = rewrite::set_tcp_flags(frame, &packet.layout, flags & !URG);
     }
@@ -63,12 +73,21 @@ fn shorten(packet: &mut Packet, front: usize, back: usize) {
     let layout = &mut packet.layout;
     let (start, end) = (usize::from(layout.payload), layout.end as usize);
     let frame = packet.frame.bytes_mut();
-    let (Some(old), Some(kept)) = (frame.get(start..end), frame.get(start + front..end - back)) else { return };
+    let (Some(old), Some(kept)) = (frame.get(start..end), frame.get(start + front..end - back))
+    else {
+        return;
+    };
     let segment_bytes = (end - usize::from(layout.l4)) as u16;
     // Data starts on a 16-bit boundary of the segment, before and after.
-    let delta = Delta::of16(fold(sum(old)), fold(sum(kept))) + Delta::of16(segment_bytes, segment_bytes - (front + back) as u16);
+    let delta = Delta::of16(fold(sum(old)), fold(sum(kept)))
+        + Delta::of16(segment_bytes, segment_bytes - (front + back) as u16);
     mend(frame, usize::from(layout.l4) + tcp::CHECKSUM_AT, delta);
-    shorten_datagram(frame, layout.network, usize::from(layout.l3), (front + back) as u16);
+    shorten_datagram(
+        frame,
+        layout.network,
+        usize::from(layout.l3),
+        (front + back) as u16,
+    );
     frame.copy_within(..start, front);
     layout.end = (end - front - back) as u32;
     packet.frame.pull_front(front);
@@ -95,7 +114,9 @@ fn mend(frame: &mut [u8], checksum_at: usize, delta: Delta) {
 }
 
 fn u16_at(frame: &[u8], at: usize) -> u16 {
-    frame.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+    frame
+        .get(at..at + 2)
+        .map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
 fn put16(frame: &mut [u8], at: usize, value: u16) {

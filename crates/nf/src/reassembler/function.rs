@@ -2,7 +2,7 @@
 
 use super::config::{Config, Retransmissions};
 use super::counters::Counters;
-use super::held::{Held, HeldFlow};
+use super::held::{Held, HeldFlow, Load};
 use super::overlap::admit;
 use super::program::program;
 use super::segment::{Segment, ahead};
@@ -24,8 +24,8 @@ pub struct Reassembler {
     idle_ticks: u32,
     pub(super) flows: Slab<HeldFlow>,
     spare: Vec<HeldFlow>,
-    /// Segments held in all.
-    pub(super) held_segments: usize,
+    /// What is held in all.
+    pub(super) held: Load,
     pub(super) counters: Counters,
 }
 
@@ -38,7 +38,7 @@ impl Reassembler {
             config: config.clone(),
             flows: Slab::new(most_flows),
             spare: Vec::new(),
-            held_segments: 0,
+            held: Load::default(),
             counters: Counters::default(),
         }
     }
@@ -50,7 +50,7 @@ impl Reassembler {
 
     /// Segments held at the moment.
     pub fn held_segments(&self) -> usize {
-        self.held_segments
+        self.held.segments
     }
 }
 
@@ -65,7 +65,7 @@ impl NetworkFunction for Reassembler {
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         // The timer may be late; what it would have done comes first.
-        self.wake(flow, out);
+        self.give_up_overdue(flow, out);
         if packet.role != Role::Member || !packet.is_tcp() {
             self.counters.passed += 1;
             return out.forward(packet);
@@ -79,9 +79,9 @@ impl NetworkFunction for Reassembler {
     }
 
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if *flow.handle != 0 {
+        if let Some(held) = self.flows.at_mut(*flow.handle) {
+            held.forget_timer();
             self.give_up_overdue(flow, out);
-            self.settle(flow, out);
         }
     }
 
@@ -92,14 +92,18 @@ impl NetworkFunction for Reassembler {
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         // What is held leaves at its own time-out.
         let holding = words[FLAGS] & HOLDING != 0;
-        words[FLAGS] != 0 && !holding && now.ticks().wrapping_sub(words[LAST_SEEN]) > self.idle_ticks
+        words[FLAGS] != 0
+            && !holding
+            && now.ticks().wrapping_sub(words[LAST_SEEN]) > self.idle_ticks
     }
 
     fn forget(&mut self, handle: u32) {
-        let Some(mut held) = self.flows.remove(handle) else { return };
-        self.held_segments -= held.len();
-        self.counters.forgotten += held.len() as u64;
-        held.clear();
+        // The frames go home by themselves.
+        let Some(held) = self.flows.remove(handle) else {
+            return;
+        };
+        self.held.remove(held.load());
+        self.counters.forgotten += held.load().segments as u64;
     }
 
     fn most_held_frames(&self) -> usize {
@@ -113,12 +117,11 @@ impl NetworkFunction for Reassembler {
 }
 
 impl Reassembler {
-    fn handle_segment(&mut self, mut packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn handle_segment(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let segment = Segment::of(&packet);
         if segment.has(RST) {
             self.reset(packet, flow, out);
         } else if segment.has(SYN) {
-            correct_opener(&mut packet, segment, flow);
             self.open(packet, segment, flow, out);
         } else if !State(flow.words).is_tracked(packet.direction) {
             self.pick_up(packet, segment, flow, out);
@@ -130,7 +133,11 @@ impl Reassembler {
     /// A RST ends the connection, after everything that was held.
     fn reset(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let known = State(flow.words).is_known();
-        let counter = if known { &mut self.counters.reset } else { &mut self.counters.stray };
+        let counter = if known {
+            &mut self.counters.reset
+        } else {
+            &mut self.counters.stray
+        };
         *counter += 1;
         self.release_all(flow, out);
         State(flow.words).clear();
@@ -138,10 +145,18 @@ impl Reassembler {
     }
 
     /// A SYN starts a direction, or starts it over.
-    fn open(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn open(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let way = packet.direction;
         let state = State(flow.words);
-        if state.is_tracked(way) && state.was_opened_by(way, segment.start, self.config.window_bytes) {
+        if state.is_tracked(way)
+            && state.was_opened_by(way, segment.start, self.config.window_bytes)
+        {
             self.counters.repeated_opens += 1;
             return out.forward(packet);
         }
@@ -154,7 +169,13 @@ impl Reassembler {
     }
 
     /// The addresses and ports are used for a new connection.
-    fn make_room_for_new(&mut self, way: Direction, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn make_room_for_new(
+        &mut self,
+        way: Direction,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         self.counters.reused += 1;
         if segment.has(ACK) {
             self.release_way(way, flow, out);
@@ -165,7 +186,13 @@ impl Reassembler {
     }
 
     /// The first segment of a direction whose SYN was not seen.
-    fn pick_up(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn pick_up(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let (way, mut state) = (packet.direction, State(flow.words));
         if !state.is_known() && (segment.is_bare() || segment.has(FIN)) {
             self.counters.stray += 1;
@@ -180,7 +207,13 @@ impl Reassembler {
     }
 
     /// A segment of a direction whose next byte is known.
-    fn order(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn order(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let next = State(flow.words).next(packet.direction);
         let distance = ahead(segment.start, next);
         if distance.unsigned_abs() > self.config.window_bytes {
@@ -196,26 +229,46 @@ impl Reassembler {
     }
 
     /// Everything in the segment has been delivered, as far as the numbers tell.
-    fn repeat(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn repeat(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let (way, mut state) = (packet.direction, State(flow.words));
         let next = state.next(way);
         if segment.has(FIN) && segment.end == next {
             state.set_finished(way);
         }
         self.counters.retransmissions += 1;
-        let is_probe = segment.payload_bytes == 1 && ahead(segment.start, next) == -1;
-        let may_be_needed = segment.payload_bytes == 0 || is_probe || state.is_incomplete(way);
-        if may_be_needed || self.config.retransmissions == Retransmissions::Forward {
+        if self.may_be_needed(way, segment.start, segment.payload_bytes, flow) {
             out.forward(packet);
         } else {
             out.drop(packet, DropReason::AlreadyDelivered);
         }
     }
 
+    /// Whether data that was delivered, as far as the numbers tell, has to be delivered again.
+    fn may_be_needed(&self, way: Direction, start: u32, bytes: u32, flow: &mut Flow<'_>) -> bool {
+        let state = State(flow.words);
+        let is_probe = bytes == 1 && ahead(start, state.next(way)) == -1;
+        bytes == 0
+            || is_probe
+            || state.is_incomplete(way)
+            || self.config.retransmissions == Retransmissions::Forward
+    }
+
     /// Something in the segment is new.
-    fn advance(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn advance(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let next = State(flow.words).next(packet.direction);
-        let new = Held { packet, start: segment.start, end: segment.end, since: flow.now };
+        let new = Held::new(packet, segment.start, segment.end, flow.now);
         match ahead(segment.start, next) {
             1.. => self.wait(new, flow, out),
             0 => self.take_turn(new, flow, out),
@@ -244,19 +297,35 @@ impl Reassembler {
         }
     }
 
-    /// A segment that begins with what was delivered before: that part is cut off. Where it may
-    /// be needed all the same, it leaves as a segment of its own.
-    fn part_with_old(&mut self, mut new: Held, next: u32, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if !State(flow.words).is_incomplete(new.packet.direction) {
-            self.counters.trimmed += 1;
-            new.cut_front_to(next);
-            return self.take_turn(new, flow, out);
+    /// A segment that begins with what was delivered before. That part leaves as a segment of its
+    /// own, or is cut off if it is not needed.
+    fn part_with_old(
+        &mut self,
+        mut new: Held,
+        next: u32,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let (way, bytes) = (new.packet.direction, next.wrapping_sub(new.start));
+        if !self.may_be_needed(way, new.start, bytes, flow) {
+            return self.trim_old(new, next, flow, out);
         }
-        let Some(rest) = new.copy_from(next, out.pools()) else { return self.forward_whole(new, flow, out) };
-        self.counters.split += 1;
-        new.cut_back_to(next);
-        out.forward(new.packet);
-        self.take_turn(rest, flow, out);
+        match new.copy_from(next, out.pools()) {
+            Some(rest) => {
+                self.counters.split += 1;
+                new.cut_back_to(next);
+                out.forward(new.packet);
+                self.take_turn(rest, flow, out);
+            }
+            None if State(flow.words).is_incomplete(way) => self.forward_whole(new, flow, out),
+            None => self.trim_old(new, next, flow, out),
+        }
+    }
+
+    fn trim_old(&mut self, mut new: Held, next: u32, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        self.counters.trimmed += 1;
+        new.cut_front_to(next);
+        self.take_turn(new, flow, out);
     }
 
     /// There is no buffer to split a segment: everything held makes way for all of it.
@@ -265,7 +334,11 @@ impl Reassembler {
         self.counters.unsplit += 1;
         self.release_way(way, flow, out);
         let next = State(flow.words).next(way);
-        let end = if ahead(new.end, next) > 0 { new.end } else { next };
+        let end = if ahead(new.end, next) > 0 {
+            new.end
+        } else {
+            next
+        };
         deliver(new.packet, end, flow, out);
     }
 
@@ -274,53 +347,56 @@ impl Reassembler {
         let way = new.packet.direction;
         if self.flows.at(*flow.handle).is_none() {
             // There are more places for connections than segments may be held.
-            *flow.handle = self.flows.insert(self.spare.pop().unwrap_or_default()).unwrap_or(0);
+            *flow.handle = self
+                .flows
+                .insert(self.spare.pop().unwrap_or_default())
+                .unwrap_or(0);
         }
         let Some(held) = self.flows.at_mut(*flow.handle) else {
             State(flow.words).set_incomplete(way);
             return deliver(new.packet, new.end, flow, out);
         };
         let buffer = held.way_mut(way);
-        let before = buffer.len();
+        self.held.remove(buffer.load());
         admit(buffer, new, self.config.overlap, &mut self.counters, out);
-        self.held_segments = self.held_segments + buffer.len() - before;
+        self.held.add(buffer.load());
         State(flow.words).set_holding(true);
     }
 
     fn is_waiting(&self, handle: u32, way: Direction) -> bool {
-        self.flows.at(handle).is_some_and(|held| !held.way(way).is_empty())
+        self.flows
+            .at(handle)
+            .is_some_and(|held| !held.way(way).is_empty())
     }
 
     /// After every packet: a finished connection is forgotten, buffers that are empty are given
     /// back, and for others a timer is set.
-    fn settle(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    pub(super) fn settle(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         if State(flow.words).is_finished() {
             self.counters.finished += 1;
             self.release_all(flow, out);
             State(flow.words).clear();
         }
-        let Some(held) = self.flows.at(*flow.handle) else { return State(flow.words).set_holding(false) };
-        if held.len() > 0 {
-            return flow.wake_at(held.deadline(self.config.gap_timeout.duration()));
+        let Some(held) = self.flows.at_mut(*flow.handle) else {
+            return State(flow.words).set_holding(false);
+        };
+        if held.load().segments == 0 {
+            return self.give_back(flow);
         }
-        self.give_back(flow);
+        if let Some(deadline) = held.new_timer(self.config.gap_timeout.duration()) {
+            flow.wake_at(deadline);
+        }
     }
 
     fn give_back(&mut self, flow: &mut Flow<'_>) {
         State(flow.words).set_holding(false);
-        if let Some(held) = self.flows.remove(std::mem::take(flow.handle)) {
+        if let Some(mut held) = self.flows.remove(std::mem::take(flow.handle)) {
+            // Should its timer still fire, it does nothing.
+            held.forget_timer();
             if self.spare.len() < SPARE_FLOWS {
                 self.spare.push(held);
             }
         }
-    }
-}
-
-/// A connection whose first packet is a SYN with ACK was opened by the other end.
-fn correct_opener(packet: &mut Packet, segment: Segment, flow: &mut Flow<'_>) {
-    if flow.is_new() && segment.has(ACK) && packet.direction == Direction::Original {
-        *flow.initiator = flow.initiator.other();
-        packet.direction = Direction::Reply;
     }
 }
 

@@ -10,7 +10,12 @@ use twinpath_slowpath::{Flow, Outbox};
 
 impl Reassembler {
     /// Releases held segments as long as each starts where the one before ended.
-    pub(super) fn release_run(&mut self, way: Direction, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    pub(super) fn release_run(
+        &mut self,
+        way: Direction,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         while let Some(mut held) = self.pop_at(State(flow.words).next(way), way, *flow.handle) {
             self.counters.released += 1;
             held.packet.frame.set_timestamp(flow.now);
@@ -20,14 +25,20 @@ impl Reassembler {
 
     fn pop_at(&mut self, next: u32, way: Direction, handle: u32) -> Option<Held> {
         let held = self.flows.at_mut(handle)?.way_mut(way).pop_at(next)?;
-        self.held_segments -= 1;
+        self.held.remove(held.load());
         Some(held)
     }
 
     /// Gives up the first gap: what comes after it leaves, up to the next gap. Returns whether
     /// there was any.
     fn give_up_gap(&mut self, way: Direction, flow: &mut Flow<'_>, out: &mut Outbox<'_>) -> bool {
-        let Some(first) = self.flows.at(*flow.handle).and_then(|held| held.way(way).first_start()) else { return false };
+        let Some(first) = self
+            .flows
+            .at(*flow.handle)
+            .and_then(|held| held.way(way).first_start())
+        else {
+            return false;
+        };
         let mut state = State(flow.words);
         state.set_next(way, first);
         state.set_incomplete(way);
@@ -36,35 +47,57 @@ impl Reassembler {
     }
 
     /// Releases everything that a direction holds, in order.
-    pub(super) fn release_way(&mut self, way: Direction, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    pub(super) fn release_way(
+        &mut self,
+        way: Direction,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         while self.give_up_gap(way, flow, out) {}
     }
 
     /// Releases everything that is held of the connection.
     pub(super) fn release_all(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        Direction::BOTH.into_iter().for_each(|way| self.release_way(way, flow, out));
+        Direction::BOTH
+            .into_iter()
+            .for_each(|way| self.release_way(way, flow, out));
     }
 
     /// Gives up those gaps behind which a segment has waited long enough.
     pub(super) fn give_up_overdue(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        if *flow.handle == 0 {
+            return;
+        }
         for way in Direction::BOTH {
             while self.is_overdue(way, flow) && self.give_up_gap(way, flow, out) {
                 self.counters.gaps_timed_out += 1;
             }
         }
+        self.settle(flow, out);
     }
 
     fn is_overdue(&mut self, way: Direction, flow: &Flow<'_>) -> bool {
         let patience = self.config.gap_timeout.duration();
-        self.flows.at_mut(*flow.handle).is_some_and(|held| held.way_mut(way).is_overdue(flow.now, patience))
+        self.flows
+            .at_mut(*flow.handle)
+            .is_some_and(|held| held.way_mut(way).is_overdue(flow.now, patience))
     }
 
     /// Gives up all gaps of a direction if the segment that it just held was one too many.
-    pub(super) fn keep_within_limits(&mut self, way: Direction, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let Some(held) = self.flows.at(*flow.handle) else { return };
-        let within = held.len() <= self.config.most_segments_per_flow as usize
-            && held.bytes() <= self.config.most_bytes_per_flow as usize
-            && self.held_segments <= self.config.most_segments as usize;
+    pub(super) fn keep_within_limits(
+        &mut self,
+        way: Direction,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let Some(held) = self.flows.at(*flow.handle) else {
+            return;
+        };
+        let (mine, all) = (held.load(), self.held);
+        let within = mine.segments <= self.config.most_segments_per_flow as usize
+            && mine.bytes <= self.config.most_bytes_per_flow as usize
+            && all.segments <= self.config.most_segments as usize
+            && all.long_segments <= self.config.most_long_segments as usize;
         if !within {
             self.counters.limits_reached += 1;
             self.release_way(way, flow, out);
@@ -72,7 +105,13 @@ impl Reassembler {
     }
 
     /// A segment outside the window: the numbers that are known are no use any more.
-    pub(super) fn resynchronise(&mut self, packet: Packet, segment: Segment, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    pub(super) fn resynchronise(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let way = packet.direction;
         self.counters.resynchronised += 1;
         self.release_way(way, flow, out);

@@ -4,6 +4,7 @@ use super::cut::{cut_back, cut_front, duplicate};
 use super::segment::ahead;
 use std::collections::VecDeque;
 use std::time::Duration;
+use twinpath_core::pool::SMALL_PACKET_BYTES;
 use twinpath_core::{Direction, Instant, Packet, Pools};
 
 /// A held segment: the frame itself, and the sequence numbers it takes.
@@ -15,9 +16,47 @@ pub(super) struct Held {
     pub end: u32,
     /// Since when these bytes wait, in this copy or one that it replaced.
     pub since: Instant,
+    /// It came in a buffer for long frames, and stays in it when it is cut.
+    is_long: bool,
+}
+
+/// What is held, by the measures that have limits.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub segments: usize,
+    /// Sequence numbers: bytes of data, and FINs.
+    pub bytes: usize,
+    /// Segments in buffers for long frames.
+    pub long_segments: usize,
+}
+
+impl Load {
+    pub fn add(&mut self, more: Self) {
+        self.segments += more.segments;
+        self.bytes += more.bytes;
+        self.long_segments += more.long_segments;
+    }
+
+    pub fn remove(&mut self, less: Self) {
+        self.segments -= less.segments;
+        self.bytes -= less.bytes;
+        self.long_segments -= less.long_segments;
+    }
 }
 
 impl Held {
+    /// A segment that begins to wait.
+    pub fn new(packet: Packet, start: u32, end: u32, since: Instant) -> Self {
+        let is_long = packet.bytes().len() > SMALL_PACKET_BYTES;
+        Self {
+            packet,
+            start,
+            end,
+            since,
+            is_long,
+        }
+    }
+
     /// Lets go of everything before `start`.
     pub fn cut_front_to(&mut self, start: u32) {
         cut_front(&mut self.packet, start.wrapping_sub(self.start));
@@ -38,8 +77,13 @@ impl Held {
         Some(copy)
     }
 
-    fn len(&self) -> usize {
-        self.end.wrapping_sub(self.start) as usize
+    pub fn load(&self) -> Load {
+        let bytes = self.end.wrapping_sub(self.start) as usize;
+        Load {
+            segments: 1,
+            bytes,
+            long_segments: usize::from(self.is_long),
+        }
     }
 }
 
@@ -47,29 +91,28 @@ impl Held {
 #[derive(Debug)]
 pub(super) struct Buffer {
     segments: VecDeque<Held>,
-    bytes: usize,
+    load: Load,
     /// Nothing here waits since before this.
     earliest: Instant,
 }
 
 impl Default for Buffer {
     fn default() -> Self {
-        Self { segments: VecDeque::new(), bytes: 0, earliest: Instant::NEVER }
+        Self {
+            segments: VecDeque::new(),
+            load: Load::default(),
+            earliest: Instant::NEVER,
+        }
     }
 }
 
 impl Buffer {
-    pub fn len(&self) -> usize {
-        self.segments.len()
-    }
-
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// Sequence numbers held.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    pub fn load(&self) -> Load {
+        self.load
     }
 
     /// First sequence number held.
@@ -84,12 +127,13 @@ impl Buffer {
 
     /// Index of the first segment that reaches beyond a sequence number.
     pub fn first_beyond(&self, sequence: u32) -> usize {
-        self.segments.partition_point(|held| ahead(held.end, sequence) <= 0)
+        self.segments
+            .partition_point(|held| ahead(held.end, sequence) <= 0)
     }
 
     /// Puts a segment, which must not overlap any other, in its place.
     pub fn insert(&mut self, held: Held) {
-        self.bytes += held.len();
+        self.load.add(held.load());
         self.earliest = self.earliest.min(held.since);
         let index = self.first_beyond(held.start);
         self.segments.insert(index, held);
@@ -97,7 +141,7 @@ impl Buffer {
 
     pub fn remove(&mut self, index: usize) -> Option<Held> {
         let held = self.segments.remove(index)?;
-        self.bytes -= held.len();
+        self.load.remove(held.load());
         if self.segments.is_empty() {
             self.earliest = Instant::NEVER;
         }
@@ -106,7 +150,11 @@ impl Buffer {
 
     /// Takes the first segment if it starts at `next`.
     pub fn pop_at(&mut self, next: u32) -> Option<Held> {
-        if self.first_start() == Some(next) { self.remove(0) } else { None }
+        if self.first_start() == Some(next) {
+            self.remove(0)
+        } else {
+            None
+        }
     }
 
     /// When the first of these segments will have waited for `patience`, or a little before.
@@ -126,9 +174,20 @@ impl Buffer {
 }
 
 /// What is held of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HeldFlow {
     ways: [Buffer; 2],
+    /// The earliest timer that has been asked for and has not fired.
+    timer: Instant,
+}
+
+impl Default for HeldFlow {
+    fn default() -> Self {
+        Self {
+            ways: [Buffer::default(), Buffer::default()],
+            timer: Instant::NEVER,
+        }
+    }
 }
 
 impl HeldFlow {
@@ -140,20 +199,27 @@ impl HeldFlow {
         &mut self.ways[way.index()]
     }
 
-    pub fn len(&self) -> usize {
-        self.ways.iter().map(Buffer::len).sum()
+    pub fn load(&self) -> Load {
+        let mut load = self.ways[0].load;
+        load.add(self.ways[1].load);
+        load
     }
 
-    pub fn bytes(&self) -> usize {
-        self.ways.iter().map(Buffer::bytes).sum()
+    /// A timer that has to be set, if there is none that early.
+    pub fn new_timer(&mut self, patience: Duration) -> Option<Instant> {
+        let deadline = self.ways[0]
+            .deadline(patience)
+            .min(self.ways[1].deadline(patience));
+        if deadline >= self.timer {
+            return None;
+        }
+        self.timer = deadline;
+        Some(deadline)
     }
 
-    pub fn deadline(&self, patience: Duration) -> Instant {
-        self.ways[0].deadline(patience).min(self.ways[1].deadline(patience))
-    }
-
-    /// Lets every frame go home.
-    pub fn clear(&mut self) {
-        self.ways.iter_mut().for_each(|way| while way.remove(0).is_some() {});
+    /// A timer has fired, of this function or another: of several requests only the earliest may
+    /// have been heard, so the next one is made anew.
+    pub fn forget_timer(&mut self) {
+        self.timer = Instant::NEVER;
     }
 }

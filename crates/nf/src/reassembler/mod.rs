@@ -17,6 +17,7 @@
 //! | `most_segments_per_flow` | 1024 | segments held for one connection |
 //! | `most_bytes_per_flow` | 2097152 | bytes of TCP data held for one connection |
 //! | `most_segments` | 16384 | segments held in all, on one worker |
+//! | `most_long_segments` | 1024 | of these, segments too long for an ordinary buffer: captures from hosts with segmentation offload have some |
 //!
 //! `retransmissions = "drop"` is for uses where nothing is lost between Twinpath and the receiver,
 //! such as a recorder: a receiver that did lose a segment would never get it again.
@@ -36,17 +37,18 @@
 //!   do not bring it back to life.
 //! * **Ahead.** Data beyond the next byte is held: the frame itself, no copy. When the gap closes
 //!   the held segments leave in order, with the time of the packet that closed it.
-//! * **Overlaps.** Delivered bytes are never delivered again as new: a segment that starts
-//!   before the next byte loses what was delivered (or, in a direction in which bytes may be
-//!   missing, that part leaves as a segment of its own). Among held segments and a new one
-//!   `overlap` decides. A segment may have to be split; the second part gets a copy of the
-//!   headers. Sequence number, lengths, urgent pointer and checksums are mended, and a checksum
-//!   that was wrong stays wrong.
 //! * **Behind.** Retransmissions of delivered data are governed by `retransmissions`. Always
 //!   forwarded are segments without data, keep-alives and window probes (one byte before the next
 //!   one), and everything behind in a direction in which bytes may be missing: one that was picked
 //!   up mid-stream, or where a gap was given up. A retransmission of a segment that is *held* is
 //!   dropped as `already_held`.
+//! * **Overlaps.** Delivered bytes are never delivered again as new. Where a segment starts before
+//!   the next byte, its first part is a retransmission: it leaves as a segment of its own if a
+//!   retransmission would be forwarded, otherwise it is cut off. (A sender whose one-byte window
+//!   probe was refused sends that byte again with what follows it, so the receiver does need it.)
+//!   Among held segments and a new one `overlap` decides. The second part of a segment that is
+//!   split gets a copy of the headers. Sequence number, lengths, urgent pointer and checksums are
+//!   mended, and a checksum that was wrong stays wrong.
 //! * **Giving up.** After `gap_timeout`, at a limit (then including the new segment), and when a
 //!   segment lies outside the window, the gap is given up: what is held leaves in order and the
 //!   next byte is the one after it. No packet is ever lost for lack of room.

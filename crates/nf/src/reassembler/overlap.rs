@@ -8,8 +8,18 @@ use twinpath_core::DropReason;
 use twinpath_slowpath::Outbox;
 
 /// Adds a segment to those held, and resolves its overlaps with them.
-pub(super) fn admit(buffer: &mut Buffer, new: Held, overlap: Overlap, counters: &mut Counters, out: &mut Outbox<'_>) {
-    let mut desk = Desk { buffer, counters, out };
+pub(super) fn admit(
+    buffer: &mut Buffer,
+    new: Held,
+    overlap: Overlap,
+    counters: &mut Counters,
+    out: &mut Outbox<'_>,
+) {
+    let mut desk = Desk {
+        buffer,
+        counters,
+        out,
+    };
     match overlap {
         Overlap::First => desk.fill_holes(new),
         Overlap::Last => desk.replace(new),
@@ -56,9 +66,16 @@ impl Desk<'_, '_> {
     /// The longest run of adjacent segments from `index` on, if it begins before `limit`: its
     /// start, its end, and of how many segments it is.
     fn run(&self, index: usize, limit: u32) -> Option<(u32, u32, usize)> {
-        let (start, mut end) = self.buffer.span(index).filter(|span| ahead(limit, span.0) > 0)?;
+        let (start, mut end) = self
+            .buffer
+            .span(index)
+            .filter(|span| ahead(limit, span.0) > 0)?;
         let mut segments = 1;
-        while let Some((_, further)) = self.buffer.span(index + segments).filter(|span| span.0 == end) {
+        while let Some((_, further)) = self
+            .buffer
+            .span(index + segments)
+            .filter(|span| span.0 == end)
+        {
             end = further;
             segments += 1;
         }
@@ -88,7 +105,11 @@ impl Desk<'_, '_> {
     fn take_overlapping(&mut self, new: &Held) -> Option<Held> {
         let index = self.buffer.first_beyond(new.start);
         let (start, _) = self.buffer.span(index)?;
-        if ahead(new.end, start) > 0 { self.buffer.remove(index) } else { None }
+        if ahead(new.end, start) > 0 {
+            self.buffer.remove(index)
+        } else {
+            None
+        }
     }
 
     /// The new segment lies within a held one.
@@ -109,7 +130,11 @@ impl Desk<'_, '_> {
 
     fn copy_from(&mut self, held: &Held, start: u32) -> Option<Held> {
         let copy = held.copy_from(start, self.out.pools());
-        let counter = if copy.is_some() { &mut self.counters.split } else { &mut self.counters.unsplit };
+        let counter = if copy.is_some() {
+            &mut self.counters.split
+        } else {
+            &mut self.counters.unsplit
+        };
         *counter += 1;
         copy
     }

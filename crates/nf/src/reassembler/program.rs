@@ -2,15 +2,29 @@
 
 use super::state::{FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
 use twinpath_core::Direction;
-use twinpath_core::program::{Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, Word, compute, set};
+use twinpath_core::program::{
+    Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, Word, compute, set,
+};
 use twinpath_core::wire::protocol;
 use twinpath_core::wire::tcp::flags::{FIN, RST, SYN};
 
 const WORDS: [Word; super::state::WORDS] = [
-    Word { name: "flags", meaning: "which directions are tracked, finished, incomplete; prints of their SYNs" },
-    Word { name: "next_original", meaning: "next expected sequence number from the opener" },
-    Word { name: "next_reply", meaning: "next expected sequence number towards the opener" },
-    Word { name: "last_seen", meaning: "time of the last packet, in ticks" },
+    Word {
+        name: "flags",
+        meaning: "which directions are tracked, finished, incomplete; prints of their SYNs",
+    },
+    Word {
+        name: "next_original",
+        meaning: "next expected sequence number from the opener",
+    },
+    Word {
+        name: "next_reply",
+        meaning: "next expected sequence number towards the opener",
+    },
+    Word {
+        name: "last_seen",
+        meaning: "time of the last packet, in ticks",
+    },
 ];
 
 /// The program for a given idle time-out.
@@ -18,7 +32,11 @@ pub(super) fn program(name: &'static str, idle_ticks: u32) -> FastProgram {
     FastProgram {
         name,
         words: WORDS.to_vec(),
-        steps: vec![in_order(Direction::Original, idle_ticks), in_order(Direction::Reply, idle_ticks), not_tcp()],
+        steps: vec![
+            in_order(Direction::Original, idle_ticks),
+            in_order(Direction::Reply, idle_ticks),
+            not_tcp(),
+        ],
         always_complex: vec![vec![opens_or_ends()]],
         ..FastProgram::default()
     }
@@ -36,7 +54,8 @@ fn opens_or_ends() -> Condition {
 }
 
 fn in_order(way: Direction, idle_ticks: u32) -> Step {
-    let [flags, next, last_seen] = [FLAGS, NEXT + way.index(), LAST_SEEN].map(|word| Operand::Word(word as u8));
+    let [flags, next, last_seen] =
+        [FLAGS, NEXT + way.index(), LAST_SEEN].map(|word| Operand::Word(word as u8));
     let now = Operand::Field(Field::NowTicks);
     Step {
         name: match way {
@@ -44,12 +63,29 @@ fn in_order(way: Direction, idle_ticks: u32) -> Step {
             Direction::Reply => "in order towards the opener",
         },
         when: vec![
-            Condition::of(Operand::Field(Field::Direction), Comparison::Equal, Operand::Constant(way as u32)),
-            Condition::difference(Operand::Field(Field::TcpSequence), next, Comparison::Equal, 0),
+            Condition::of(
+                Operand::Field(Field::Direction),
+                Comparison::Equal,
+                Operand::Constant(way as u32),
+            ),
+            Condition::difference(
+                Operand::Field(Field::TcpSequence),
+                next,
+                Comparison::Equal,
+                0,
+            ),
             Condition::bits(flags, tracked(way) | HOLDING, tracked(way)),
             Condition::difference(now, last_seen, Comparison::AtMost, idle_ticks),
         ],
-        then: vec![compute(next, Operation::Add, next, Operand::Field(Field::PayloadLength)), set(last_seen, now)],
+        then: vec![
+            compute(
+                next,
+                Operation::Add,
+                next,
+                Operand::Field(Field::PayloadLength),
+            ),
+            set(last_seen, now),
+        ],
         exit: Exit::Continue,
     }
 }
@@ -58,7 +94,11 @@ fn not_tcp() -> Step {
     let protocol = Operand::Field(Field::Protocol);
     Step {
         name: "not TCP",
-        when: vec![Condition::of(protocol, Comparison::NotEqual, Operand::Constant(u32::from(protocol::TCP)))],
+        when: vec![Condition::of(
+            protocol,
+            Comparison::NotEqual,
+            Operand::Constant(u32::from(protocol::TCP)),
+        )],
         then: Vec::new(),
         exit: Exit::Continue,
     }

@@ -26,7 +26,12 @@ impl Segment {
         let (start, flags) = (packet.tcp_sequence(), packet.tcp_flags());
         let payload_bytes = packet.layout.payload_bytes() as u32;
         let marks = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
-        Self { start, end: start.wrapping_add(payload_bytes + marks), payload_bytes, flags }
+        Self {
+            start,
+            end: start.wrapping_add(payload_bytes + marks),
+            payload_bytes,
+            flags,
+        }
     }
 
     /// Whether a flag is set.

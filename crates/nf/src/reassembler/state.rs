@@ -98,7 +98,10 @@ impl State<'_> {
     }
 
     fn start(&mut self, way: Direction, next: u32) {
-        let old = tracked(way) | finished(way) | INCOMPLETE << way.index() | PRINT_MASK << PRINT_SHIFT[way.index()];
+        let old = tracked(way)
+            | finished(way)
+            | INCOMPLETE << way.index()
+            | PRINT_MASK << PRINT_SHIFT[way.index()];
         self.0[FLAGS] = self.0[FLAGS] & !old | tracked(way);
         self.set_next(way, next);
     }
@@ -131,14 +134,27 @@ mod tests {
         state.open(Direction::Original, 7, 8);
         state.pick_up(Direction::Reply, 900);
         state.set_finished(Direction::Reply);
-        assert!(state.is_tracked(Direction::Original) && !state.is_incomplete(Direction::Original) && !state.is_finished());
+        assert!(
+            state.is_tracked(Direction::Original)
+                && !state.is_incomplete(Direction::Original)
+                && !state.is_finished()
+        );
         assert!(state.is_tracked(Direction::Reply) && state.is_incomplete(Direction::Reply));
         state.open(Direction::Reply, 0, 1);
         assert!(!state.is_incomplete(Direction::Reply));
-        assert_eq!((state.next(Direction::Original), state.next(Direction::Reply)), (8, 1));
+        assert_eq!(
+            (
+                state.next(Direction::Original),
+                state.next(Direction::Reply)
+            ),
+            (8, 1)
+        );
         state.set_finished(Direction::Original);
         assert!(!state.is_finished(), "starting over takes the FIN back");
-        assert!(state.was_opened_by(Direction::Original, 7, 1) && state.was_opened_by(Direction::Reply, 0, 1));
+        assert!(
+            state.was_opened_by(Direction::Original, 7, 1)
+                && state.was_opened_by(Direction::Reply, 0, 1)
+        );
         assert!(!state.was_opened_by(Direction::Original, 8, 1));
     }
 

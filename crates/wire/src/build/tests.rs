@@ -153,6 +153,7 @@ fn what_does_not_fit_together_is_an_error() {
         ),
         (udp.payload_len(65_508), BuildError::TooLong),
         (udp.payload_len(1 << 20), BuildError::TooLong),
+        (udp.payload_len(usize::MAX), BuildError::TooLong),
     ];
     for (number, (builder, expected)) in cases.into_iter().enumerate() {
         assert_eq!(builder.to_vec(), Err(expected), "case {number}");

@@ -92,7 +92,7 @@ impl PacketBuilder<'_> {
             extensions,
             l4,
             payload,
-            end: payload + self.payload.len(),
+            end: payload.saturating_add(self.payload.len()),
         }
     }
 

@@ -1,8 +1,9 @@
+use super::plain::plain_ipv4;
 use super::{
     Fragment, Inner, Layout, MAX_FRAME_BYTES, MAX_VLAN_TAGS, MIN_INNER_TRANSPORT_BYTES, Network,
     Transport,
 };
-use crate::bytes::array_at;
+use crate::bytes::{array_at, u16_at};
 use crate::icmp::{self, IcmpView};
 use crate::ipv4::Ipv4View;
 use crate::ipv6::{self, Ipv6View};
@@ -11,11 +12,21 @@ use crate::tcp::TcpView;
 use crate::udp::UdpView;
 use crate::{ethernet, protocol, udp, vlan};
 
-/// The general path: every frame, step by step.
-// Not rare, but the plain path is to be the straight one.
-#[cold]
+/// Whatever the untagged fast path did not take: the same once more behind one tag, then the
+/// general path.
 #[inline(never)]
 pub(super) fn dissect_any(frame: &[u8]) -> Result<Layout, Malformed> {
+    const BEHIND_ONE_TAG: usize = ethernet::HEADER_BYTES + vlan::TAG_BYTES;
+    if protocol::is_vlan(u16_at(frame, ethernet::HEADER_BYTES - 2))
+        && let Some(layout) = plain_ipv4::<BEHIND_ONE_TAG>(frame)
+    {
+        return Ok(layout);
+    }
+    walk(frame)
+}
+
+/// The general path: every frame, step by step.
+pub(super) fn walk(frame: &[u8]) -> Result<Layout, Malformed> {
     if frame.len() > MAX_FRAME_BYTES {
         return Err(Malformed::Oversized);
     }
@@ -102,24 +113,26 @@ struct Datagram {
 }
 
 impl Datagram {
+    #[inline(always)]
     fn layout(&self, frame: &[u8]) -> Result<Layout, Malformed> {
         let bytes = frame.get(self.l4..self.end).unwrap_or(&[]);
         let (transport, header_bytes) = self.transport(bytes)?;
-        let mut layout = Layout {
+        let payload = self.l4 + header_bytes;
+        let inner = match transport {
+            Transport::Icmp | Transport::Icmp6 => self.inner(bytes, payload),
+            _ => None,
+        };
+        Ok(Layout {
             l3: self.l3 as u16,
             l4: self.l4 as u16,
-            payload: (self.l4 + header_bytes) as u16,
+            payload: payload as u16,
             end: self.end as u32,
             network: self.network,
             transport,
             protocol: self.protocol,
             fragment: self.fragment,
-            inner: None,
-        };
-        if matches!(transport, Transport::Icmp | Transport::Icmp6) {
-            layout.inner = inner(frame, &layout);
-        }
-        Ok(layout)
+            inner,
+        })
     }
 
     /// The transport header and its length.
@@ -144,36 +157,36 @@ impl Datagram {
         };
         Ok((Transport::Udp, udp::HEADER_BYTES))
     }
+
+    /// The packet that an ICMP error quotes, if enough of it is there; `message` starts at the
+    /// ICMP header, the quote at `l3`.
+    #[inline(never)]
+    fn inner(&self, message: &[u8], l3: usize) -> Option<Inner> {
+        if !icmp::is_error(self.network, *message.first()?) {
+            return None;
+        }
+        let quoted = message.get(icmp::HEADER_BYTES..)?;
+        let (protocol, header_bytes) = match self.network {
+            Network::V4 => quoted_ipv4(quoted)?,
+            Network::V6 => quoted_ipv6(quoted)?,
+            Network::None => return None,
+        };
+        if quoted.len() < header_bytes + MIN_INNER_TRANSPORT_BYTES {
+            return None;
+        }
+        let l4 = u16::try_from(l3 + header_bytes).ok()?;
+        Some(Inner {
+            l3: l3 as u16,
+            l4,
+            network: self.network,
+            protocol,
+        })
+    }
 }
 
 fn icmp_header(bytes: &[u8], transport: Transport) -> Result<(Transport, usize), Malformed> {
     IcmpView::new(bytes)?;
     Ok((transport, icmp::HEADER_BYTES))
-}
-
-/// The packet that an ICMP error quotes, if enough of it is there.
-fn inner(frame: &[u8], outer: &Layout) -> Option<Inner> {
-    let (kind, end) = (*frame.get(usize::from(outer.l4))?, outer.end as usize);
-    if !icmp::is_error(outer.network, kind) {
-        return None;
-    }
-    let l3 = usize::from(outer.payload);
-    let quoted = frame.get(l3..end)?;
-    let (protocol, header_bytes) = match outer.network {
-        Network::V4 => quoted_ipv4(quoted)?,
-        Network::V6 => quoted_ipv6(quoted)?,
-        Network::None => return None,
-    };
-    if quoted.len() < header_bytes + MIN_INNER_TRANSPORT_BYTES {
-        return None;
-    }
-    let l4 = u16::try_from(l3 + header_bytes).ok()?;
-    Some(Inner {
-        l3: outer.payload,
-        l4,
-        network: outer.network,
-        protocol,
-    })
 }
 
 fn quoted_ipv4(quoted: &[u8]) -> Option<(u8, usize)> {

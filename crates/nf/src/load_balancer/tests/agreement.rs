@@ -43,8 +43,16 @@ const EVERYTHING: &str = r#"
 
 /// Services with their backends; the last has neither.
 const PLACES: [(&str, &[&str], bool); 5] = [
-    ("192.0.2.1:80", &["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"], true),
-    ("[2001:db8::1]:53", &["[2001:db8:1::1]:53", "[2001:db8:1::2]:53"], false),
+    (
+        "192.0.2.1:80",
+        &["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"],
+        true,
+    ),
+    (
+        "[2001:db8::1]:53",
+        &["[2001:db8:1::1]:53", "[2001:db8:1::2]:53"],
+        false,
+    ),
     ("[2001:db8::1]:80", &["[2001:db8::1]:80"], true),
     ("192.0.2.1:53", &["192.0.2.1:53"], false),
     ("203.0.113.1:80", &["203.0.113.1:80"], true),
@@ -87,21 +95,38 @@ fn sample() -> impl Strategy<Value = Sample> {
         1 => any::<u8>(),
     ];
     let millis = prop_oneof![6 => 0i64..60, 3 => 60i64..300, 1 => 300i64..900, 1 => -30i64..0];
-    (0..PLACES.len(), 0usize..3, 0u16..3, what, tcp_flags, millis)
-        .prop_map(|(place, backend, client, what, tcp_flags, millis)| Sample { place, backend, client, what, tcp_flags, millis })
+    (0..PLACES.len(), 0usize..3, 0u16..3, what, tcp_flags, millis).prop_map(
+        |(place, backend, client, what, tcp_flags, millis)| Sample {
+            place,
+            backend,
+            client,
+            what,
+            tcp_flags,
+            millis,
+        },
+    )
 }
 
 impl Sample {
     fn ends(&self) -> (Endpoint, Endpoint, Endpoint) {
         let (vip, backends, _) = PLACES[self.place];
-        let (vip, backend) = (endpoint(vip), endpoint(backends[self.backend % backends.len()]));
-        let address = if vip.address.is_v4() { Address::from_v4([198, 51, 100, 7]) } else { endpoint("[2001:db8:9::1]:1").address };
+        let (vip, backend) = (
+            endpoint(vip),
+            endpoint(backends[self.backend % backends.len()]),
+        );
+        let address = if vip.address.is_v4() {
+            Address::from_v4([198, 51, 100, 7])
+        } else {
+            endpoint("[2001:db8:9::1]:1").address
+        };
         (Endpoint::new(address, 4000 + self.client), vip, backend)
     }
 
     fn packet(&self, from: Endpoint, to: Endpoint) -> PacketBuilder<'static> {
         match PLACES[self.place].2 {
-            true => PacketBuilder::tcp(from, to).flags(self.tcp_flags).payload(b"some data"),
+            true => PacketBuilder::tcp(from, to)
+                .flags(self.tcp_flags)
+                .payload(b"some data"),
             false => PacketBuilder::udp(from, to).payload(b"some data"),
         }
     }
@@ -109,13 +134,22 @@ impl Sample {
     fn frame(&self) -> Vec<u8> {
         let (client, vip, backend) = self.ends();
         let whole = |from, to| self.packet(from, to).to_vec().expect("valid");
-        let error = |about: Vec<u8>| PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &about).to_vec().expect("valid");
+        let error = |about: Vec<u8>| {
+            PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &about)
+                .to_vec()
+                .expect("valid")
+        };
         match self.what {
             What::FromClient => whole(client, vip),
             What::FromServer => whole(backend, client),
             What::ErrorToClient => error(whole(client, backend)),
             What::ErrorToServer => error(whole(vip, client)),
-            What::Fragment => self.packet(client, vip).fragment(0, true).payload_len(8).to_vec().expect("valid"),
+            What::Fragment => self
+                .packet(client, vip)
+                .fragment(0, true)
+                .payload_len(8)
+                .to_vec()
+                .expect("valid"),
         }
     }
 }
@@ -143,12 +177,20 @@ proptest! {
 fn much_of_it_is_simple() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let samples = prop::collection::vec(sample(), 2000).new_tree(&mut runner).expect("samples").current();
+    let samples = prop::collection::vec(sample(), 2000)
+        .new_tree(&mut runner)
+        .expect("samples")
+        .current();
     let mut paths = paths(EVERYTHING);
     let mut now = START;
     for sample in samples.iter().filter(|sample| sample.millis.abs() < 60) {
         now = Instant(now.0 + sample.millis.unsigned_abs() * 50_000);
         process(&mut paths, &sample.frame(), now);
     }
-    assert!(paths[1].simple > 400, "{} of {}", paths[1].simple, samples.len());
+    assert!(
+        paths[1].simple > 400,
+        "{} of {}",
+        paths[1].simple,
+        samples.len()
+    );
 }

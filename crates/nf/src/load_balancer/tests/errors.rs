@@ -9,7 +9,11 @@ use twinpath_wire::{MacAddress, PacketBuilder};
 const TOO_BIG: IcmpError = IcmpError::PacketTooBig { mtu: 1280 };
 
 fn packet(from: Endpoint, to: Endpoint) -> Vec<u8> {
-    let builder = if from.address.is_v4() { PacketBuilder::tcp(from, to) } else { PacketBuilder::udp(from, to) };
+    let builder = if from.address.is_v4() {
+        PacketBuilder::tcp(from, to)
+    } else {
+        PacketBuilder::udp(from, to)
+    };
     builder.payload(b"data!").to_vec().expect("valid")
 }
 
@@ -25,7 +29,12 @@ fn frame(builder: PacketBuilder<'_>) -> Vec<u8> {
 fn parties() -> [[Endpoint; 3]; 2] {
     [
         ["198.51.100.7:40000", "192.0.2.1:80", "203.0.113.1:0"].map(endpoint),
-        ["[2001:db8:9::1]:4000", "[2001:db8::1]:53", "[2001:db8:ff::1]:0"].map(endpoint),
+        [
+            "[2001:db8:9::1]:4000",
+            "[2001:db8::1]:53",
+            "[2001:db8:ff::1]:0",
+        ]
+        .map(endpoint),
     ]
 }
 
@@ -36,9 +45,20 @@ fn the_client_reads_about_the_packet_that_it_sent() {
         let original = packet(client, vip);
         let (sent, _) = forwarded(process(&mut paths, &original, at(0)));
         let (from_backend, _) = forwarded(process(&mut paths, &frame(error(&sent)), at(1)));
-        assert_eq!(from_backend, frame(error(&original)), "as if the service had sent it");
-        let (from_router, _) = forwarded(process(&mut paths, &frame(error(&sent).source_address(router.address)), at(1)));
-        assert_eq!(from_router, frame(error(&original).source_address(router.address)));
+        assert_eq!(
+            from_backend,
+            frame(error(&original)),
+            "as if the service had sent it"
+        );
+        let (from_router, _) = forwarded(process(
+            &mut paths,
+            &frame(error(&sent).source_address(router.address)),
+            at(1),
+        ));
+        assert_eq!(
+            from_router,
+            frame(error(&original).source_address(router.address))
+        );
         assert_eq!(paths[0].counter("errors_translated"), 2);
     }
 }
@@ -70,7 +90,10 @@ fn with_a_direct_return_errors_go_to_the_backends_mac_address() {
     assert_ne!(backend, MacAddress([2, 0, 0, 0, 0, 2]));
     assert_eq!(to_backend[6..], about_answer[6..]);
     let about_question = frame(error(&sent));
-    assert_eq!(process(&mut paths, &about_question, at(1)).onward, [about_question]);
+    assert_eq!(
+        process(&mut paths, &about_question, at(1)).onward,
+        [about_question]
+    );
 }
 
 #[test]
@@ -88,7 +111,10 @@ fn errors_for_a_backend_that_is_gone_are_dropped() {
     let text = r#"services = [{ vip = "192.0.2.1:80", protocol = "tcp", backends = [{ endpoint = "10.0.0.1:80" }],
         changes = [{ at = "1s", remove = "10.0.0.1:80" }] }]"#;
     let mut paths = paths(text);
-    let syn = PacketBuilder::tcp(client, vip).flags(flags::SYN).to_vec().expect("valid");
+    let syn = PacketBuilder::tcp(client, vip)
+        .flags(flags::SYN)
+        .to_vec()
+        .expect("valid");
     process(&mut paths, &syn, at(0));
     let fate = process(&mut paths, &frame(error(&packet(vip, client))), at(1000));
     assert_eq!(fate.drops, [(DropReason::NoBackend, 1)]);

@@ -43,7 +43,10 @@ fn endpoint(text: &str) -> Endpoint {
 /// The balancer on the cores alone, and with its fast program.
 fn paths(text: &str) -> [Path<LoadBalancer>; 2] {
     let config = config(text);
-    [Path::cores(LoadBalancer::new(&config), START), Path::both(LoadBalancer::new(&config), START)]
+    [
+        Path::cores(LoadBalancer::new(&config), START),
+        Path::both(LoadBalancer::new(&config), START),
+    ]
 }
 
 fn at(millis: u64) -> Instant {
@@ -63,14 +66,20 @@ fn forwarded(fate: Fate) -> (Vec<u8>, Layout) {
     let [frame] = <[_; 1]>::try_from(fate.onward).expect("one packet goes on");
     let layout = dissect(&frame).expect("a valid packet");
     assert!(verify_ipv4_checksum(&frame, &layout), "IP checksum");
-    assert!(verify_transport_checksum(&frame, &layout), "transport checksum");
+    assert!(
+        verify_transport_checksum(&frame, &layout),
+        "transport checksum"
+    );
     (frame, layout)
 }
 
 /// Source and destination of the only packet that went on.
 fn ends(fate: Fate) -> (Endpoint, Endpoint) {
     let (frame, layout) = forwarded(fate);
-    (fields::source(&frame, &layout), fields::destination(&frame, &layout))
+    (
+        fields::source(&frame, &layout),
+        fields::destination(&frame, &layout),
+    )
 }
 
 fn key(client: Endpoint, vip: Endpoint, protocol: u8) -> FlowKey {

@@ -6,11 +6,18 @@ use twinpath_wire::tcp::flags;
 use twinpath_wire::{MacAddress, PacketBuilder, protocol};
 
 fn tcp(from: Endpoint, to: Endpoint, tcp_flags: u8) -> Vec<u8> {
-    PacketBuilder::tcp(from, to).flags(tcp_flags).payload(b"data").to_vec().expect("valid")
+    PacketBuilder::tcp(from, to)
+        .flags(tcp_flags)
+        .payload(b"data")
+        .to_vec()
+        .expect("valid")
 }
 
 fn udp(from: Endpoint, to: Endpoint) -> Vec<u8> {
-    PacketBuilder::udp(from, to).payload(b"data!").to_vec().expect("valid")
+    PacketBuilder::udp(from, to)
+        .payload(b"data!")
+        .to_vec()
+        .expect("valid")
 }
 
 #[test]
@@ -20,10 +27,22 @@ fn the_client_sees_the_service_and_the_backend_the_client() {
     let (from, backend) = ends(process(&mut paths, &tcp(client, vip, flags::SYN), at(0)));
     assert_eq!(from, client);
     assert_eq!(backend.address.octets4()[..3], [10, 1, 0]);
-    for (millis, tcp_flags) in [(1, flags::SYN | flags::ACK), (2, flags::ACK), (3, flags::ACK | flags::PSH)] {
-        let answer = ends(process(&mut paths, &tcp(backend, client, tcp_flags), at(millis)));
+    for (millis, tcp_flags) in [
+        (1, flags::SYN | flags::ACK),
+        (2, flags::ACK),
+        (3, flags::ACK | flags::PSH),
+    ] {
+        let answer = ends(process(
+            &mut paths,
+            &tcp(backend, client, tcp_flags),
+            at(millis),
+        ));
         assert_eq!(answer, (vip, client));
-        let sent = ends(process(&mut paths, &tcp(client, vip, flags::ACK), at(millis)));
+        let sent = ends(process(
+            &mut paths,
+            &tcp(client, vip, flags::ACK),
+            at(millis),
+        ));
         assert_eq!(sent, (client, backend));
     }
     assert_eq!(paths[1].simple, 5, "all but SYN and SYN+ACK are simple");
@@ -31,17 +50,25 @@ fn the_client_sees_the_service_and_the_backend_the_client() {
 
 #[test]
 fn a_rewritten_and_restored_packet_is_the_original() {
-    let (client, vip) = (endpoint("[2001:db8:9::1]:4000"), endpoint("[2001:db8::1]:53"));
+    let (client, vip) = (
+        endpoint("[2001:db8:9::1]:4000"),
+        endpoint("[2001:db8::1]:53"),
+    );
     let mut paths = paths(SERVICES);
     let question = udp(client, vip);
     let (sent, layout) = forwarded(process(&mut paths, &question, at(0)));
     let backend = fields::destination(&sent, &layout);
     assert_ne!(sent, question);
     let mut restored = sent.clone();
-    twinpath_core::wire::rewrite::set_destination(&mut restored, &layout, vip).expect("same family");
+    twinpath_core::wire::rewrite::set_destination(&mut restored, &layout, vip)
+        .expect("same family");
     assert_eq!(restored, question, "nothing else was touched");
     let (answer, _) = forwarded(process(&mut paths, &udp(backend, client), at(1)));
-    assert_eq!(answer, udp(vip, client), "as if the service itself had answered");
+    assert_eq!(
+        answer,
+        udp(vip, client),
+        "as if the service itself had answered"
+    );
 }
 
 #[test]
@@ -51,7 +78,10 @@ fn a_direct_return_changes_the_mac_address_only() {
     for (millis, tcp_flags) in [(0, flags::SYN), (1, flags::ACK)] {
         let packet = tcp(client, vip, tcp_flags);
         let (sent, _) = forwarded(process(&mut paths, &packet, at(millis)));
-        assert!(matches!(fields::destination_mac(&sent), MacAddress([2, 0, 0, 0, 1, 2 | 3])));
+        assert!(matches!(
+            fields::destination_mac(&sent),
+            MacAddress([2, 0, 0, 0, 1, 2 | 3])
+        ));
         assert_eq!(sent[6..], packet[6..]);
     }
     let answer = tcp(vip, client, flags::ACK);
@@ -63,7 +93,9 @@ fn a_direct_return_changes_the_mac_address_only() {
 fn other_traffic_passes_unchanged_and_is_simple_from_its_second_packet() {
     let (a, b) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:81"));
     let mut paths = paths(SERVICES);
-    let echo = PacketBuilder::icmp_echo(a, endpoint("192.0.2.1:0")).to_vec().expect("valid");
+    let echo = PacketBuilder::icmp_echo(a, endpoint("192.0.2.1:0"))
+        .to_vec()
+        .expect("valid");
     for millis in 0..3 {
         for packet in [udp(a, b), tcp(b, a, flags::ACK), echo.clone()] {
             assert_eq!(process(&mut paths, &packet, at(millis)).onward, [packet]);
@@ -92,9 +124,18 @@ fn packets_of_a_backend_that_belong_to_no_connection_pass_unchanged() {
 fn fragments_to_a_service_are_dropped_and_others_pass() {
     let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:80"));
     let mut paths = paths(SERVICES);
-    let fragment = |from, to| PacketBuilder::tcp(from, to).payload_len(64).fragment(0, true).to_vec().expect("valid");
+    let fragment = |from, to| {
+        PacketBuilder::tcp(from, to)
+            .payload_len(64)
+            .fragment(0, true)
+            .to_vec()
+            .expect("valid")
+    };
     let fate = process(&mut paths, &fragment(client, vip), at(0));
-    assert_eq!((fate.drops, fate.onward), (vec![(DropReason::Fragment, 1)], vec![]));
+    assert_eq!(
+        (fate.drops, fate.onward),
+        (vec![(DropReason::Fragment, 1)], vec![])
+    );
     let other = fragment(vip, client);
     assert_eq!(process(&mut paths, &other, at(0)).onward, [other]);
 }
@@ -104,10 +145,21 @@ fn connections_end_and_begin_anew() {
     let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:80"));
     let mut paths = paths(&format!("closing_timeout = \"1s\"\n{SERVICES}"));
     let (_, backend) = ends(process(&mut paths, &tcp(client, vip, flags::SYN), at(0)));
-    process(&mut paths, &tcp(client, vip, flags::FIN | flags::ACK), at(1));
+    process(
+        &mut paths,
+        &tcp(client, vip, flags::FIN | flags::ACK),
+        at(1),
+    );
     process(&mut paths, &tcp(backend, client, flags::ACK), at(2));
-    assert_eq!(paths[1].simple, 1, "half-closed connections stay on the fast path");
-    process(&mut paths, &tcp(backend, client, flags::FIN | flags::ACK), at(3));
+    assert_eq!(
+        paths[1].simple, 1,
+        "half-closed connections stay on the fast path"
+    );
+    process(
+        &mut paths,
+        &tcp(backend, client, flags::FIN | flags::ACK),
+        at(3),
+    );
     process(&mut paths, &tcp(client, vip, flags::ACK), at(4));
     assert_eq!(paths[1].simple, 1, "closed ones do not");
     let unknown = process(&mut paths, &tcp(backend, client, flags::ACK), at(2000));
@@ -115,12 +167,19 @@ fn connections_end_and_begin_anew() {
     process(&mut paths, &tcp(client, vip, flags::SYN), at(2001));
     process(&mut paths, &tcp(client, vip, flags::RST), at(2002));
     process(&mut paths, &tcp(client, vip, flags::SYN), at(2003));
-    assert_eq!(paths[0].counter("new_connections"), 3, "a SYN after RST is a new connection");
+    assert_eq!(
+        paths[0].counter("new_connections"),
+        3,
+        "a SYN after RST is a new connection"
+    );
 }
 
 #[test]
 fn silence_ends_a_connection_and_a_clock_that_steps_back_does_not() {
-    let (client, vip) = (endpoint("[2001:db8:9::1]:4000"), endpoint("[2001:db8::1]:53"));
+    let (client, vip) = (
+        endpoint("[2001:db8:9::1]:4000"),
+        endpoint("[2001:db8::1]:53"),
+    );
     let mut paths = paths(&format!("udp_timeout = \"2s\"\n{SERVICES}"));
     for millis in [0, 1900, 3800, 3700, 5000] {
         process(&mut paths, &udp(client, vip), at(millis));
@@ -146,11 +205,28 @@ fn a_restarted_balancer_keeps_connections_unless_told_otherwise() {
 
 #[test]
 fn the_program_has_steps_for_the_services_that_there_are() {
-    let names = |text: &str| -> Vec<_> { super::super::program::program(&config(text)).steps.iter().map(|step| step.name).collect() };
+    let names = |text: &str| -> Vec<_> {
+        super::super::program::program(&config(text))
+            .steps
+            .iter()
+            .map(|step| step.name)
+            .collect()
+    };
     assert_eq!(
         names(SERVICES),
-        ["to the backend", "to the client", "to the backend", "to the client", "to the backend's MAC address", "direct answer", "no service"]
+        [
+            "to the backend",
+            "to the client",
+            "to the backend",
+            "to the client",
+            "to the backend's MAC address",
+            "direct answer",
+            "no service"
+        ]
     );
     let one = "services = [{ vip = \"192.0.2.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.0.0.1:80\" }] }]";
-    assert_eq!(names(one), ["to the backend", "to the client", "no service"]);
+    assert_eq!(
+        names(one),
+        ["to the backend", "to the client", "no service"]
+    );
 }

@@ -2,22 +2,42 @@
 
 use super::bench::{Bench, Seen, Sent, ends};
 use crate::reassembler::Config;
-use crate::reference;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;
-use twinpath_core::program::{Exit, FastProgram};
 use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{PacketBuilder, dissect};
-use twinpath_core::{Direction, Instant, Side};
+use twinpath_core::{Direction, Packet, Side, Steering};
+use twinpath_fastpath::{Interpreter, Outcome, PacketView};
 use twinpath_slowpath::NetworkFunction;
 
-/// Sends a frame along the fast path if it may go there. Also says whether it did.
-fn send_fast(bench: &mut Bench, program: &FastProgram, bytes: &[u8]) -> (Vec<Seen>, bool) {
-    let mut packet = bench.packet(bytes);
-    let granted = !bench.function.is_pending(&bench.words, bench.handle);
-    if granted && reference::run(program, &mut bench.words, &mut packet, Instant::ZERO) == Exit::Continue {
+fn interpreter(bench: &Bench) -> Interpreter {
+    Interpreter::new(&[bench.function.program()]).expect("a valid program")
+}
+
+/// What the fast path makes of a packet.
+fn decide(bench: &Bench, interpreter: &mut Interpreter, packet: &Packet) -> Outcome {
+    let keyed = Steering::new(1)
+        .key(packet.bytes(), &packet.layout)
+        .expect("an IP packet");
+    let view = PacketView {
+        bytes: packet.bytes(),
+        layout: &packet.layout,
+        keyed: &keyed,
+        direction: packet.direction,
+        now: bench.now,
+    };
+    interpreter.run(&view, &bench.words)
+}
+
+/// Sends a frame along the fast path if it may go there. Also says whether it did. The state of a
+/// flow that holds something is not granted, and its words say so too.
+fn send_fast(bench: &mut Bench, interpreter: &mut Interpreter, bytes: &[u8]) -> (Vec<Seen>, bool) {
+    let packet = bench.packet(bytes);
+    if decide(bench, interpreter, &packet) == Outcome::Forward {
+        assert_eq!(bench.handle, 0, "nothing is held");
+        bench.words.copy_from_slice(interpreter.words());
         return (vec![bench.seen(packet)], true);
     }
     (bench.handle(packet), false)
@@ -38,13 +58,27 @@ fn event() -> impl Strategy<Value = Event> {
     let offset = prop_oneof![8 => Just(0), 2 => -20..20, 1 => any::<i32>()];
     let tcp_flags = prop_oneof![20 => Just(flags::ACK), 2 => Just(flags::SYN), 1 => Just(flags::SYN | flags::ACK), 3 => Just(flags::FIN | flags::ACK), 4 => any::<u8>()];
     let wait_ms = prop_oneof![10 => Just(0), 5 => 0..200u64, 2 => 400..900u64];
-    (way, offset, 0..6usize, tcp_flags, wait_ms).prop_map(|(way, offset, bytes, tcp_flags, wait_ms)| Event { way, offset, bytes, tcp_flags, wait_ms })
+    (way, offset, 0..6usize, tcp_flags, wait_ms).prop_map(
+        |(way, offset, bytes, tcp_flags, wait_ms)| Event {
+            way,
+            offset,
+            bytes,
+            tcp_flags,
+            wait_ms,
+        },
+    )
 }
 
 impl Event {
     fn frame(&self, words: &[u32]) -> Vec<u8> {
         let sequence = words[1 + self.way.index()].wrapping_add_signed(self.offset);
-        Sent { way: self.way, sequence, flags: self.tcp_flags, payload: vec![7; self.bytes] }.frame(false)
+        Sent {
+            way: self.way,
+            sequence,
+            flags: self.tcp_flags,
+            payload: vec![7; self.bytes],
+        }
+        .frame(false)
     }
 }
 
@@ -58,14 +92,14 @@ proptest! {
     fn both_paths_agree(events in vec(event(), 1..60)) {
         let config = Config { idle_timeout: crate::duration::Human::milliseconds(600), ..Config::default() };
         let (mut slow, mut both) = (Bench::new(&config, false), Bench::new(&config, false));
-        let program = both.function.program();
+        let mut interpreter = interpreter(&both);
         (slow.initiator, both.initiator) = (Some(Side::Low), Some(Side::Low));
         for event in events {
             let wait = Duration::from_millis(event.wait_ms);
             prop_assert!(same(&slow.pass(wait), &both.pass(wait)));
             let frame = event.frame(&slow.words);
             let from_slow = slow.send_frame(&frame);
-            let (from_both, _) = send_fast(&mut both, &program, &frame);
+            let (from_both, _) = send_fast(&mut both, &mut interpreter, &frame);
             prop_assert!(same(&from_slow, &from_both), "{:?} {:?}", from_slow, from_both);
             prop_assert_eq!(slow.words, both.words);
             prop_assert_eq!((slow.handle, slow.initiator, slow.wake), (both.handle, both.initiator, both.wake));
@@ -77,10 +111,15 @@ proptest! {
 #[test]
 fn in_order_segments_and_acknowledgements_stay_on_the_fast_path() {
     let mut bench = Bench::new(&Config::default(), true);
-    let program = bench.function.program();
+    let mut interpreter = interpreter(&bench);
     let mut go = |way, sequence, tcp_flags, payload: &[u8]| {
-        let sent = Sent { way, sequence, flags: tcp_flags, payload: payload.to_vec() };
-        send_fast(&mut bench, &program, &sent.frame(true)).1
+        let sent = Sent {
+            way,
+            sequence,
+            flags: tcp_flags,
+            payload: payload.to_vec(),
+        };
+        send_fast(&mut bench, &mut interpreter, &sent.frame(true)).1
     };
     use Direction::{Original, Reply};
     assert!(!go(Original, 99, flags::SYN, b""));
@@ -100,35 +139,57 @@ fn in_order_segments_and_acknowledgements_stay_on_the_fast_path() {
 #[test]
 fn an_idle_flow_is_no_business_of_the_fast_path() {
     let mut bench = Bench::new(&Config::default(), false);
-    let program = bench.function.program();
+    let mut interpreter = interpreter(&bench);
     bench.send(&Sent::syn(Direction::Original, 100));
     bench.pass(Duration::from_secs(299));
-    assert!(send_fast(&mut bench, &program, &Sent::data(Direction::Original, 100, b"abc").frame(false)).1);
+    assert!(
+        send_fast(
+            &mut bench,
+            &mut interpreter,
+            &Sent::data(Direction::Original, 100, b"abc").frame(false)
+        )
+        .1
+    );
     bench.pass(Duration::from_secs(301));
-    assert!(!send_fast(&mut bench, &program, &Sent::data(Direction::Original, 103, b"def").frame(false)).1);
+    assert!(
+        !send_fast(
+            &mut bench,
+            &mut interpreter,
+            &Sent::data(Direction::Original, 103, b"def").frame(false)
+        )
+        .1
+    );
     assert_eq!(bench.function.statistics().picked_up, 1);
 }
 
 #[test]
 fn what_is_not_tcp_passes_on_either_path() {
     let (client, server) = ends(false);
-    let frame = PacketBuilder::udp(client, server).payload(b"datagram").to_vec().expect("a frame");
+    let frame = PacketBuilder::udp(client, server)
+        .payload(b"datagram")
+        .to_vec()
+        .expect("a frame");
     let mut bench = Bench::new(&Config::default(), false);
-    let program = bench.function.program();
-    let mut packet = bench.packet(&frame);
-    assert_eq!(reference::run(&program, &mut bench.words, &mut packet, Instant::ZERO), Exit::Continue);
-    assert_eq!(packet.bytes(), frame);
+    let packet = bench.packet(&frame);
+    let mut interpreter = interpreter(&bench);
+    assert_eq!(decide(&bench, &mut interpreter, &packet), Outcome::Forward);
+    assert_eq!(interpreter.words(), [0; 4]);
+    bench.pools.give(packet.frame);
     assert_eq!(bench.pass_through(&frame), frame);
 }
 
 #[test]
 fn fragments_and_errors_pass_and_leave_no_trace() {
     let (client, server) = ends(false);
-    let segment = PacketBuilder::tcp(client, server).seq(900).payload(b"0123456789abcdef");
+    let segment = PacketBuilder::tcp(client, server)
+        .seq(900)
+        .payload(b"0123456789abcdef");
     let first = segment.fragment(0, true).to_vec().expect("a frame");
     let later = segment.fragment(16, false).to_vec().expect("a frame");
     let quoted = segment.to_vec().expect("a frame");
-    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &quoted).to_vec().expect("a frame");
+    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &quoted)
+        .to_vec()
+        .expect("a frame");
     let mut bench = Bench::new(&Config::default(), false);
     bench.send(&Sent::syn(Direction::Original, 100));
     bench.send(&Sent::data(Direction::Original, 103, b"def"));

@@ -2,8 +2,11 @@
 
 use crate::reassembler::{Config, Reassembler};
 use std::time::Duration;
+use twinpath_core::steering::opener;
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, verify_ipv4_checksum, verify_transport_checksum};
+use twinpath_core::wire::{
+    Endpoint, PacketBuilder, dissect, verify_ipv4_checksum, verify_transport_checksum,
+};
 use twinpath_core::{Direction, DropCounters, Instant, Packet, Pools, Side, Steering};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
@@ -12,7 +15,11 @@ pub const BUFFERS: usize = 400;
 
 /// The two ends.
 pub fn ends(v6: bool) -> (Endpoint, Endpoint) {
-    let texts = if v6 { ["[2001:db8::1]:4000", "[2001:db8::2]:80"] } else { ["10.0.0.1:4000", "10.0.0.2:80"] };
+    let texts = if v6 {
+        ["[2001:db8::1]:4000", "[2001:db8::2]:80"]
+    } else {
+        ["10.0.0.1:4000", "10.0.0.2:80"]
+    };
     let [client, server] = texts.map(|text| text.parse().expect("an endpoint"));
     (client, server)
 }
@@ -29,21 +36,45 @@ pub struct Sent {
 impl Sent {
     /// A data segment.
     pub fn data(way: Direction, sequence: u32, payload: &[u8]) -> Self {
-        Self { way, sequence, flags: flags::ACK, payload: payload.to_vec() }
+        Self {
+            way,
+            sequence,
+            flags: flags::ACK,
+            payload: payload.to_vec(),
+        }
     }
 
     /// The SYN (from the opener) or SYN with ACK before `first`.
     pub fn syn(way: Direction, first: u32) -> Self {
-        let syn_flags = if way == Direction::Original { flags::SYN } else { flags::SYN | flags::ACK };
-        Self { way, sequence: first.wrapping_sub(1), flags: syn_flags, payload: Vec::new() }
+        let syn_flags = if way == Direction::Original {
+            flags::SYN
+        } else {
+            flags::SYN | flags::ACK
+        };
+        Self {
+            way,
+            sequence: first.wrapping_sub(1),
+            flags: syn_flags,
+            payload: Vec::new(),
+        }
     }
 
     /// The frame with valid checksums.
     pub fn frame(&self, v6: bool) -> Vec<u8> {
         let (client, server) = ends(v6);
-        let (source, destination) = if self.way == Direction::Original { (client, server) } else { (server, client) };
-        let builder = PacketBuilder::tcp(source, destination).seq(self.sequence).flags(self.flags);
-        builder.payload(&self.payload).padded().to_vec().expect("a frame")
+        let (source, destination) = if self.way == Direction::Original {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let builder = PacketBuilder::tcp(source, destination)
+            .seq(self.sequence)
+            .flags(self.flags);
+        builder
+            .payload(&self.payload)
+            .padded()
+            .to_vec()
+            .expect("a frame")
     }
 }
 
@@ -101,9 +132,19 @@ impl Bench {
         self.ordinal += 1;
         let layout = dissect(bytes).expect("well-formed");
         let keyed = Steering::new(1).key(bytes, &layout).expect("an IP packet");
-        let initiator = *self.initiator.get_or_insert(keyed.side);
-        let direction = if keyed.side == initiator { Direction::Original } else { Direction::Reply };
-        Packet { frame, layout, direction, role: keyed.role, alias_row: 0 }
+        let initiator = *self.initiator.get_or_insert(opener(bytes, &layout, &keyed));
+        let direction = if keyed.side == initiator {
+            Direction::Original
+        } else {
+            Direction::Reply
+        };
+        Packet {
+            frame,
+            layout,
+            direction,
+            role: keyed.role,
+            alias_row: 0,
+        }
     }
 
     pub fn send_frame(&mut self, bytes: &[u8]) -> Vec<Seen> {
@@ -114,19 +155,26 @@ impl Bench {
     /// Sends a frame that comes out unchanged, and says what came out.
     pub fn pass_through(&mut self, bytes: &[u8]) -> Vec<u8> {
         let packet = self.packet(bytes);
-        let [out] = &mut self.outputs(packet)[..] else { panic!("one packet comes out") };
+        let [out] = &mut self.outputs(packet)[..] else {
+            panic!("one packet comes out")
+        };
         out.bytes().to_vec()
     }
 
     /// What a chain does with a packet.
     pub fn handle(&mut self, packet: Packet) -> Vec<Seen> {
         let packets = self.outputs(packet);
-        packets.into_iter().map(|packet| self.seen(packet)).collect()
+        packets
+            .into_iter()
+            .map(|packet| self.seen(packet))
+            .collect()
     }
 
     fn outputs(&mut self, packet: Packet) -> Vec<Packet> {
         self.forget_if_expired();
-        self.with_flow(self.now, |function, flow, out| function.handle(packet, flow, out))
+        self.with_flow(self.now, |function, flow, out| {
+            function.handle(packet, flow, out)
+        })
     }
 
     fn forget_if_expired(&mut self) {
@@ -149,12 +197,23 @@ impl Bench {
         seen
     }
 
-    fn with_flow(&mut self, now: Instant, act: impl FnOnce(&mut Reassembler, &mut Flow<'_>, &mut Outbox<'_>)) -> Vec<Packet> {
+    fn with_flow(
+        &mut self,
+        now: Instant,
+        act: impl FnOnce(&mut Reassembler, &mut Flow<'_>, &mut Outbox<'_>),
+    ) -> Vec<Packet> {
         let (client, server) = ends(self.v6);
         let key = twinpath_core::FlowKey::connection(client, server, 6).0;
         let initiator = self.initiator.get_or_insert(Side::Low);
         let (mut onward, mut replies, mut wake) = (Vec::new(), Vec::new(), Instant::NEVER);
-        let mut flow = Flow { key: &key, initiator, words: &mut self.words, handle: &mut self.handle, now, wake: &mut wake };
+        let mut flow = Flow {
+            key: &key,
+            initiator,
+            words: &mut self.words,
+            handle: &mut self.handle,
+            now,
+            wake: &mut wake,
+        };
         let mut out = Outbox::new(&mut onward, &mut replies, &mut self.drops, &mut self.pools);
         act(&mut self.function, &mut flow, &mut out);
         assert!(replies.is_empty());
@@ -164,10 +223,24 @@ impl Bench {
     }
 
     fn check_state(&self) {
-        assert_eq!(self.function.is_pending(&self.words, self.handle), self.handle != 0);
-        assert_eq!(self.handle != 0, self.function.held_segments() > self.held_by_others, "a handle means that something is held");
-        assert!(self.words[0] != 0 || self.words == [0; 4], "without flags there is nothing: {:?}", self.words);
-        assert!(self.handle == 0 || self.wake != Instant::NEVER, "what is held has a timer");
+        assert_eq!(
+            self.function.is_pending(&self.words, self.handle),
+            self.handle != 0
+        );
+        assert_eq!(
+            self.handle != 0,
+            self.function.held_segments() > self.held_by_others,
+            "a handle means that something is held"
+        );
+        assert!(
+            self.words[0] != 0 || self.words == [0; 4],
+            "without flags there is nothing: {:?}",
+            self.words
+        );
+        assert!(
+            self.handle == 0 || self.wake != Instant::NEVER,
+            "what is held has a timer"
+        );
     }
 
     /// Reads a packet that came out, checks it, and gives its buffer back.
@@ -175,12 +248,39 @@ impl Bench {
         let bytes = packet.bytes();
         let layout = dissect(bytes).expect("what comes out is well-formed");
         assert_eq!(layout, packet.layout, "the layout still fits");
-        assert!(verify_ipv4_checksum(bytes, &layout) && verify_transport_checksum(bytes, &layout), "checksums hold");
+        assert!(
+            verify_ipv4_checksum(bytes, &layout) && verify_transport_checksum(bytes, &layout),
+            "checksums hold"
+        );
         let (client, server) = ends(self.v6);
-        let way = if packet.source() == client { Direction::Original } else { Direction::Reply };
-        assert_eq!(packet.destination(), if way == Direction::Original { server } else { client });
-        let (sequence, tcp_flags, payload) = (packet.tcp_sequence(), packet.tcp_flags(), packet.payload().to_vec());
-        let seen = Seen { sent: Sent { way, sequence, flags: tcp_flags, payload }, released: packet.timestamp(), ordinal: packet.frame.ordinal() };
+        let way = if packet.source() == client {
+            Direction::Original
+        } else {
+            Direction::Reply
+        };
+        assert_eq!(
+            packet.destination(),
+            if way == Direction::Original {
+                server
+            } else {
+                client
+            }
+        );
+        let (sequence, tcp_flags, payload) = (
+            packet.tcp_sequence(),
+            packet.tcp_flags(),
+            packet.payload().to_vec(),
+        );
+        let seen = Seen {
+            sent: Sent {
+                way,
+                sequence,
+                flags: tcp_flags,
+                payload,
+            },
+            released: packet.timestamp(),
+            ordinal: packet.frame.ordinal(),
+        };
         self.pools.give(packet.frame);
         seen
     }

@@ -20,19 +20,37 @@ struct Shape {
 
 fn build(shape: Shape, sequence: u32, tcp_flags: u8, payload: &[u8]) -> Vec<u8> {
     let (source, destination) = ends(shape.v6);
-    let mut builder = PacketBuilder::tcp(source, destination).seq(sequence).flags(tcp_flags).payload(payload);
+    let mut builder = PacketBuilder::tcp(source, destination)
+        .seq(sequence)
+        .flags(tcp_flags)
+        .payload(payload);
     if shape.vlan {
         builder = builder.vlan(7);
     }
     if shape.options {
         builder = builder.tcp_options(&[TcpOption::Timestamps { value: 1, echo: 2 }]);
-        builder = if shape.v6 { builder.ipv6_extension(Extension::HopByHop, 1) } else { builder.ipv4_options(&[1; 8]) };
+        builder = if shape.v6 {
+            builder.ipv6_extension(Extension::HopByHop, 1)
+        } else {
+            builder.ipv4_options(&[1; 8])
+        };
     }
-    if shape.padded { builder.padded() } else { builder }.to_vec().expect("a frame")
+    if shape.padded {
+        builder.padded()
+    } else {
+        builder
+    }
+    .to_vec()
+    .expect("a frame")
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
-    any::<[bool; 4]>().prop_map(|[v6, vlan, options, padded]| Shape { v6, vlan, options, padded })
+    any::<[bool; 4]>().prop_map(|[v6, vlan, options, padded]| Shape {
+        v6,
+        vlan,
+        options,
+        padded,
+    })
 }
 
 fn with_packet(bytes: &[u8], act: impl FnOnce(&mut Packet)) -> Vec<u8> {
@@ -81,7 +99,12 @@ proptest! {
 
 #[test]
 fn cutting_nothing_changes_nothing() {
-    let shape = Shape { v6: false, vlan: false, options: false, padded: false };
+    let shape = Shape {
+        v6: false,
+        vlan: false,
+        options: false,
+        padded: false,
+    };
     let bytes = build(shape, 5, flags::ACK | flags::FIN, b"data");
     let cut = with_packet(&bytes, |packet| {
         cut_front(packet, 0);
@@ -92,7 +115,12 @@ fn cutting_nothing_changes_nothing() {
 
 #[test]
 fn the_urgent_pointer_stays_where_it_points() {
-    let shape = Shape { v6: false, vlan: false, options: false, padded: false };
+    let shape = Shape {
+        v6: false,
+        vlan: false,
+        options: false,
+        padded: false,
+    };
     let mut bytes = build(shape, 5, flags::ACK | flags::URG, b"urgent data");
     let layout = dissect(&bytes).expect("well-formed");
     let segment = usize::from(layout.l4);
@@ -105,7 +133,10 @@ fn the_urgent_pointer_stays_where_it_points() {
         let cut = with_packet(&bytes, |packet| cut_front(packet, front));
         let layout = dissect(&cut).expect("well-formed");
         let view = TcpView::new(&cut[usize::from(layout.l4)..]).expect("a header");
-        assert_eq!((view.urgent(), view.flags() & flags::URG != 0), (pointer, urgent));
+        assert_eq!(
+            (view.urgent(), view.flags() & flags::URG != 0),
+            (pointer, urgent)
+        );
         assert!(verify_transport_checksum(&cut, &layout));
     }
 }
@@ -113,7 +144,12 @@ fn the_urgent_pointer_stays_where_it_points() {
 #[test]
 fn a_copy_is_like_the_original() {
     let mut bench = Bench::new(&Config::default(), false);
-    let shape = Shape { v6: true, vlan: true, options: true, padded: false };
+    let shape = Shape {
+        v6: true,
+        vlan: true,
+        options: true,
+        padded: false,
+    };
     let mut packet = bench.packet(&build(shape, 5, flags::ACK, b"data"));
     packet.frame.set_timestamp(Instant(7));
     packet.frame.set_received_ns(8);
@@ -121,7 +157,22 @@ fn a_copy_is_like_the_original() {
     packet.frame.set_port(10);
     let copy = duplicate(&packet, &mut bench.pools).expect("a buffer");
     assert_eq!(copy.bytes(), packet.bytes());
-    assert_eq!((copy.layout, copy.direction, copy.role, copy.alias_row), (packet.layout, packet.direction, packet.role, packet.alias_row));
-    let book = |packet: &Packet| (packet.frame.timestamp(), packet.frame.received_ns(), packet.frame.ordinal(), packet.frame.port());
+    assert_eq!(
+        (copy.layout, copy.direction, copy.role, copy.alias_row),
+        (
+            packet.layout,
+            packet.direction,
+            packet.role,
+            packet.alias_row
+        )
+    );
+    let book = |packet: &Packet| {
+        (
+            packet.frame.timestamp(),
+            packet.frame.received_ns(),
+            packet.frame.ordinal(),
+            packet.frame.port(),
+        )
+    };
     assert_eq!(book(&copy), (Instant(7), 8, 9, 10));
 }

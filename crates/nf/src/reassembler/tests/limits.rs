@@ -13,9 +13,14 @@ use twinpath_slowpath::NetworkFunction;
 
 const GAP: Duration = Duration::from_millis(500);
 
+/// Where the random streams end.
+const MOST_OFFSET: u32 = 330;
+
 /// Leaves only so many buffers free.
 fn hoard(bench: &mut Bench, left: usize) -> Vec<Frame> {
-    (left..BUFFERS).map(|_| bench.pools.take(100).expect("there are enough")).collect()
+    (left..BUFFERS)
+        .map(|_| bench.pools.take(100).expect("there are enough"))
+        .collect()
 }
 
 fn opened(config: &Config) -> Bench {
@@ -35,15 +40,28 @@ fn sequences(seen: &[Seen]) -> Vec<u32> {
 
 fn counter(bench: &Bench, wanted: &str) -> u64 {
     let mut found = None;
-    bench.function.counters(&mut |name, value| if name == wanted { found = Some(value) });
+    bench.function.counters(&mut |name, value| {
+        if name == wanted {
+            found = Some(value)
+        }
+    });
     found.expect("a counter")
 }
 
 #[test]
 fn at_a_flows_limit_its_gap_is_given_up_in_order() {
-    let by_segments = Config { most_segments_per_flow: 2, ..Config::default() };
-    let by_bytes = Config { most_bytes_per_flow: 6, ..Config::default() };
-    let in_all = Config { most_segments: 2, ..Config::default() };
+    let by_segments = Config {
+        most_segments_per_flow: 2,
+        ..Config::default()
+    };
+    let by_bytes = Config {
+        most_bytes_per_flow: 6,
+        ..Config::default()
+    };
+    let in_all = Config {
+        most_segments: 2,
+        ..Config::default()
+    };
     for config in [by_segments, by_bytes, in_all] {
         let mut bench = opened(&config);
         assert!(bench.send(&data(103, "def")).is_empty());
@@ -57,8 +75,25 @@ fn at_a_flows_limit_its_gap_is_given_up_in_order() {
 }
 
 #[test]
+fn long_segments_have_a_limit_of_their_own() {
+    let mut bench = opened(&Config {
+        most_long_segments: 1,
+        ..Config::default()
+    });
+    let long = |sequence| Sent::data(Direction::Original, sequence, &[7; 3000]);
+    assert!(bench.send(&data(103, "def")).is_empty());
+    assert!(bench.send(&long(200)).is_empty());
+    assert!(bench.send(&data(4000, "xyz")).is_empty());
+    assert_eq!(sequences(&bench.send(&long(5000))), [103, 200, 4000, 5000]);
+    bench.assert_no_buffer_lost();
+}
+
+#[test]
 fn a_segment_that_closes_the_gap_is_never_one_too_many() {
-    let config = Config { most_segments_per_flow: 1, ..Config::default() };
+    let config = Config {
+        most_segments_per_flow: 1,
+        ..Config::default()
+    };
     let mut bench = opened(&config);
     assert!(bench.send(&data(103, "def")).is_empty());
     assert_eq!(sequences(&bench.send(&data(100, "abc"))), [100, 103]);
@@ -67,13 +102,20 @@ fn a_segment_that_closes_the_gap_is_never_one_too_many() {
 
 #[test]
 fn the_global_limit_gives_up_the_gap_of_the_flow_that_meets_it() {
-    let config = Config { most_segments: 1, ..Config::default() };
+    let config = Config {
+        most_segments: 1,
+        ..Config::default()
+    };
     let mut bench = opened(&config);
     bench.send(&data(103, "def"));
     let (words, handle, wake) = (bench.words, bench.handle, bench.wake);
     (bench.words, bench.handle, bench.wake) = ([0; 4], 0, Instant::NEVER);
     other_flow(&mut bench);
-    assert_eq!(bench.function.held_segments(), 1, "the first flow still holds its segment");
+    assert_eq!(
+        bench.function.held_segments(),
+        1,
+        "the first flow still holds its segment"
+    );
     (bench.words, bench.handle, bench.wake) = (words, handle, wake);
     assert_eq!(sequences(&bench.send(&data(100, "abc"))), [100, 103]);
 }
@@ -82,7 +124,14 @@ fn the_global_limit_gives_up_the_gap_of_the_flow_that_meets_it() {
 fn other_flow(bench: &mut Bench) {
     let held = bench.function.held_segments();
     bench.held_by_others = held;
-    let seen: Vec<_> = [Sent::syn(Direction::Original, 100), data(103, "def"), data(106, "ghi")].iter().flat_map(|sent| bench.send(sent)).collect();
+    let seen: Vec<_> = [
+        Sent::syn(Direction::Original, 100),
+        data(103, "def"),
+        data(106, "ghi"),
+    ]
+    .iter()
+    .flat_map(|sent| bench.send(sent))
+    .collect();
     assert_eq!(sequences(&seen), [99, 103, 106]);
     assert_eq!((bench.handle, bench.function.held_segments()), (0, held));
     bench.held_by_others = 0;
@@ -98,7 +147,11 @@ fn released_segments_carry_the_time_of_their_release() {
     let seen = bench.send(&data(100, "abc"));
     assert!(seen.iter().all(|seen| seen.released == bench.now) && seen.len() == 2);
     let seen = bench.pass(Duration::from_secs(1));
-    assert_eq!(seen.iter().map(|seen| seen.released).collect::<Vec<_>>(), [held_at + GAP], "the time of the timer");
+    assert_eq!(
+        seen.iter().map(|seen| seen.released).collect::<Vec<_>>(),
+        [held_at + GAP],
+        "the time of the timer"
+    );
 }
 
 #[test]
@@ -106,7 +159,11 @@ fn a_late_timer_is_made_up_for_before_the_next_packet() {
     let mut bench = opened(&Config::default());
     bench.send(&data(103, "def"));
     bench.now = bench.now + Duration::from_secs(2);
-    assert_eq!(sequences(&bench.send(&data(100, "abc"))), [103, 100], "the gap was given up before");
+    assert_eq!(
+        sequences(&bench.send(&data(100, "abc"))),
+        [103, 100],
+        "the gap was given up before"
+    );
     assert_eq!(sequences(&bench.send(&data(106, "ghi"))), [106]);
 }
 
@@ -117,21 +174,40 @@ fn without_a_buffer_for_a_split_the_covering_segment_wins() {
     bench.send(&data(105, "fg"));
     let hoarded = hoard(&mut bench, 3);
     let seen = bench.send(&data(100, "ABCDEFGHI"));
-    assert_eq!(seen.iter().map(|seen| seen.sent.payload.as_slice()).collect::<Vec<_>>(), [b"ABCDEFGHI"]);
-    assert_eq!((counter(&bench, "unsplit"), counter(&bench, "already_held")), (1, 2));
+    assert_eq!(
+        seen.iter()
+            .map(|seen| seen.sent.payload.as_slice())
+            .collect::<Vec<_>>(),
+        [b"ABCDEFGHI"]
+    );
+    assert_eq!(
+        (counter(&bench, "unsplit"), counter(&bench, "already_held")),
+        (1, 2)
+    );
     drop(hoarded);
     bench.assert_no_buffer_lost();
 }
 
 #[test]
 fn nor_with_last_wins_is_anything_lost() {
-    let mut bench = opened(&Config { overlap: Overlap::Last, ..Config::default() });
+    let mut bench = opened(&Config {
+        overlap: Overlap::Last,
+        ..Config::default()
+    });
     bench.send(&data(101, "bcdefghi"));
     let hoarded = hoard(&mut bench, 2);
     assert!(bench.send(&data(103, "DE")).is_empty());
     let seen = bench.send(&data(100, "a"));
-    assert_eq!(seen.iter().map(|seen| seen.sent.payload.as_slice()).collect::<Vec<_>>(), [&b"a"[..], b"bcdefghi"]);
-    assert_eq!((counter(&bench, "unsplit"), counter(&bench, "already_held")), (1, 1));
+    assert_eq!(
+        seen.iter()
+            .map(|seen| seen.sent.payload.as_slice())
+            .collect::<Vec<_>>(),
+        [&b"a"[..], b"bcdefghi"]
+    );
+    assert_eq!(
+        (counter(&bench, "unsplit"), counter(&bench, "already_held")),
+        (1, 1)
+    );
     drop(hoarded);
     bench.assert_no_buffer_lost();
 }
@@ -143,7 +219,10 @@ fn a_flow_that_is_reset_gives_its_buffers_back() {
     let handle = std::mem::take(&mut bench.handle);
     bench.function.forget(handle);
     bench.function.forget(handle);
-    assert_eq!((bench.function.held_segments(), counter(&bench, "forgotten")), (0, 1));
+    assert_eq!(
+        (bench.function.held_segments(), counter(&bench, "forgotten")),
+        (0, 1)
+    );
     bench.assert_no_buffer_lost();
     // Should the words have survived, the flow goes on.
     assert_eq!(sequences(&bench.send(&data(100, "abc"))), [100]);
@@ -154,28 +233,65 @@ fn a_flow_that_is_reset_gives_its_buffers_back() {
 /// One thing that happens to a connection.
 #[derive(Clone, Debug)]
 enum Event {
-    Segment { way: Direction, offset: u32, bytes: u32, tcp_flags: u8 },
+    Segment {
+        way: Direction,
+        offset: u32,
+        bytes: u32,
+        tcp_flags: u8,
+    },
     Wait(u64),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let way = prop_oneof![Just(Direction::Original), Just(Direction::Reply)];
     let tcp_flags = prop_oneof![20 => Just(flags::ACK), 1 => Just(flags::FIN | flags::ACK), 1 => Just(flags::SYN), 1 => Just(flags::SYN | flags::ACK), 1 => Just(flags::RST)];
-    let segment = (way, 0..300u32, 0..30u32, tcp_flags).prop_map(|(way, offset, bytes, tcp_flags)| Event::Segment { way, offset, bytes, tcp_flags });
+    let segment =
+        (way, 0..300u32, 0..30u32, tcp_flags).prop_map(|(way, offset, bytes, tcp_flags)| {
+            Event::Segment {
+                way,
+                offset,
+                bytes,
+                tcp_flags,
+            }
+        });
     prop_oneof![8 => segment, 2 => (0..400u64).prop_map(Event::Wait)]
 }
 
 fn config() -> impl Strategy<Value = Config> {
     let overlap = prop_oneof![Just(Overlap::First), Just(Overlap::Last)];
-    (overlap, 1..10u32, 1..100u32, 1..10u32, 10..400u32).prop_map(|(overlap, per_flow, bytes, in_all, window_bytes)| Config {
-        overlap,
-        most_segments_per_flow: per_flow,
-        most_bytes_per_flow: bytes,
-        most_segments: in_all,
-        window_bytes,
-        idle_timeout: Human::milliseconds(700),
-        ..Config::default()
-    })
+    (overlap, 1..10u32, 1..100u32, 1..10u32, 10..400u32).prop_map(
+        |(overlap, per_flow, bytes, in_all, window_bytes)| Config {
+            overlap,
+            most_segments_per_flow: per_flow,
+            most_bytes_per_flow: bytes,
+            most_segments: in_all,
+            window_bytes,
+            idle_timeout: Human::milliseconds(700),
+            ..Config::default()
+        },
+    )
+}
+
+/// A segment of a stream that begins after its SYN and ends before its FIN: no data before or
+/// after them.
+fn segment(base: u32, way: Direction, offset: u32, bytes: u32, tcp_flags: u8) -> Sent {
+    let (opens, ends) = (tcp_flags & flags::SYN != 0, tcp_flags & flags::FIN != 0);
+    let first = if ends {
+        base.wrapping_add(MOST_OFFSET - bytes)
+    } else if opens {
+        base.wrapping_sub(offset % 3)
+    } else {
+        base.wrapping_add(offset)
+    };
+    let payload = (0..bytes)
+        .map(|index| content(first.wrapping_add(index)))
+        .collect();
+    Sent {
+        way,
+        sequence: first.wrapping_sub(u32::from(opens)),
+        flags: tcp_flags,
+        payload,
+    }
 }
 
 /// What has gone in and come out, byte by byte: the content of each is a function of its number.
@@ -198,16 +314,27 @@ impl Ledger {
     fn seen(&mut self, seen: &[Seen]) {
         for seen in seen {
             self.seen.extend(numbers(&seen.sent));
-            assert!(numbers(&seen.sent).zip(&seen.sent.payload).all(|((_, number), &byte)| byte == content(number)));
+            assert!(
+                numbers(&seen.sent)
+                    .zip(&seen.sent.payload)
+                    .all(|((_, number), &byte)| byte == content(number))
+            );
             let arrival = self.arrivals[seen.ordinal as usize];
-            assert!(seen.released >= arrival && seen.released <= arrival + GAP, "held for at most the gap time-out");
+            assert!(
+                seen.released >= arrival && seen.released <= arrival + GAP,
+                "held for at most the gap time-out"
+            );
         }
     }
 }
 
 /// The numbers of a segment's data; a SYN stands before it.
 fn numbers(sent: &Sent) -> impl Iterator<Item = (Direction, u32)> + use<> {
-    let (way, first) = (sent.way, sent.sequence.wrapping_add(u32::from(sent.flags & flags::SYN != 0)));
+    let (way, first) = (
+        sent.way,
+        sent.sequence
+            .wrapping_add(u32::from(sent.flags & flags::SYN != 0)),
+    );
     (0..sent.payload.len() as u32).map(move |offset| (way, first.wrapping_add(offset)))
 }
 
@@ -225,12 +352,7 @@ proptest! {
             match event {
                 Event::Wait(milliseconds) => ledger.seen(&bench.pass(Duration::from_millis(milliseconds))),
                 Event::Segment { way, offset, bytes, tcp_flags } => {
-                    // A stream begins at its SYN: no data before it.
-                    let opens = tcp_flags & flags::SYN != 0;
-                    let sequence = if opens { base.wrapping_sub(1 + offset % 3) } else { base.wrapping_add(offset) };
-                    let first = sequence.wrapping_add(u32::from(opens));
-                    let payload = (0..bytes).map(|index| content(first.wrapping_add(index))).collect();
-                    let sent = Sent { way, sequence, flags: tcp_flags, payload };
+                    let sent = segment(base, way, offset, bytes, tcp_flags);
                     ledger.sent(&sent);
                     ledger.arrivals.push(bench.now);
                     ledger.seen(&bench.send(&sent));

@@ -5,4 +5,5 @@ mod bench;
 mod cutting;
 mod limits;
 mod scenarios;
+mod script;
 mod streams;

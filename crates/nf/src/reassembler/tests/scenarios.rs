@@ -1,128 +1,25 @@
-//! What happens, told line by line.
-//!
-//! `> 100 abc => > 100 abc | > 103 def` reads: the opener sends "abc" with sequence number 100,
-//! and two segments come out. Flags stand behind the number (`> 99/S`); without any it is a plain
-//! ACK. `drop REASON` is a dropped packet, `wait TIME` lets time pass, `? known`, `? unknown` and
-//! `? pending` look at the flow, `! COUNTER N` at a counter.
-//!
-//! Every scenario runs over IPv4 and IPv6, from either end, and with sequence numbers that wrap
-//! at every place it names.
+//! What happens, told line by line (see [`script`](super::script)).
 
-use super::bench::{Bench, Seen, Sent};
+use super::script::play;
 use crate::duration::Human;
 use crate::reassembler::{Config, Overlap, Retransmissions};
-use twinpath_core::wire::tcp::flags;
-use twinpath_core::{Direction, DropCounters};
-use twinpath_slowpath::NetworkFunction;
-
-/// Letters of the flags that scenarios name.
-const LETTERS: [(char, u8); 5] = [('S', flags::SYN), ('F', flags::FIN), ('R', flags::RST), ('U', flags::URG), ('A', flags::ACK)];
-
-/// What 0 stands for: small numbers, the wrap at 100, 103, 106, and the middle of the space.
-const BASES: [u32; 6] = [0, 0u32.wrapping_sub(100), 0u32.wrapping_sub(103), 0u32.wrapping_sub(107), 0x7fff_ff98, 0xffff_0000];
-
-struct Run {
-    bench: Bench,
-    base: u32,
-    mirrored: bool,
-}
-
-impl Run {
-    fn line(&mut self, line: &str) {
-        let line = line.trim();
-        let (input, expected) = line.split_once("=>").unwrap_or((line, ""));
-        match input.split_whitespace().collect::<Vec<_>>()[..] {
-            ["?", state] => self.check_flow(state),
-            ["!", counter, value] => self.check_counter(counter, value),
-            ["wait", time] => {
-                let time: Human = time.parse().expect("a duration");
-                self.expect(expected, |bench| bench.pass(time.duration()));
-            }
-            [..] => {
-                let sent = self.parse(input.trim());
-                self.expect(expected, |bench| bench.send(&sent));
-            }
-        }
-    }
-
-    fn expect(&mut self, expected: &str, act: impl FnOnce(&mut Bench) -> Vec<Seen>) {
-        let drops = self.bench.drops.clone();
-        let seen = act(&mut self.bench);
-        let mut actual: Vec<String> = seen.iter().map(|seen| self.print(&seen.sent)).collect();
-        actual.extend(new_drops(&drops, &self.bench.drops));
-        let expected: Vec<&str> = expected.split('|').map(str::trim).filter(|text| !text.is_empty()).collect();
-        assert_eq!(actual, expected);
-    }
-
-    fn check_flow(&self, state: &str) {
-        let actual = match (self.bench.words[0], self.bench.handle) {
-            (0, 0) => "unknown",
-            (_, 0) => "known",
-            _ => "pending",
-        };
-        assert_eq!(actual, state);
-    }
-
-    fn check_counter(&self, counter: &str, value: &str) {
-        let mut found = None;
-        self.bench.function.counters(&mut |name, value| if name == counter { found = Some(value.to_string()) });
-        assert_eq!(found.as_deref(), Some(value), "{counter}");
-    }
-
-    fn parse(&self, text: &str) -> Sent {
-        let parts: Vec<&str> = text.split_whitespace().collect();
-        let (number, letters) = parts[1].split_once('/').unwrap_or((parts[1], "A"));
-        let sequence = number.parse::<u32>().expect("a number").wrapping_add(self.base);
-        let flags = LETTERS.iter().filter(|(letter, _)| letters.contains(*letter)).map(|(_, flag)| flag).sum();
-        let payload = parts.get(2).unwrap_or(&"").as_bytes().to_vec();
-        Sent { way: self.way(parts[0] == ">"), sequence, flags, payload }
-    }
-
-    fn way(&self, forth: bool) -> Direction {
-        if forth != self.mirrored { Direction::Original } else { Direction::Reply }
-    }
-
-    fn print(&self, sent: &Sent) -> String {
-        let arrow = if sent.way == self.way(true) { '>' } else { '<' };
-        let letters: String = LETTERS.iter().filter(|(_, flag)| sent.flags & flag != 0).map(|(letter, _)| letter).collect();
-        let mut text = format!("{arrow} {}", sent.sequence.wrapping_sub(self.base));
-        if letters != "A" {
-            text += &format!("/{letters}");
-        }
-        format!("{text} {}", String::from_utf8_lossy(&sent.payload)).trim_end().to_owned()
-    }
-}
-
-fn new_drops<'a>(before: &'a DropCounters, after: &'a DropCounters) -> impl Iterator<Item = String> + 'a {
-    after.nonzero().flat_map(|(reason, count)| (before.of(reason)..count).map(move |_| format!("drop {}", reason.name())))
-}
-
-/// Runs a scenario in all its variants. The name of the variant and the line are in the panic's
-/// output.
-fn play(config: &Config, script: &str) {
-    for base in BASES {
-        for (v6, mirrored) in [(false, false), (true, false), (false, true)] {
-            let mut run = Run { bench: Bench::new(config, v6), base, mirrored };
-            println!("base {base}, IPv6 {v6}, mirrored {mirrored}");
-            for line in script.lines().filter(|line| !line.trim().is_empty()) {
-                println!("{}", line.trim());
-                run.line(line);
-            }
-            run.bench.assert_no_buffer_lost();
-        }
-    }
-}
 
 fn plain() -> Config {
     Config::default()
 }
 
 fn last_wins() -> Config {
-    Config { overlap: Overlap::Last, ..Config::default() }
+    Config {
+        overlap: Overlap::Last,
+        ..Config::default()
+    }
 }
 
 fn dropping() -> Config {
-    Config { retransmissions: Retransmissions::Drop, ..Config::default() }
+    Config {
+        retransmissions: Retransmissions::Drop,
+        ..Config::default()
+    }
 }
 
 #[test]
@@ -274,8 +171,29 @@ fn retransmissions_of_held_segments_are_dropped() {
 }
 
 #[test]
-fn delivered_bytes_are_not_delivered_again() {
+fn delivered_bytes_are_not_delivered_again_as_new() {
     for config in [plain(), last_wins()] {
+        play(
+            &config,
+            "> 99/S        => > 99/S
+             > 100 abcd    => > 100 abcd
+             > 102 XXefg   => > 102 XX | > 104 efg
+             > 110 klm     =>
+             > 100/A XXXXXXXhij => > 100 XXXXXXX | > 107 hij | > 110 klm
+             ! split 2",
+        );
+    }
+}
+
+#[test]
+fn nor_at_all_if_that_is_wanted() {
+    for config in [
+        dropping(),
+        Config {
+            overlap: Overlap::Last,
+            ..dropping()
+        },
+    ] {
         play(
             &config,
             "> 99/S        => > 99/S
@@ -283,6 +201,20 @@ fn delivered_bytes_are_not_delivered_again() {
              > 102 XXefg   => > 104 efg
              > 100/FA XXXXXXXhi => > 107/FA hi
              ! trimmed 2",
+        );
+    }
+}
+
+#[test]
+fn the_byte_of_a_refused_window_probe_is_sent_again() {
+    for config in [plain(), dropping()] {
+        play(
+            &config,
+            "> 99/S        => > 99/S
+             > 100 a       => > 100 a
+             > 100 a       => > 100 a
+             > 100 abcdef  => > 100 a | > 101 bcdef
+             > 106 ghi     => > 106 ghi",
         );
     }
 }
@@ -521,7 +453,10 @@ fn a_replaced_segment_does_not_prolong_the_wait() {
 
 #[test]
 fn segments_far_away_are_followed() {
-    let config = Config { window_bytes: 1000, ..Config::default() };
+    let config = Config {
+        window_bytes: 1000,
+        ..Config::default()
+    };
     play(
         &config,
         "> 99/S        => > 99/S
@@ -539,7 +474,10 @@ fn segments_far_away_are_followed() {
 
 #[test]
 fn an_idle_connection_is_forgotten_but_never_while_it_holds() {
-    let config = Config { idle_timeout: Human::milliseconds(700), ..Config::default() };
+    let config = Config {
+        idle_timeout: Human::milliseconds(700),
+        ..Config::default()
+    };
     play(
         &config,
         "> 99/S        => > 99/S

@@ -1,0 +1,96 @@
+//! Nanoseconds per packet on one core, beside what the machine allows.
+//!
+//! `cargo bench -p twinpath-benches --bench packets`. Every figure is the median of several passes
+//! over a trace of 64-byte packets that no cache holds; a load balancer rewrites each packet and
+//! mends its checksums.
+
+use twinpath_benches::bench_node::BenchNode;
+use twinpath_benches::limit::Lines;
+use twinpath_benches::packets::{Plan, Spread, Trace};
+use twinpath_benches::table::{median, ns_each, row};
+use twinpath_control::service::Paths;
+
+const ROUNDS: usize = 5;
+
+struct Bench {
+    node: BenchNode,
+    trace: Trace,
+}
+
+fn main() {
+    // `cargo test --benches` only wants to know that it runs.
+    let is_test = std::env::args().any(|argument| argument == "--test");
+    let packets = if is_test { 20_000 } else { 2_000_000 };
+    println!("load balancer, {packets} packets of 64 bytes per pass, median of {ROUNDS} passes\n");
+    for (flows, slots) in [(1_000, 4_096), (32_000, 65_536), (1_000_000, 2_097_152)] {
+        for spread in [Spread::Uniform, Spread::Zipf(0.99)] {
+            let flows = if is_test { flows.min(1_000) } else { flows };
+            fast_path_hits(packets, flows, slots, spread);
+        }
+    }
+    println!();
+    for share in [0.01, 0.1] {
+        mixed(packets, share);
+    }
+    println!();
+    for flows in [32_000, 1_000_000] {
+        slow_path_alone(packets, if is_test { 1_000 } else { flows });
+    }
+}
+
+fn fast_path_hits(packets: usize, flows: u64, slots: usize, spread: Spread) {
+    let plan = Plan::new(packets, flows, spread, 0.0, 1);
+    let mut bench = prepared(packets, flows, slots, Paths::Both);
+    let limit = limit(&mut bench.trace, &plan, slots);
+    let before = bench.node.fast_packets();
+    let ns = pass(&mut bench, &plan);
+    let share = (bench.node.fast_packets() - before) as f64 / (ROUNDS * packets) as f64;
+    row(&format!("fast path, {flows} flows {spread}, {:.2} % hits", 100.0 * share), ns, Some(limit));
+}
+
+fn mixed(packets: usize, complex_share: f64) {
+    let (flows, slots) = (32_000, 65_536);
+    let plan = Plan::new(packets, flows, Spread::Zipf(0.99), complex_share, 2);
+    let mut bench = prepared(packets, flows, slots, Paths::Both);
+    let before = bench.node.fast_packets();
+    let ns = pass(&mut bench, &plan);
+    let share = (bench.node.fast_packets() - before) as f64 / (ROUNDS * packets) as f64;
+    row(&format!("both paths on one core, {} % complex, {:.2} % on the fast path", 100.0 * complex_share, 100.0 * share), ns, None);
+}
+
+fn slow_path_alone(packets: usize, flows: u64) {
+    let plan = Plan::new(packets, flows, Spread::Uniform, 0.0, 3);
+    let mut bench = prepared(packets, flows, 4_096, Paths::Slow);
+    let ns = pass(&mut bench, &plan);
+    row(&format!("slow path alone (steering, link, worker, link), {flows} flows"), ns, None);
+}
+
+/// A node whose flows all exist, and are on the fast path if there is one.
+fn prepared(packets: usize, flows: u64, slots: usize, paths: Paths) -> Bench {
+    let mut bench = Bench { node: BenchNode::load_balancer(slots, 2 * flows as usize + 1024, paths), trace: Trace::new(packets.max(flows as usize)) };
+    for _ in 0..2 {
+        bench.trace.fill(&Plan::each_flow(flows));
+        let rest = bench.trace.frames().split_off(flows as usize);
+        bench.node.send(bench.trace.frames());
+        bench.trace.frames().extend(rest);
+    }
+    bench
+}
+
+fn pass(bench: &mut Bench, plan: &Plan) -> f64 {
+    let time = median(
+        ROUNDS,
+        bench,
+        |bench| {
+            bench.trace.fill(plan);
+        },
+        |bench| bench.node.send(bench.trace.frames()),
+    );
+    ns_each(time, plan.len())
+}
+
+fn limit(trace: &mut Trace, plan: &Plan, slots: usize) -> f64 {
+    let lines = Lines::new(slots);
+    let time = median(ROUNDS, trace, |trace| trace.fill(plan), |trace| drop(lines.touch(trace.frames())));
+    ns_each(time, plan.len())
+}

@@ -1,0 +1,7 @@
+//! What the benches share: packets of many flows, cold in memory, and a node to send them through.
+#![forbid(unsafe_code)]
+
+pub mod bench_node;
+pub mod limit;
+pub mod packets;
+pub mod table;

@@ -1,0 +1,118 @@
+//! Some million 64-byte packets in memory.
+
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, Zipf};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, rewrite};
+use twinpath_core::{Frame, Pool};
+
+/// How packets are spread over flows.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Spread {
+    /// All flows alike.
+    Uniform,
+    /// Zipf with this exponent.
+    Zipf(f64),
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Uniform => formatter.write_str("uniform"),
+            Self::Zipf(exponent) => write!(formatter, "Zipf {exponent}"),
+        }
+    }
+}
+
+/// The service that all packets go to.
+pub const SERVICE: Endpoint = Endpoint { address: Address(0xffff_0aff_0001), port: 80 };
+
+/// The client end of a flow.
+pub fn client(flow: u64) -> Endpoint {
+    let address = Address(0xffff_0000_0000 | u128::from(0x0b00_0000 + (flow >> 4) as u32));
+    Endpoint { address, port: 1024 + ((flow & 15) << 8 | (flow >> 8 & 0xff)) as u16 }
+}
+
+/// The acknowledgement bit, alone: an established connection's ordinary segment.
+const ACK: u8 = 0x10;
+/// A segment that no fast program handles.
+const SYN: u8 = 0x02;
+
+/// Which flow each packet belongs to, and which packets are complex.
+pub struct Plan {
+    flows: Vec<u32>,
+    complex: Vec<bool>,
+}
+
+impl Plan {
+    /// A plan of `packets` packets over `flows` flows with a share of complex ones.
+    pub fn new(packets: usize, flows: u64, spread: Spread, complex_share: f64, seed: u64) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let zipf = match spread {
+            Spread::Uniform => None,
+            Spread::Zipf(exponent) => Zipf::new(flows as f64, exponent).ok(),
+        };
+        let mut plan = Self { flows: Vec::with_capacity(packets), complex: Vec::with_capacity(packets) };
+        for _ in 0..packets {
+            let flow = match &zipf {
+                Some(zipf) => zipf.sample(&mut random) as u64 - 1,
+                None => random.next_u64() % flows,
+            };
+            plan.flows.push(flow as u32);
+            plan.complex.push((random.next_u64() as f64 / u64::MAX as f64) < complex_share);
+        }
+        plan
+    }
+
+    /// One packet of each flow.
+    pub fn each_flow(flows: u64) -> Self {
+        Self { flows: (0..flows as u32).collect(), complex: vec![false; flows as usize] }
+    }
+
+    /// How many packets there are.
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+}
+
+/// A frame for every packet of a plan, in the order they will be sent, which is the order they lie
+/// in memory.
+pub struct Trace {
+    _pool: Pool,
+    frames: Vec<Frame>,
+    template: Vec<u8>,
+}
+
+impl Trace {
+    /// Frames for up to `packets` packets.
+    pub fn new(packets: usize) -> Self {
+        let template = PacketBuilder::tcp(client(0), SERVICE).flags(ACK).payload(&[0; 6]).to_vec().expect("a valid packet");
+        assert_eq!(template.len(), 60, "64 bytes with the frame check sequence");
+        let mut pool = Pool::new(packets, 64);
+        let frames = std::iter::from_fn(|| pool.take()).collect();
+        Self { _pool: pool, frames, template }
+    }
+
+    /// Fills the frames with a plan's packets; the last written are the first evicted, so at the
+    /// start of a long trace none is in the cache.
+    pub fn fill(&mut self, plan: &Plan) {
+        let layout = dissect(&self.template).expect("a valid packet");
+        for (index, frame) in self.frames.iter_mut().enumerate().take(plan.len()) {
+            frame.fill(&self.template);
+            let flags = if plan.complex[index] { SYN } else { ACK };
+            let bytes = frame.bytes_mut();
+            rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index]))).expect("both are IPv4");
+            rewrite::set_tcp_flags(bytes, &layout, flags).expect("it is TCP");
+        }
+    }
+
+    /// The frames, to send; put them back in order.
+    pub fn frames(&mut self) -> &mut Vec<Frame> {
+        &mut self.frames
+    }
+}

@@ -1,0 +1,28 @@
+//! Results as aligned rows.
+
+use std::time::{Duration, Instant};
+
+/// Runs `body` over `rounds` rounds, each after `prepare`, and returns the median time.
+pub fn median<T>(rounds: usize, state: &mut T, mut prepare: impl FnMut(&mut T), mut body: impl FnMut(&mut T)) -> Duration {
+    let mut times: Vec<Duration> = (0..rounds)
+        .map(|_| {
+            prepare(state);
+            let started = Instant::now();
+            body(state);
+            started.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// Nanoseconds each.
+pub fn ns_each(time: Duration, count: usize) -> f64 {
+    time.as_nanos() as f64 / count.max(1) as f64
+}
+
+/// One row: what, ns per packet, Mpps, and how it compares with the machine's limit.
+pub fn row(what: &str, ns: f64, limit_ns: Option<f64>) {
+    let against = limit_ns.map_or(String::new(), |limit| format!("   limit {limit:6.1} ns, ratio {:5.2}", ns / limit));
+    println!("{what:<58} {ns:8.1} ns/packet {:8.2} Mpps{against}", 1000.0 / ns);
+}

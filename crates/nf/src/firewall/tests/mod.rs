@@ -1,0 +1,10 @@
+//! Tests of the firewall as a whole.
+
+mod agreement;
+mod captures;
+mod configuration;
+mod pseudo;
+mod talk;
+mod tcp;
+mod tcp_windows;
+mod window_model;

@@ -1,0 +1,367 @@
+//! TCP connections from their first segment to their last, good and bad.
+
+use std::time::Duration;
+
+use twinpath_core::DropReason::Denied;
+use twinpath_core::wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
+
+use super::talk::{
+    DEFAULT, HANDSHAKE, ONLY_A, START, STRICT, Twins, a, b, play, play_after_handshake, verdict,
+};
+use crate::firewall::tcp_state::TcpState::{
+    Closed, Closing, Established, OpenerFinWait, PickedUp, ResponderFinWait, SimultaneousOpen,
+    SynReceived, SynSent, TimeWait,
+};
+
+#[test]
+fn data_both_ways_goes_the_fast_path() {
+    let lines = [
+        a(ACK | PSH, 1000, 5000).bytes(500).passes(Established),
+        b(ACK, 5000, 1500).bytes(1000).passes(Established),
+        b(ACK, 6000, 1500).bytes(1000).passes(Established),
+        a(ACK, 1500, 7000).passes(Established),
+    ];
+    assert_eq!(play_after_handshake(STRICT, &lines).simple(), 4);
+}
+
+#[test]
+fn an_orderly_end_and_a_new_beginning() {
+    let lines = [
+        a(FIN | ACK, 1000, 5000).passes(OpenerFinWait),
+        b(ACK, 5000, 1001).passes(OpenerFinWait),
+        b(FIN | ACK, 5000, 1001).passes(Closing),
+        a(ACK, 1001, 5001).passes(TimeWait),
+        // Duplicates of the last segments.
+        b(FIN | ACK, 5000, 1001).passes(TimeWait),
+        a(ACK, 1001, 5001).passes(TimeWait),
+        // The same ports are used again, with other numbers.
+        a(SYN, 77_000, 0).passes(SynSent),
+        b(SYN | ACK, 88_000, 77_001).passes(SynReceived),
+        a(ACK, 77_001, 88_001).bytes(10).passes(Established),
+        a(ACK, 1001, 5001).is_invalid(),
+    ];
+    assert_eq!(
+        play_after_handshake(STRICT, &lines).counter("connections_opened"),
+        2
+    );
+}
+
+#[test]
+fn time_wait_may_be_left_from_the_other_end_if_the_rules_allow_it() {
+    let end = [
+        a(FIN | ACK, 1000, 5000).passes(OpenerFinWait),
+        b(FIN | ACK, 5000, 1001).passes(Closing),
+        a(ACK, 1001, 5001).passes(TimeWait),
+    ];
+    let swapped = [
+        b(SYN, 77_000, 0).passes(SynSent),
+        a(SYN | ACK, 88_000, 77_001).passes(SynReceived),
+        b(ACK, 77_001, 88_001).passes(Established),
+        b(ACK, 77_001, 88_001).bytes(5).passes(Established),
+        a(FIN | ACK, 88_001, 77_006).passes(ResponderFinWait),
+    ];
+    play_after_handshake(STRICT, &[&end[..], &swapped].concat());
+    play_after_handshake(
+        ONLY_A,
+        &[
+            &end[..],
+            &[
+                b(SYN, 77_000, 0).is_denied(),
+                a(ACK, 1001, 5001).passes(TimeWait),
+            ],
+        ]
+        .concat(),
+    );
+}
+
+#[test]
+fn half_closed_connections_go_on_in_one_direction() {
+    let lines = [
+        b(FIN | ACK, 5000, 1000).passes(ResponderFinWait),
+        a(ACK, 1000, 5001).bytes(1000).passes(ResponderFinWait),
+        b(ACK, 5001, 2000).passes(ResponderFinWait),
+        a(ACK, 2000, 5001)
+            .bytes(1000)
+            .after(Duration::from_secs(200))
+            .passes(ResponderFinWait),
+        b(ACK, 5001, 3000)
+            .after(Duration::from_secs(200))
+            .passes(ResponderFinWait),
+        a(FIN | ACK, 3000, 5001).passes(Closing),
+        b(ACK, 5001, 3001).passes(TimeWait),
+    ];
+    play_after_handshake(STRICT, &lines);
+}
+
+#[test]
+fn both_ends_close_at_once() {
+    let lines = [
+        a(FIN | ACK, 1000, 5000).passes(OpenerFinWait),
+        b(FIN | ACK, 5000, 1000).passes(Closing),
+        a(ACK, 1001, 5001).passes(TimeWait),
+        b(ACK, 5001, 1001).passes(TimeWait),
+    ];
+    play_after_handshake(STRICT, &lines);
+}
+
+#[test]
+fn both_ends_open_at_once() {
+    let lines = [
+        a(SYN, 999, 0).scale(2).passes(SynSent),
+        b(SYN, 4999, 0).scale(3).passes(SimultaneousOpen),
+        a(SYN | ACK, 999, 5000).scale(2).passes(SynReceived),
+        b(SYN | ACK, 4999, 1000).scale(3).passes(SynReceived),
+        a(ACK, 1000, 5000).passes(Established),
+        // 10,000 << 3 bytes fit.
+        a(ACK, 1000, 5000).bytes(9000).passes(Established),
+        b(ACK, 5000, 10_000).bytes(100).passes(Established),
+        a(ACK, 80_000, 5100).bytes(10_000).passes(Established),
+        a(ACK, 90_000, 5100).bytes(1).is_invalid(),
+    ];
+    play(STRICT, &lines);
+    let acknowledged_without_a_second_syn = [
+        a(SYN, 999, 0).passes(SynSent),
+        b(SYN, 4999, 0).passes(SimultaneousOpen),
+        a(ACK, 1000, 5000).passes(Established),
+    ];
+    play(STRICT, &acknowledged_without_a_second_syn);
+}
+
+#[test]
+fn the_handshake_survives_loss_of_each_of_its_segments() {
+    let lines = [
+        a(SYN, 999, 0).passes(SynSent),
+        a(SYN, 999, 0).passes(SynSent),
+        b(SYN | ACK, 4999, 1000).passes(SynReceived),
+        a(SYN, 999, 0).passes(SynReceived),
+        b(SYN | ACK, 4999, 1000).passes(SynReceived),
+        a(ACK, 1000, 5000).passes(Established),
+        b(SYN | ACK, 4999, 1000).passes(Established),
+        a(ACK, 1000, 5000).passes(Established),
+    ];
+    play(STRICT, &lines);
+}
+
+#[test]
+fn a_syn_may_be_sent_anew_with_other_numbers_until_it_is_answered() {
+    let lines = [
+        a(SYN, 999, 0).passes(SynSent),
+        a(SYN, 700_000, 0).passes(SynSent),
+        b(SYN | ACK, 4999, 1000).is_invalid(),
+        b(SYN | ACK, 4999, 700_001).passes(SynReceived),
+    ];
+    play(STRICT, &lines);
+}
+
+#[test]
+fn data_may_come_with_the_syn() {
+    let lines = [
+        a(SYN, 999, 0).bytes(400).passes(SynSent),
+        b(SYN | ACK, 4999, 999).is_invalid(),
+        b(SYN | ACK, 4999, 1401).is_invalid(),
+        b(SYN | ACK, 4999, 1000).passes(SynReceived),
+        // The responder does not have to wait.
+        b(ACK, 5000, 1400).bytes(1000).passes(SynReceived),
+        a(ACK, 1400, 6000).passes(Established),
+    ];
+    play(STRICT, &lines);
+}
+
+#[test]
+fn who_has_forgotten_the_connection_finds_out_and_tries_again() {
+    // A has crashed and opens the connection anew; B challenges the SYN, and A resets.
+    let lines = [
+        a(SYN, 500_000, 0).passes(Established),
+        b(ACK, 5000, 1000).passes(Established),
+        a(RST, 1000, 0).passes(Closed),
+        a(SYN, 500_000, 0).passes(SynSent),
+    ];
+    play_after_handshake(STRICT, &lines);
+    // The firewall has forgotten it too: it sees a SYN, and B's challenge.
+    let lines = [
+        a(SYN, 500_000, 0).passes(SynSent),
+        b(ACK, 5000, 1000).passes(SynSent),
+        a(RST, 1000, 0).passes(SynSent),
+        a(SYN, 500_000, 0).passes(SynSent),
+        b(SYN | ACK, 4999, 500_001).passes(SynReceived),
+    ];
+    play(STRICT, &lines);
+}
+
+#[test]
+fn a_refused_connection_can_be_tried_again() {
+    let lines = [
+        a(SYN, 999, 0).passes(SynSent),
+        b(RST | ACK, 0, 7777).is_invalid(),
+        b(RST, 0, 0).is_invalid(),
+        b(RST | ACK, 0, 1000).passes(Closed),
+        a(SYN, 2_000_000, 0)
+            .after(Duration::from_secs(1))
+            .passes(SynSent),
+    ];
+    play(STRICT, &lines);
+}
+
+#[test]
+fn a_reset_connection_is_soon_forgotten() {
+    let lines = [
+        a(RST, 1000, 0).passes(Closed),
+        b(ACK, 5000, 1000)
+            .bytes(10)
+            .after(Duration::from_secs(11))
+            .passes(PickedUp),
+    ];
+    play_after_handshake(DEFAULT, &lines);
+}
+
+#[test]
+fn keep_alives_hold_a_connection() {
+    let hour = Duration::from_secs(3500);
+    let lines = [
+        a(ACK, 999, 5000).after(hour).passes(Established),
+        b(ACK, 5000, 1000).passes(Established),
+        a(ACK, 999, 5000).bytes(1).after(hour).passes(Established),
+        b(ACK, 5000, 1000).after(hour).passes(Established),
+        a(ACK, 1000, 5000)
+            .after(Duration::from_secs(3601))
+            .is_invalid(),
+    ];
+    let twins = play(STRICT, &[&HANDSHAKE[..], &lines[..4]].concat());
+    assert_eq!(twins.simple(), 4);
+}
+
+#[test]
+fn an_idle_connection_is_forgotten() {
+    let late = a(ACK, 1000, 5000).after(Duration::from_secs(3601));
+    play_after_handshake(DEFAULT, &[late.passes(PickedUp)]);
+    play_after_handshake(ONLY_A, &[late.passes(PickedUp)]);
+    let from_b = b(ACK, 5000, 1000).after(Duration::from_secs(3601));
+    let mut twins = Twins::new(ONLY_A);
+    for line in [a(SYN, 999, 0), b(SYN | ACK, 4999, 1000), a(ACK, 1000, 5000)] {
+        twins.process(&line.frame(), START);
+    }
+    let fate = twins.process(&from_b.frame(), START + Duration::from_secs(3601));
+    assert_eq!(verdict(&fate, &from_b.frame()), Err(Denied));
+}
+
+#[test]
+fn flags_that_no_tcp_sends_are_dropped() {
+    for flags in [
+        0,
+        SYN | FIN,
+        SYN | RST,
+        FIN,
+        FIN | PSH | URG,
+        SYN | FIN | ACK,
+        RST | FIN | ACK,
+    ] {
+        play(DEFAULT, &[a(flags, 999, 0).is_invalid()]);
+        play_after_handshake(
+            DEFAULT,
+            &[
+                a(flags, 1000, 5000).is_invalid(),
+                a(ACK, 1000, 5000).passes(Established),
+            ],
+        );
+    }
+}
+
+#[test]
+fn only_a_syn_opens_a_connection_without_pick_up() {
+    for flags in [ACK, SYN | ACK, FIN | ACK, RST, RST | ACK] {
+        play(STRICT, &[b(flags, 4999, 1000).is_invalid()]);
+    }
+    play(
+        STRICT,
+        &[
+            a(SYN, 999, 0).passes(SynSent),
+            a(ACK, 1000, 5000).is_invalid(),
+        ],
+    );
+}
+
+#[test]
+fn connections_are_met_in_mid_stream() {
+    let lines = [
+        b(ACK, 5000, 1000).bytes(1000).passes(PickedUp),
+        b(ACK, 6000, 1000).bytes(1000).passes(PickedUp),
+        a(ACK, 1000, 6000).passes(Established),
+        // Any scale may have been agreed on.
+        a(ACK, 1000, 7000).bytes(60_000).passes(Established),
+        b(ACK, 7000, 61_000).passes(Established),
+        b(ACK, 3_000_000_000, 61_000).is_invalid(),
+        b(FIN | ACK, 7000, 61_000).passes(OpenerFinWait),
+    ];
+    let twins = play(DEFAULT, &lines);
+    assert_eq!(
+        (twins.simple(), twins.counter("connections_picked_up")),
+        (2, 1)
+    );
+}
+
+#[test]
+fn a_keep_alive_is_met_in_mid_stream() {
+    let lines = [
+        a(ACK, 999, 5000).passes(PickedUp),
+        b(ACK, 5000, 1000).passes(Established),
+        a(ACK, 1000, 5000).bytes(100).passes(Established),
+    ];
+    play(DEFAULT, &lines);
+}
+
+#[test]
+fn a_handshake_of_which_one_segment_was_missed_is_picked_up() {
+    let without_syn = [
+        b(SYN | ACK, 4999, 1000).scale(7).passes(PickedUp),
+        a(ACK, 1000, 5000).bytes(10_000).passes(Established),
+        b(ACK, 5000, 11_000).bytes(1000).passes(Established),
+        a(ACK, 11_000, 6000).bytes(60_000).passes(Established),
+    ];
+    play(DEFAULT, &without_syn);
+    let without_syn_ack = [
+        a(SYN, 999, 0).passes(SynSent),
+        a(ACK, 1000, 5000).passes(PickedUp),
+        b(ACK, 5000, 1000).bytes(10_000).passes(Established),
+        // The SYN did not offer scaling, so the window is known.
+        b(ACK, 15_000, 1000).bytes(1).is_invalid(),
+    ];
+    play(DEFAULT, &without_syn_ack);
+}
+
+#[test]
+fn rules_see_a_connection_met_in_mid_stream_as_its_first_packet_is() {
+    play(
+        ONLY_A,
+        &[
+            b(ACK, 5000, 1000).is_denied(),
+            b(SYN | ACK, 4999, 1000).is_denied(),
+            a(ACK, 1000, 5000).passes(PickedUp),
+        ],
+    );
+}
+
+#[test]
+fn a_denied_connection_leaves_no_state() {
+    let twins = play(
+        ONLY_A,
+        &[
+            b(SYN, 4999, 0).is_denied(),
+            b(SYN, 4999, 0).is_denied(),
+            a(SYN, 999, 0).passes(SynSent),
+        ],
+    );
+    assert_eq!(twins.counter("packets_denied"), 2);
+}
+
+#[test]
+fn a_liberal_firewall_forwards_and_counts() {
+    let lines = [
+        b(ACK, 900_000, 1000).passes(Established),
+        b(RST, 900_000, 0).passes(Established),
+        a(ACK, 1000, 900_000).passes(Established),
+        a(ACK, 1000, 5000).bytes(10_000).passes(Established),
+        a(SYN | FIN, 1000, 5000).is_invalid(),
+    ];
+    let twins = play_after_handshake("default = \"allow\"\nliberal = true", &lines);
+    assert_eq!(twins.counter("segments_out_of_window"), 3);
+}

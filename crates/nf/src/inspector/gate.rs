@@ -1,0 +1,366 @@
+//! The fast path's look at a payload: stateless, bounded, and what a TCAM
+//! could do (SwitchNIC appendix A.1).
+
+use std::collections::BTreeSet;
+
+use super::automaton::{Automaton, START};
+use super::filter::Filter;
+use super::literals::{self, Literals};
+use super::rules::{Action, GateLiterals, Pattern, Rule, RuleIndex, Rules};
+
+/// How many bytes of a payload the fast path sees.
+pub const WINDOW_BYTES: usize = 64;
+/// A literal that the window cuts off counts from this many bytes on.
+pub const MIN_PARTIAL_BYTES: usize = 4;
+
+/// What the gate says of one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GateOutcome {
+    /// Nothing seen: forward or drop by the flow's state.
+    None,
+    /// Something that the cores must look at.
+    Partial,
+    /// The whole literal of this `ban` rule: ban the flow.
+    Full(RuleIndex),
+}
+
+/// What a literal reports that only escalates. It is above every rule's
+/// index, so that the lowest report is the outcome.
+const ESCALATE: RuleIndex = RuleIndex::MAX;
+
+/// All rules' gates as one matcher.
+///
+/// A window of ordinary traffic costs one look at each fourth place if no
+/// literal is shorter than 7 bytes, at each second one from 5 bytes on, and at
+/// each place below. Only from the first place where a literal seems to begin
+/// is the window read byte by byte, so the worst window costs
+/// [`WINDOW_BYTES`] steps more, whatever the rules are.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    filter: Filter,
+    /// One for the literals as they are, one for those in either case.
+    automata: Vec<Automaton>,
+    /// Whether some rule wants every packet with a payload.
+    always: bool,
+    tcam_entries: usize,
+}
+
+impl Gate {
+    /// Builds the gate of a rules file.
+    pub fn new(rules: &Rules) -> Self {
+        let cased = literals_where(rules, false);
+        let caseless = literals_where(rules, true);
+        let bytes = cased.iter().chain(&caseless).map(|(_, bytes)| *bytes);
+        let always = rules
+            .iter()
+            .any(|(_, rule)| *rule.gate() == GateLiterals::Always);
+        let exact = literals::automaton(&cased, false);
+        Self {
+            filter: Filter::new(bytes),
+            automata: exact
+                .into_iter()
+                .chain(literals::automaton(&caseless, true))
+                .collect(),
+            always,
+            tcam_entries: tcam_entries(rules) + usize::from(always),
+        }
+    }
+
+    /// Looks at the first [`WINDOW_BYTES`] bytes of a payload.
+    ///
+    /// * `Full`: a `ban` rule's whole literal lies in the window; of several
+    ///   such rules, the first in the file.
+    /// * `Partial`: another rule's gate literal lies in the window, or the
+    ///   window ends inside a literal of which it shows at least
+    ///   [`MIN_PARTIAL_BYTES`] bytes, or a rule has `gate=always` and there is
+    ///   a payload at all.
+    #[inline]
+    pub fn inspect(&self, payload: &[u8]) -> GateOutcome {
+        let window = &payload[..payload.len().min(WINDOW_BYTES)];
+        let seen = self
+            .filter
+            .first_place(window)
+            .and_then(|place| self.walk(&window[place..]));
+        let always = (self.always && !window.is_empty()).then_some(ESCALATE);
+        match seen.or(always) {
+            None => GateOutcome::None,
+            Some(ESCALATE) => GateOutcome::Partial,
+            Some(rule) => GateOutcome::Full(rule),
+        }
+    }
+
+    /// The lowest report of any automaton from here to the window's end.
+    #[inline(never)]
+    fn walk(&self, window: &[u8]) -> Option<RuleIndex> {
+        self.automata
+            .iter()
+            .filter_map(|automaton| lowest_report(automaton, window))
+            .min()
+    }
+
+    /// How many ternary entries, each [`WINDOW_BYTES`] wide, a switch needs
+    /// for this gate: one for each literal at each place where it fits, and
+    /// one for each beginning of a literal that may stand at the window's
+    /// end. A payload shorter than the window is aligned to the key's *end*,
+    /// so that the same entries serve it. Both cases of a letter differ in one
+    /// bit, so `nocase` costs nothing. `gate=always` is one entry.
+    pub fn tcam_entries(&self) -> usize {
+        self.tcam_entries
+    }
+}
+
+fn lowest_report(automaton: &Automaton, window: &[u8]) -> Option<RuleIndex> {
+    let mut state = START;
+    let mut lowest = None;
+    for &byte in window {
+        state = automaton.step(state, byte);
+        // Sorted, so the first one is the lowest.
+        if let Some(&rule) = automaton.reported(state).first() {
+            lowest = Some(lowest.map_or(rule, |before: RuleIndex| before.min(rule)));
+        }
+    }
+    let is_cut_off = usize::from(automaton.depth(state)) >= MIN_PARTIAL_BYTES;
+    lowest.or(is_cut_off.then_some(ESCALATE))
+}
+
+fn literals_where(rules: &Rules, nocase: bool) -> Literals<'_> {
+    let wanted = rules.iter().filter(|(_, rule)| rule.is_nocase() == nocase);
+    wanted
+        .flat_map(|(index, rule)| gate_literals(index, rule))
+        .collect()
+}
+
+/// What the gate looks for on behalf of one rule. Of a literal longer than
+/// the window only that much can ever be seen, which is a cut-off literal.
+fn gate_literals(index: RuleIndex, rule: &Rule) -> impl Iterator<Item = (RuleIndex, &[u8])> {
+    let is_full = matches!(
+        (rule.action(), rule.pattern()),
+        (Action::Ban, Pattern::Literal(_))
+    );
+    gate_bytes(rule).iter().map(move |bytes| {
+        let report = if is_full && bytes.len() <= WINDOW_BYTES {
+            index
+        } else {
+            ESCALATE
+        };
+        (report, &bytes[..bytes.len().min(WINDOW_BYTES)])
+    })
+}
+
+fn gate_bytes(rule: &Rule) -> &[Vec<u8>] {
+    match rule.gate() {
+        GateLiterals::AnyOf(literals) => literals,
+        GateLiterals::Always => &[],
+    }
+}
+
+fn tcam_entries(rules: &Rules) -> usize {
+    let mut whole = BTreeSet::new();
+    for (_, rule) in rules.iter() {
+        let fold = |b: &Vec<u8>| {
+            if rule.is_nocase() {
+                b.to_ascii_lowercase()
+            } else {
+                b.clone()
+            }
+        };
+        whole.extend(
+            gate_bytes(rule)
+                .iter()
+                .map(|bytes| (rule.is_nocase(), fold(bytes))),
+        );
+    }
+    let places = |length: usize| (WINDOW_BYTES + 1).saturating_sub(length);
+    let cut_off: BTreeSet<(bool, &[u8])> = whole
+        .iter()
+        .flat_map(|(nocase, b)| beginnings(*nocase, b))
+        .collect();
+    whole
+        .iter()
+        .map(|(_, bytes)| places(bytes.len()))
+        .sum::<usize>()
+        + cut_off.len()
+}
+
+/// The proper beginnings of a literal that count at the window's end.
+fn beginnings(nocase: bool, bytes: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
+    let lengths = MIN_PARTIAL_BYTES..bytes.len().min(WINDOW_BYTES + 1);
+    lengths.map(move |length| (nocase, &bytes[..length]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::string::string_regex;
+
+    use super::*;
+
+    fn gate(text: &str) -> Gate {
+        Gate::new(&Rules::parse(text, "test").unwrap())
+    }
+
+    /// The definition, written down plainly.
+    fn reference(rules: &Rules, payload: &[u8]) -> GateOutcome {
+        let window = &payload[..payload.len().min(WINDOW_BYTES)];
+        let mut outcome = GateOutcome::None;
+        for (index, rule) in rules.iter() {
+            let same = |a: &[u8], b: &[u8]| {
+                if rule.is_nocase() {
+                    a.eq_ignore_ascii_case(b)
+                } else {
+                    a == b
+                }
+            };
+            let literals = match rule.gate() {
+                GateLiterals::Always if window.is_empty() => continue,
+                GateLiterals::Always => {
+                    outcome = GateOutcome::Partial;
+                    continue;
+                }
+                GateLiterals::AnyOf(literals) => literals,
+            };
+            for literal in literals {
+                let whole = window
+                    .windows(literal.len())
+                    .any(|part| same(part, literal));
+                let ban =
+                    rule.action() == Action::Ban && matches!(rule.pattern(), Pattern::Literal(_));
+                if whole && ban {
+                    return GateOutcome::Full(index);
+                }
+                let cut = (MIN_PARTIAL_BYTES..literal.len().min(window.len() + 1))
+                    .any(|k| same(&window[window.len() - k..], &literal[..k]));
+                if whole || cut {
+                    outcome = GateOutcome::Partial;
+                }
+            }
+        }
+        outcome
+    }
+
+    #[test]
+    fn a_whole_ban_literal_bans_and_the_first_rule_wins() {
+        let gate = gate(
+            "a alert literal \"attack\"\nb ban literal \"tack at\"\nc ban literal \"attack at\"\n",
+        );
+        assert_eq!(gate.inspect(b"the attack at dawn"), GateOutcome::Full(1));
+        assert_eq!(gate.inspect(b"the attack."), GateOutcome::Partial);
+        assert_eq!(gate.inspect(b"nothing here"), GateOutcome::None);
+        assert_eq!(gate.inspect(b""), GateOutcome::None);
+    }
+
+    #[test]
+    fn only_the_window_counts() {
+        let gate = gate("a ban literal \"0123456789\"");
+        let mut payload = vec![b' '; 200];
+        payload[55..65].copy_from_slice(b"0123456789");
+        assert_eq!(gate.inspect(&payload), GateOutcome::Partial);
+        payload[54..65].copy_from_slice(b"0123456789 ");
+        assert_eq!(gate.inspect(&payload), GateOutcome::Full(0));
+        payload[54..74].copy_from_slice(b"         0123456789 ");
+        assert_eq!(gate.inspect(&payload), GateOutcome::None);
+    }
+
+    #[test]
+    fn a_cut_off_literal_counts_from_four_bytes_on() {
+        let gate = gate("a ban literal \"Secret\" nocase");
+        assert_eq!(gate.inspect(b"a sec"), GateOutcome::None);
+        assert_eq!(gate.inspect(b"a SECR"), GateOutcome::Partial);
+        assert_eq!(gate.inspect(b"a secret"), GateOutcome::Full(0));
+    }
+
+    #[test]
+    fn a_literal_longer_than_the_window_is_escalated() {
+        let text = format!("a ban literal \"{}\"", "xy".repeat(40));
+        assert_eq!(
+            gate(&text).inspect("xy".repeat(40).as_bytes()),
+            GateOutcome::Partial
+        );
+    }
+
+    #[test]
+    fn always_escalates_whatever_has_a_payload() {
+        let gate = gate("a ban regex \"[0-9]{16}\" gate=always\nb ban literal \"bad\"");
+        assert_eq!(gate.inspect(b"x"), GateOutcome::Partial);
+        assert_eq!(gate.inspect(b"bad"), GateOutcome::Full(1));
+        assert_eq!(gate.inspect(b""), GateOutcome::None);
+    }
+
+    #[test]
+    fn an_empty_file_sees_nothing() {
+        let gate = gate("# nothing");
+        assert_eq!(gate.inspect(&[0; 64]), GateOutcome::None);
+        assert_eq!(gate.tcam_entries(), 0);
+    }
+
+    #[test]
+    fn entries_are_literals_by_place_and_beginnings() {
+        assert_eq!(gate("a ban literal \"abcd\"").tcam_entries(), 61);
+        assert_eq!(gate("a ban literal \"abcdef\"").tcam_entries(), 59 + 2);
+        // The same literal twice costs nothing, a shared beginning neither.
+        assert_eq!(
+            gate("a ban literal \"abcdef\"\nb alert literal \"abcdef\"").tcam_entries(),
+            61
+        );
+        assert_eq!(
+            gate("a ban literal \"abcdef\"\nb ban literal \"abcdex\"").tcam_entries(),
+            2 * 59 + 2
+        );
+        let long = format!("a ban literal \"{}\"", "x".repeat(100));
+        assert_eq!(gate(&long).tcam_entries(), 61);
+        assert_eq!(
+            gate("a alert regex \"[0-9]{4}\" gate=always").tcam_entries(),
+            1
+        );
+    }
+
+    /// Rules whose literals are at least `shortest` bytes of a few letters.
+    fn any_rules(shortest: usize) -> impl Strategy<Value = String> {
+        let literal = format!("[abB]{{{shortest},10}}|(ab){{30,40}}");
+        let rule = (
+            any::<bool>(),
+            any::<bool>(),
+            string_regex(&literal).unwrap(),
+        );
+        prop::collection::vec(rule, 1..6).prop_map(|rules| {
+            let line = |(number, (ban, nocase, literal)): (usize, (bool, bool, String))| {
+                let (action, option) = (
+                    if ban { "ban" } else { "alert" },
+                    if nocase { "nocase" } else { "" },
+                );
+                format!("r{number} {action} literal \"{literal}\" {option}\n")
+            };
+            rules.into_iter().enumerate().map(line).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn the_gate_does_what_its_definition_says(
+            text in (2..=8usize).prop_flat_map(any_rules),
+            fill in "[abB]{0,12}[abBcC ]{0,70}[abB]{0,12}",
+        ) {
+            let rules = Rules::parse(&text, "test").unwrap();
+            prop_assert_eq!(Gate::new(&rules).inspect(fill.as_bytes()), reference(&rules, fill.as_bytes()));
+        }
+
+        #[test]
+        fn planted_literals_are_seen_at_every_place(
+            text in (2..=8usize).prop_flat_map(any_rules),
+            which in any::<prop::sample::Index>(),
+            place in 0..70usize,
+            length in 0..90usize,
+        ) {
+            let rules = Rules::parse(&text, "test").unwrap();
+            let rule = rules.rule(which.index(rules.len()) as RuleIndex).unwrap();
+            let Pattern::Literal(bytes) = rule.pattern() else { unreachable!() };
+            let mut payload = vec![b'.'; place];
+            payload.extend(bytes);
+            payload.resize(payload.len().max(length), b'.');
+            payload.truncate(length);
+            prop_assert_eq!(Gate::new(&rules).inspect(&payload), reference(&rules, &payload));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Key-value store.
+//!
+//! The network itself is the store (SwitchNIC §A.1): requests of the [key-value
+//! protocol](twinpath_wire::kv) to one UDP port are answered by Twinpath and go no further. A
+//! request names an operation (get, put, delete), a key of 16 bytes and a value of up to 128
+//! bytes; the reply goes back to the client, with the request's sequence number.
+//!
+//! The flow is the *key*, not the connection: whoever asks for a key meets the same state, on the
+//! same worker and in the same slot of the fast path. A key-value store therefore has a service
+//! for itself; it cannot share a chain with functions whose flows are connections.
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `port` | 19286 | UDP port whose datagrams are requests, for whatever address, IPv4 or IPv6 |
+//!
+//! How many keys the store takes is the number of flows that the cores may know; a put beyond it
+//! is dropped and counted (`flow_table_full`), and the client times out. Entries never expire.
+//!
+//! # On the fast path
+//! 33 state words: the value's length plus one (0 if there is none), and the value, padded with
+//! zeros. Everything about a key is simple: a get answers with the words, a put replaces them, a
+//! delete clears them; so reads *and* writes of frequent keys never reach the cores. What the
+//! request carries beyond its operation's need (a value in a get or delete, a status) is ignored.
+//! Only a delete that carries a value goes to the cores.
+//!
+//! # What happens to other packets
+//! - Replies sent to the port are dropped (`bad_request`).
+//! - Datagrams to the port that are no request are answered with "bad request" or "too large" if
+//!   they are the protocol's and have a header to answer with; otherwise they are dropped
+//!   (`bad_request`).
+//! - First fragments to the port are dropped (`fragment`): a request fits any packet.
+//! - Everything else passes unchanged, on the cores.
+//!
+//! # Counters
+//! All count what the cores did: `gets` (`hits` of them found a value), `puts`, `deletes`,
+//! `too_large` and `bad_requests`, of which `answered` were told so.
+//!
+//! # Speaking to it
+//! [`client`] is a client without sockets and clocks: it builds requests, matches replies, and
+//! repeats what got no answer.
+
+pub mod client;
+mod config;
+mod function;
+mod program;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, PortZero};
+pub use function::KvStore;
+
+/// The function's name.
+pub const NAME: &str = "kv_store";

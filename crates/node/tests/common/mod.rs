@@ -1,0 +1,146 @@
+//! Runs services over packets and compares what comes out, flow by flow.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use twinpath_control::live::Live;
+use twinpath_control::report::Report;
+use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
+use twinpath_core::wire::dissect;
+use twinpath_core::{FlowKey, Steering};
+use twinpath_io::{CaptureReader, Next, Trace};
+use twinpath_node::observe::Observer;
+use twinpath_node::run::drive;
+use twinpath_node::sink::Collect;
+use twinpath_node::source::Source;
+use twinpath_node::{Ports, build};
+use twinpath_traffic::{Generator, TrafficConfig};
+
+/// Packets by flow, in order; what is no IP has no flow.
+pub type Flows = BTreeMap<Option<FlowKey>, Vec<Vec<u8>>>;
+
+/// What a run gave.
+pub struct Outcome {
+    pub flows: Flows,
+    pub report: Report,
+}
+
+/// Reads a service from text.
+pub fn service(text: &str) -> Service {
+    Service::parse(text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Variants of the fast path that the oracle must not see a difference in.
+#[derive(Copy, Clone, Debug)]
+pub enum Variant {
+    Plain,
+    FewSlots,
+    OneWay,
+    ShortLife,
+    EagerPulls,
+    Asic,
+}
+
+pub const VARIANTS: [Variant; 5] = [Variant::Plain, Variant::FewSlots, Variant::OneWay, Variant::ShortLife, Variant::EagerPulls];
+
+pub fn vary(service: &Service, variant: Variant) -> Service {
+    let mut service = service.clone();
+    let fast = &mut service.fast_path;
+    fast.sweep_slots = 256;
+    match variant {
+        Variant::Plain => {}
+        Variant::FewSlots => fast.slots = 64,
+        Variant::OneWay => fast.ways = Some(Ways(1)),
+        Variant::ShortLife => fast.time_to_live = "1ms".parse().expect("a duration"),
+        Variant::EagerPulls => (fast.hot_packets, fast.rearms) = (1, 255),
+        Variant::Asic => fast.ways = Some(Ways(1)),
+    }
+    service
+}
+
+/// Runs a service over packets in memory.
+pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution) -> Outcome {
+    let mut service = service.clone();
+    (service.run.paths, service.run.execution, service.run.pace) = (paths, execution, Some(Pace::Lossless));
+    let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
+    let mut observer = Observer::new(Live::hidden());
+    let mut sink = Collect::default();
+    let mut source = Source::trace(copy(trace));
+    let ports = Ports { input: Some(PathBuf::from("memory")), ..Ports::default() };
+    drive(&service, &ports, &mut node, &mut source, &mut sink, &mut observer, &AtomicBool::new(false)).expect("memory never fails");
+    let mut report = Report::default();
+    observer.finish(0, 0, &node.fast_path, &node.workers, &mut report);
+    Outcome { flows: by_flow(sink.0), report }
+}
+
+fn copy(trace: &Trace) -> Trace {
+    let mut copy = Trace::new();
+    trace.iter().for_each(|frame| copy.push(frame.timestamp_ns, frame.frame));
+    copy
+}
+
+pub fn by_flow(packets: Vec<Vec<u8>>) -> Flows {
+    let steering = Steering::new(0);
+    let mut flows = Flows::new();
+    for packet in packets {
+        let key = dissect(&packet).ok().and_then(|layout| steering.key(&packet, &layout)).map(|keyed| keyed.key);
+        flows.entry(key).or_default().push(packet);
+    }
+    flows
+}
+
+/// Fails with the first difference, told as a person would want it.
+pub fn assert_same(expected: &Flows, found: &Flows, what: &str) {
+    for (key, packets) in expected {
+        let name = key.map_or("no flow".into(), |key| key.to_string());
+        let others = found.get(key).unwrap_or_else(|| panic!("{what}: flow {name} is missing ({} packets)", packets.len()));
+        for (index, (packet, other)) in packets.iter().zip(others).enumerate() {
+            assert_eq!(packet, other, "{what}: flow {name}: packet {index} of {}", packets.len());
+        }
+        assert_eq!(packets.len(), others.len(), "{what}: flow {name}: number of packets");
+    }
+    let extra: Vec<_> = found.keys().filter(|key| !expected.contains_key(*key)).collect();
+    assert!(extra.is_empty(), "{what}: flows that should not be there: {extra:?}");
+}
+
+/// The shared captures, by name; empty (with a notice) where they are absent, unless under CI.
+pub fn captures() -> Vec<PathBuf> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        assert!(std::env::var_os("CI").is_none(), "the shared captures are missing");
+        println!("skipped: no shared captures");
+        return Vec::new();
+    };
+    let is_capture = |path: &PathBuf| path.to_string_lossy().contains("cap");
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_capture).collect();
+    paths.sort();
+    paths
+}
+
+/// A capture's frames up to its end or to the place where it is cut off.
+pub fn load(path: &Path) -> Trace {
+    let mut reader = CaptureReader::open(path).expect("a capture");
+    let mut buffer = vec![0; 1 << 18];
+    let mut trace = Trace::new();
+    while let Ok(Next::Frame(record)) = reader.next_into(&mut buffer) {
+        trace.push(record.timestamp_ns, &buffer[..record.captured_len]);
+    }
+    trace
+}
+
+/// Generated packets.
+pub fn generate(config: &TrafficConfig, seed: u64) -> Trace {
+    let mut generator = Generator::new(config, seed).unwrap_or_else(|error| panic!("{error}"));
+    let mut buffer = vec![0; generator.frame_bytes_max()];
+    let mut trace = Trace::new();
+    while let Some(packet) = generator.next_into(&mut buffer) {
+        trace.push(packet.timestamp_ns, &buffer[..packet.len]);
+    }
+    trace
+}
+
+/// Traffic from a table of the service file's kind.
+pub fn traffic(text: &str) -> TrafficConfig {
+    toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
+}

@@ -1,0 +1,252 @@
+//! `twinpath explain`: what of a service runs where, and why.
+
+mod residence;
+mod text;
+
+use crate::error::CommandError;
+use crate::{Outcome, output};
+use residence::resident_share;
+use serde::Serialize;
+use std::path::PathBuf;
+use twinpath_coherence::Config as CoherenceConfig;
+use twinpath_control::service::{Device, Paths, Service};
+use twinpath_core::program::{Condition, FastProgram};
+use twinpath_fastpath::{Budget, BudgetError, Placement, StateTable};
+use twinpath_node::wiring;
+
+/// Tells what of a service runs where, and why
+///
+/// For each function of the chain: its state words and its fast program, which says which packets
+/// the fast path can do alone. For each kind of device: whether the chain fits, or the limit that
+/// it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
+/// Exit code 1 if the chain does not fit the device that the service is for.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath explain examples/edge.toml",
+    "twinpath explain examples/edge.toml --json | jq .devices",
+))]
+pub struct Arguments {
+    /// The service file
+    service: PathBuf,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Explains.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let explanation = Explanation::of(&Service::load(&arguments.service)?)?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&explanation)? + "\n"
+    } else {
+        explanation.to_string()
+    };
+    output::print(&text)?;
+    let fits = explanation.devices.iter().all(|device| device.refusal.is_none() || !device.is_chosen);
+    Ok(if fits { Outcome::Good } else { Outcome::Bad })
+}
+
+/// What runs where and why, as plain data.
+#[derive(Serialize)]
+struct Explanation {
+    service: String,
+    paths: &'static str,
+    functions: Vec<Function>,
+    cores_only: Vec<String>,
+    devices: Vec<DeviceFit>,
+    state_table: TableFacts,
+    cores: CoresFacts,
+}
+
+/// One function of the chain.
+#[derive(Serialize)]
+struct Function {
+    name: &'static str,
+    words: Vec<WordFacts>,
+    always_complex: Vec<String>,
+    prologue: Vec<String>,
+    steps: Vec<StepFacts>,
+    tables: Vec<RewriteTable>,
+    ternary_entries: usize,
+    #[serde(skip)]
+    listing: String,
+}
+
+#[derive(Serialize)]
+struct WordFacts {
+    name: &'static str,
+    meaning: &'static str,
+}
+
+#[derive(Serialize)]
+struct StepFacts {
+    name: &'static str,
+    when: Vec<String>,
+    then: Vec<String>,
+    exit: String,
+}
+
+#[derive(Serialize)]
+struct RewriteTable {
+    name: &'static str,
+    rows: usize,
+}
+
+/// Whether the chain fits a kind of device.
+#[derive(Serialize)]
+struct DeviceFit {
+    device: &'static str,
+    is_chosen: bool,
+    refusal: Option<String>,
+    uses: Vec<Use>,
+}
+
+/// How much of a limit is used.
+#[derive(Serialize)]
+struct Use {
+    what: &'static str,
+    used: usize,
+    limit: usize,
+}
+
+/// The fast path's state table.
+#[derive(Serialize)]
+struct TableFacts {
+    slots: usize,
+    buckets: usize,
+    ways: usize,
+    words_per_slot: usize,
+    bytes_per_slot: usize,
+    bytes: usize,
+    residence: Vec<Residence>,
+}
+
+/// How many of so many flows find a slot.
+#[derive(Serialize)]
+struct Residence {
+    flows: usize,
+    share: f64,
+}
+
+/// The flows on the cores.
+#[derive(Serialize)]
+struct CoresFacts {
+    workers: usize,
+    flows_per_worker: usize,
+    bytes_per_flow: usize,
+    bytes_when_full: usize,
+    most_held_frames: usize,
+}
+
+impl Explanation {
+    /// Builds what a run would build, as far as it takes no memory, and looks at it.
+    fn of(service: &Service) -> Result<Self, CommandError> {
+        let chain = wiring::chain(service)?;
+        chain.steering(service.seed).map_err(wiring::BuildError::from)?;
+        let programs = chain.programs();
+        let coherence = wiring::coherence(service);
+        Ok(Self {
+            service: service.name.clone(),
+            paths: match service.run.paths {
+                Paths::Both => "both",
+                Paths::Slow => "slow",
+            },
+            cores_only: cores_only(&coherence),
+            devices: [Budget::asic(), Budget::software()].map(|budget| DeviceFit::of(&budget, &programs, service)).into(),
+            state_table: TableFacts::of(&coherence, chain.word_count()),
+            cores: CoresFacts::of(service, chain.most_held_frames())?,
+            functions: programs.into_iter().map(Function::of).collect(),
+        })
+    }
+}
+
+impl Function {
+    fn of(program: FastProgram) -> Self {
+        let texts = |conditions: &Vec<Condition>| conditions.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let steps = program.steps.iter().map(|step| StepFacts {
+            name: step.name,
+            when: texts(&step.when),
+            then: step.then.iter().map(ToString::to_string).collect(),
+            exit: step.exit.to_string(),
+        });
+        Self {
+            name: program.name,
+            words: program.words.iter().map(|word| WordFacts { name: word.name, meaning: word.meaning }).collect(),
+            always_complex: program.always_complex.iter().map(|conditions| texts(conditions).join(" and ")).collect(),
+            prologue: program.prologue.iter().map(ToString::to_string).collect(),
+            steps: steps.collect(),
+            tables: program.tables.iter().map(|table| RewriteTable { name: table.name, rows: table.rows.len() }).collect(),
+            ternary_entries: program.window.as_ref().map_or(0, |window| window.ternary_entries()),
+            listing: program.to_string(),
+        }
+    }
+}
+
+/// What no program decides: the mechanism's own reasons to send packets to the cores.
+fn cores_only(coherence: &CoherenceConfig) -> Vec<String> {
+    let mut reasons = vec![
+        "packets that a program below calls always complex, or for which none of its steps holds".to_owned(),
+        "fragments, and ICMP errors about a flow".to_owned(),
+        "packets of a flow while its state is on its way to the fast path or back".to_owned(),
+        "flows whose bucket of the state table is full of others".to_owned(),
+    ];
+    if coherence.hot_packets > 1 {
+        let window = twinpath_nf::duration::Human(coherence.sketch_window);
+        reasons.push(format!("flows with fewer than {} packets in about {window}", coherence.hot_packets));
+    }
+    reasons
+}
+
+impl DeviceFit {
+    fn of(budget: &Budget, programs: &[FastProgram], service: &Service) -> Self {
+        let device = match service.fast_path.device {
+            Device::Software => Budget::software().name,
+            Device::Asic => Budget::asic().name,
+        };
+        let placement = budget.place(programs, service.fast_path.slots);
+        Self {
+            device: budget.name,
+            is_chosen: budget.name == device,
+            uses: placement.as_ref().map_or(Vec::new(), |placement| uses(budget, placement)),
+            refusal: placement.err().as_ref().map(BudgetError::to_string),
+        }
+    }
+}
+
+fn uses(budget: &Budget, placement: &Placement) -> Vec<Use> {
+    let Placement { words, stages, table_bytes, ternary_entries } = *placement;
+    vec![
+        Use { what: "state words", used: words, limit: budget.words },
+        Use { what: "stages", used: stages, limit: budget.stages },
+        Use { what: "table bytes", used: table_bytes, limit: budget.table_bytes },
+        Use { what: "ternary entries", used: ternary_entries, limit: budget.ternary_entries },
+    ]
+}
+
+impl TableFacts {
+    fn of(coherence: &CoherenceConfig, words: usize) -> Self {
+        // One bucket tells what a slot takes, without memory for the whole table.
+        let bucket = StateTable::new(coherence.ways, coherence.ways, words);
+        let bytes_per_slot = bucket.memory_bytes() / bucket.slots();
+        let buckets = coherence.slots.div_ceil(bucket.ways());
+        let slots = buckets * bucket.ways();
+        let residence = |flows| Residence { flows, share: resident_share(flows, buckets, bucket.ways()) };
+        Self {
+            slots,
+            buckets,
+            ways: bucket.ways(),
+            words_per_slot: words,
+            bytes_per_slot,
+            bytes: slots * bytes_per_slot,
+            residence: [slots.div_ceil(4), slots.div_ceil(2), slots, 2 * slots, 4 * slots].map(residence).into(),
+        }
+    }
+}
+
+impl CoresFacts {
+    fn of(service: &Service, most_held_frames: usize) -> Result<Self, CommandError> {
+        let bytes_per_flow = wiring::cores(service, 1)?.store().bytes_per_flow();
+        let (workers, flows) = (service.slow_path.workers, service.slow_path.flows);
+        Ok(Self { workers, flows_per_worker: flows, bytes_per_flow, bytes_when_full: workers * flows * bytes_per_flow, most_held_frames })
+    }
+}

@@ -1,0 +1,68 @@
+//! How many flows find a slot.
+
+/// The share of `flows` flows that hold a slot when each that finds one free keeps it, in a table
+/// of `buckets` buckets of `ways` slots.
+///
+/// Hashing puts a number of flows into each bucket that follows Poisson's law with the mean `load =
+/// flows / buckets`; a bucket with `k` flows keeps `min(k, ways)` of them and leaves `ways - k`
+/// slots unused if there are fewer. So a bucket keeps `ways - sum over k < ways of (ways - k) *
+/// P(k)` flows of its `load`. With one way that is the `(1 - e^-load) / load` of a switch.
+pub fn resident_share(flows: usize, buckets: usize, ways: usize) -> f64 {
+    if flows == 0 || buckets == 0 {
+        return 1.0;
+    }
+    let load = flows as f64 / buckets as f64;
+    let mut probability = (-load).exp();
+    let mut unused = 0.0;
+    for k in 0..ways {
+        unused += (ways - k) as f64 * probability;
+        probability *= load / (k + 1) as f64;
+    }
+    ((ways as f64 - unused) / load).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::FlowKey;
+    use twinpath_fastpath::StateTable;
+
+    /// Puts flows into a real table.
+    fn measured_share(flows: usize, slots: usize, ways: usize) -> f64 {
+        let mut table = StateTable::new(slots, ways, 1);
+        let mut resident = 0;
+        for number in 0..flows as u64 {
+            let key = FlowKey([number, 1, 2, 3, 4]);
+            let hash = key.hash(5);
+            if let Some(slot) = table.vacant(hash, |control| control[0] == 0) {
+                table.assign(slot, &key, hash);
+                table.set_control(slot, [1, 0, 0]);
+                resident += 1;
+            }
+        }
+        f64::from(resident) / flows as f64
+    }
+
+    #[test]
+    fn the_formula_is_what_the_table_does() {
+        for ways in [1, 2, 4, 8] {
+            for flows in [4_000, 16_384, 60_000] {
+                let (expected, found) = (resident_share(flows, 16_384 / ways, ways), measured_share(flows, 16_384, ways));
+                assert!((expected - found).abs() < 0.01, "{flows} flows, {ways} ways: {found}, not {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_way_is_a_switch() {
+        let load: f64 = 2.0;
+        assert!((resident_share(2000, 1000, 1) - (1.0 - (-load).exp()) / load).abs() < 1e-12);
+    }
+
+    #[test]
+    fn few_flows_all_find_a_slot() {
+        assert_eq!(resident_share(0, 0, 4), 1.0);
+        assert!(resident_share(1, 1 << 26, 8) > 0.999);
+        assert!(resident_share(1 << 30, 1, 8) < 1e-6);
+    }
+}

@@ -1,0 +1,124 @@
+//! `twinpath generate`: a capture of traffic that never was.
+
+use crate::error::CommandError;
+use crate::stop::Stop;
+use crate::traffic::{self, NoTraffic, expected_packets};
+use crate::{Outcome, output};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use twinpath_control::report::units;
+use twinpath_io::CaptureWriter;
+use twinpath_traffic::{Generator, GeneratorStats, TrafficConfig};
+
+/// Writes a capture of generated traffic
+///
+/// The same description and seed give the same bytes, on every machine. The packets' timestamps
+/// are those of the description; it takes as long as the disk does. Ctrl-C ends the capture
+/// early, with all packets so far.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath generate --service examples/edge.toml --out edge.pcap.gz",
+    "twinpath generate traffic.toml --packets 100000 --seed 7 --out a.pcap",
+))]
+pub struct Arguments {
+    /// A file that describes the traffic: what a service file has in [traffic]
+    #[arg(value_name = "TRAFFIC.toml", required_unless_present = "service", conflicts_with = "service")]
+    traffic: Option<PathBuf>,
+    /// A service file with a table [traffic]; its seed counts, too
+    #[arg(long, value_name = "SERVICE.toml")]
+    service: Option<PathBuf>,
+    /// The capture: pcap, compressed if it is named .gz
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// How many packets, in place of the description's number
+    #[arg(long, value_name = "N")]
+    packets: Option<u64>,
+    /// Seed of all that is drawn at random
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Packets between two looks at the progress bar and at Ctrl-C.
+const PACKETS_PER_LOOK: u64 = 4096;
+
+/// What was written.
+struct Written {
+    stats: GeneratorStats,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+/// Generates.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let (config, seed) = arguments.description()?;
+    let expected = expected_packets(&config).ok_or(NoTraffic::Endless)?;
+    let generator = Generator::new(&config, seed)?;
+    let stop = Stop::on_signals()?;
+    let bar = progress_bar(expected);
+    let written = write(generator, &arguments.out, &bar, &stop)?;
+    bar.finish_and_clear();
+    if stop.is_requested() {
+        output::warning("stopped early: the capture holds the packets so far");
+    }
+    output::print(&summary(&arguments.out, &written))?;
+    Ok(Outcome::Good)
+}
+
+impl Arguments {
+    fn description(&self) -> Result<(TrafficConfig, u64), CommandError> {
+        let (mut config, seed) = match (&self.service, &self.traffic) {
+            (Some(path), _) => traffic::load_service(path)?,
+            (None, Some(path)) => (traffic::load(path)?, 0),
+            (None, None) => (TrafficConfig::default(), 0),
+        };
+        config.packets = self.packets.or(config.packets);
+        Ok((config, self.seed.unwrap_or(seed)))
+    }
+}
+
+fn write(mut generator: Generator, path: &Path, bar: &ProgressBar, stop: &Stop) -> Result<Written, CommandError> {
+    let mut writer = CaptureWriter::create(path)?;
+    let mut frame = vec![0; generator.frame_bytes_max()];
+    let (mut first_ns, mut last_ns) = (None, 0);
+    while let Some(packet) = generator.next_into(&mut frame) {
+        writer.write(packet.timestamp_ns, frame.get(..packet.len).unwrap_or(&[]))?;
+        first_ns = first_ns.or(Some(packet.timestamp_ns));
+        last_ns = packet.timestamp_ns;
+        if generator.stats().packets.is_multiple_of(PACKETS_PER_LOOK) {
+            bar.set_position(generator.stats().packets);
+            if stop.is_requested() {
+                break;
+            }
+        }
+    }
+    writer.finish()?;
+    Ok(Written { stats: generator.stats(), first_ns: first_ns.unwrap_or(last_ns), last_ns })
+}
+
+/// On standard error; hidden where that is no terminal.
+fn progress_bar(packets: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40.cyan/dim} {human_pos} of {human_len} packets, {per_sec}, {eta} left");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("█▉▊▋▌▍▎▏░");
+    let bar = ProgressBar::new(packets).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn summary(path: &Path, written: &Written) -> String {
+    let Written { stats, first_ns, last_ns } = written;
+    let duration_ns = last_ns - first_ns;
+    let per_second = |amount| units::fraction(amount, duration_ns) * 1e9;
+    format!(
+        "{}: {} packets, {} in frames\n  flows     {}, {} of them ended\n  late      {} TCP segments out of order\n  duration  {} at {}, {}\n",
+        path.display(),
+        units::count(stats.packets),
+        units::bytes(stats.bytes),
+        units::count(stats.flows),
+        units::count(stats.flows_ended),
+        units::count(stats.late_segments),
+        units::duration(duration_ns),
+        units::packet_rate(per_second(stats.packets)),
+        units::bit_rate(per_second(stats.bytes) * 8.0),
+    )
+}

@@ -1,0 +1,7 @@
+//! One file for each thing that the command can do.
+
+pub mod check;
+pub mod explain;
+pub mod generate;
+pub mod kv;
+pub mod run;

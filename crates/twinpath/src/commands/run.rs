@@ -1,0 +1,190 @@
+//! `twinpath run`: a service over packets, to a report.
+
+use crate::error::CommandError;
+use crate::flags::{Execution, Pace, Paths};
+use crate::stop::Stop;
+use crate::traffic::expected_packets;
+use crate::{Outcome, output};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use twinpath_control::live::Live;
+use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
+use twinpath_control::service::{self, Service};
+use twinpath_nf::duration::Human;
+use twinpath_node::udp_port::SinkCounts;
+use twinpath_node::{Finished, Ports, run_opened, wiring};
+
+/// Runs a service over a capture, generated traffic or live datagrams
+///
+/// Without --in and --listen the traffic that the service file describes is generated, and the
+/// report goes to twinpath-report unless --report or --no-report says otherwise. Ctrl-C ends a
+/// run early: what was under way is finished, and the report tells of what ran; a second Ctrl-C
+/// ends it at once.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath run examples/edge.toml",
+    "twinpath run service.toml --in a.pcap.gz --out b.pcap --report report",
+    "twinpath run service.toml --in a.pcap --paths slow --execution virtual    # the oracle",
+    "twinpath run examples/kv.toml --listen 127.0.0.1:19286 --for 60s          # see twinpath kv",
+))]
+pub struct Arguments {
+    /// The service file
+    service: PathBuf,
+    /// Replay this capture: pcap or pcapng, gzip too
+    #[arg(long = "in", value_name = "CAPTURE")]
+    input: Option<PathBuf>,
+    /// Write what leaves to this capture: pcap, compressed if it is named .gz
+    #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen")]
+    output: Option<PathBuf>,
+    /// Write report.json and report.html to this folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write no report
+    #[arg(long, conflicts_with = "report")]
+    no_report: bool,
+    /// Which paths packets may take
+    #[arg(long, value_enum)]
+    paths: Option<Paths>,
+    /// How the paths are run
+    #[arg(long, value_enum)]
+    execution: Option<Execution>,
+    /// What happens when the cores cannot follow: captures are lossless and all else is live
+    /// unless this or the file says otherwise
+    #[arg(long, value_enum)]
+    pace: Option<Pace>,
+    /// Seed of the flow hash and of all that is drawn at random
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Serve a UDP address: datagrams come in there, answers go back to their senders
+    #[arg(long, value_name = "UDP_ADDRESS", conflicts_with = "input")]
+    listen: Option<SocketAddr>,
+    /// End the run after this time, such as 10s or 5m
+    #[arg(long = "for", value_name = "TIME")]
+    time: Option<Human>,
+    /// Show nothing but warnings and errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Where the report of generated traffic goes.
+const DEFAULT_REPORT: &str = "twinpath-report";
+
+/// Flags that do not go together with the service.
+#[derive(Debug, thiserror::Error)]
+pub enum RunRefusal {
+    /// Virtual time has no place for clients that wait.
+    #[error("--listen needs threads: clients do not live in virtual time (leave out --execution virtual)")]
+    ListenInVirtualTime,
+    /// Nobody would answer.
+    #[error("--listen needs a function that answers datagrams: the chain has no key-value store")]
+    NothingAnswers,
+    /// The store would not know its requests.
+    #[error("--listen has port {listen}, but the key-value store answers on port {store} (set port = {listen} in [kv_store])")]
+    OtherPort {
+        /// The port to listen on.
+        listen: u16,
+        /// The store's port.
+        store: u16,
+    },
+}
+
+/// Runs.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let service = arguments.service()?;
+    let ports = arguments.ports();
+    let stop = Stop::on_signals()?;
+    let mut opened = ports.open(&service)?;
+    opened.source = opened.source.until(stop.flag());
+    if let (Some(address), false) = (opened.local_address, arguments.quiet) {
+        output::notice(format_args!("{} serves {address}; Ctrl-C ends it", service.name));
+    }
+    if let Some(time) = arguments.time {
+        stop.after(time.duration());
+    }
+    let finished = run_opened(&service, &ports, opened, arguments.live(&service), &stop.flag())?;
+    warn(&finished);
+    arguments.tell(&finished.report)?;
+    Ok(Outcome::Good)
+}
+
+impl Arguments {
+    /// The service as the file and the flags have it.
+    fn service(&self) -> Result<Service, CommandError> {
+        let mut service = Service::load(&self.service)?;
+        let run = &mut service.run;
+        run.paths = self.paths.map_or(run.paths, Into::into);
+        run.execution = self.execution.map_or(run.execution, Into::into);
+        run.pace = self.pace.map(Into::into).or(run.pace);
+        service.seed = self.seed.unwrap_or(service.seed);
+        if let Some(address) = self.listen {
+            check_listening(&service, address)?;
+        }
+        Ok(service)
+    }
+
+    fn ports(&self) -> Ports {
+        Ports { input: self.input.clone(), output: self.output.clone(), listen: self.listen }
+    }
+
+    fn live(&self, service: &Service) -> Live {
+        if self.quiet {
+            return Live::hidden();
+        }
+        let is_generated = self.input.is_none() && self.listen.is_none();
+        let traffic = service.traffic.as_ref().filter(|_| is_generated);
+        Live::on_stderr(&service.name, traffic.and_then(expected_packets))
+    }
+
+    /// The folder for the report.
+    fn report_folder(&self) -> Option<&Path> {
+        let is_generated = self.input.is_none() && self.listen.is_none();
+        let default = (is_generated && !self.no_report).then_some(Path::new(DEFAULT_REPORT));
+        self.report.as_deref().or(default)
+    }
+
+    fn tell(&self, report: &Report) -> Result<(), CommandError> {
+        if let Some(folder) = self.report_folder() {
+            report.write_to(folder)?;
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        output::print(&summary(report))?;
+        match self.report_folder() {
+            Some(folder) => output::print(&written(folder)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn written(folder: &Path) -> String {
+    let [html, json] = [HTML_FILE, JSON_FILE].map(|name| folder.join(name));
+    format!("\nreport: {} (and {})\n", html.display(), json.display())
+}
+
+/// What listens must be answered, in real time.
+fn check_listening(service: &Service, address: SocketAddr) -> Result<(), CommandError> {
+    if service.run.execution == service::Execution::Virtual {
+        return Err(RunRefusal::ListenInVirtualTime.into());
+    }
+    let mut store = None;
+    wiring::chain(service)?.each_function(|function| store = store.or(function.kv_port()));
+    let store = store.ok_or(RunRefusal::NothingAnswers)?;
+    match address.port() {
+        listen if listen != store => Err(RunRefusal::OtherPort { listen, store }.into()),
+        _ => Ok(()),
+    }
+}
+
+fn warn(finished: &Finished) {
+    if let Some(truncated) = &finished.truncated {
+        output::warning(format_args!("{truncated}; all packets before were run"));
+    }
+    let SinkCounts { unsendable, refused, .. } = finished.udp.unwrap_or_default();
+    if unsendable > 0 {
+        output::warning(format_args!("{unsendable} packets left that were no answers to a client; they were not sent"));
+    }
+    if refused > 0 {
+        output::warning(format_args!("{refused} answers were lost: the system did not take them"));
+    }
+}

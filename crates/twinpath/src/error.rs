@@ -1,0 +1,56 @@
+//! Why a command gave no answer.
+
+use crate::commands::kv::KvError;
+use crate::commands::run::RunRefusal;
+use crate::traffic::NoTraffic;
+use std::io;
+use twinpath_control::report::ReportError;
+use twinpath_control::service::ServiceError;
+use twinpath_io::CaptureError;
+use twinpath_node::RunError;
+use twinpath_node::wiring::BuildError;
+use twinpath_traffic::TrafficError;
+
+/// Everything that ends a command with exit code 2.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A service or traffic file.
+    #[error(transparent)]
+    File(#[from] ServiceError),
+    /// Traffic that cannot be generated.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// Nothing to generate, or no end to it.
+    #[error(transparent)]
+    NoTraffic(#[from] NoTraffic),
+    /// A service whose parts do not go together.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Flags that do not go together with the service.
+    #[error(transparent)]
+    Refused(#[from] RunRefusal),
+    /// A run that could not begin or go on.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A capture.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// A report.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// The key-value client.
+    #[error(transparent)]
+    Kv(#[from] KvError),
+    /// Standard output is closed or full.
+    #[error("cannot write to standard output: {0}")]
+    Output(#[source] io::Error),
+    /// Signals cannot be caught.
+    #[error("cannot catch Ctrl-C: {0}")]
+    Signals(#[source] io::Error),
+    /// A search that came to its limit.
+    #[error("there is more to search than the scope's limit of steps allows; choose a smaller --scope")]
+    Unfinished,
+    /// Data that has no form as JSON.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}

@@ -1,0 +1,58 @@
+//! Flags that override what a service file says.
+
+use clap::ValueEnum;
+use twinpath_control::service;
+
+/// `--paths`
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Paths {
+    /// Fast where possible
+    Both,
+    /// Everything on the cores: the oracle
+    Slow,
+}
+
+impl From<Paths> for service::Paths {
+    fn from(paths: Paths) -> Self {
+        match paths {
+            Paths::Both => Self::Both,
+            Paths::Slow => Self::Slow,
+        }
+    }
+}
+
+/// `--execution`
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Execution {
+    /// Each path on threads of its own
+    Threads,
+    /// All in one thread under virtual time: the same every time
+    Virtual,
+}
+
+impl From<Execution> for service::Execution {
+    fn from(execution: Execution) -> Self {
+        match execution {
+            Execution::Threads => Self::Threads,
+            Execution::Virtual => Self::Virtual,
+        }
+    }
+}
+
+/// `--pace`
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pace {
+    /// Packets come at their time; at a full ring they are dropped and counted
+    Live,
+    /// As fast as possible; full rings push back and nothing is lost
+    Lossless,
+}
+
+impl From<Pace> for service::Pace {
+    fn from(pace: Pace) -> Self {
+        match pace {
+            Pace::Live => Self::Live,
+            Pace::Lossless => Self::Lossless,
+        }
+    }
+}

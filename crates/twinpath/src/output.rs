@@ -1,0 +1,84 @@
+//! What a person reads: results on standard output, all else on standard error.
+
+use crate::error::CommandError;
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+
+/// The examples at the end of a command's help, one a line.
+macro_rules! examples {
+    ($($line:literal),+ $(,)?) => {
+        concat!("\u{1b}[1m\u{1b}[32mExamples:\u{1b}[0m", $("\n  ", $line),+)
+    };
+}
+pub(crate) use examples;
+
+/// Writes to standard output. A reader that has gone away, as `head` does, is no error.
+pub fn print(text: &str) -> Result<(), CommandError> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Something that the run went on in spite of.
+pub fn warning(text: impl Display) {
+    note("\u{1b}[1m\u{1b}[33mwarning:\u{1b}[0m ", text);
+}
+
+/// Something to know.
+pub fn notice(text: impl Display) {
+    note("", text);
+}
+
+/// Why there is no answer, with its causes as far as they are not told yet.
+pub fn error(error: &dyn Error) {
+    note("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ", with_causes(error));
+}
+
+/// A standard error that is closed is no reason to stop.
+fn note(label: &str, text: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{label}{text}");
+}
+
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let told = error.to_string();
+        if !text.contains(&told) {
+            text.push_str(": ");
+            text.push_str(&told);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    enum Outer {
+        #[error("outer")]
+        Silent(#[source] std::fmt::Error),
+        #[error("outer: {0}")]
+        Telling(#[source] std::fmt::Error),
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let cause = std::fmt::Error;
+        let expected = format!("outer: {cause}");
+        assert_eq!(with_causes(&Outer::Silent(cause)), expected);
+        assert_eq!(with_causes(&Outer::Telling(cause)), expected);
+    }
+
+    #[test]
+    fn examples_are_lines_under_a_heading() {
+        let text = examples!("one", "two");
+        assert!(text.contains("Examples:") && text.ends_with("\n  one\n  two"));
+    }
+}

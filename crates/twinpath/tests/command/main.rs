@@ -1,0 +1,10 @@
+//! The command as a user meets it: what it prints, what it leaves behind, how it exits.
+
+mod check;
+mod examples;
+mod explain;
+mod generate;
+mod kv;
+mod place;
+mod run;
+mod usage;

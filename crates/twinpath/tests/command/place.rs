@@ -1,0 +1,100 @@
+//! A folder to run the command in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A folder that is gone after the test.
+pub struct Place(TempDir);
+
+/// What a command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    /// A place with one file.
+    pub fn with(name: &str, text: &str) -> Self {
+        let place = Self::new();
+        place.write(name, text.as_bytes());
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.path(name), bytes).expect("a file can be written");
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Runs the command to its end.
+    pub fn run(&self, arguments: &[&str]) -> Said {
+        self.command(arguments).output().expect("the command can be run").into()
+    }
+
+    /// Runs the command, which must end well.
+    pub fn succeed(&self, arguments: &[&str]) -> Said {
+        let said = self.run(arguments);
+        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
+        said
+    }
+
+    /// Runs the command, which must have no answer and say why.
+    pub fn fail(&self, arguments: &[&str], why: &str) -> Said {
+        let said = self.run(arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(said.err.contains(why), "{arguments:?}: expected {why:?} in {said:?}");
+        assert!(!said.err.contains("panicked"), "{said:?}");
+        said
+    }
+
+    /// Starts the command.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command can be run")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_twinpath"));
+        command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
+        command
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// Presses Ctrl-C.
+pub fn interrupt(child: &Child) {
+    let kill = format!("kill -INT {}", child.id());
+    let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
+    assert!(status.success());
+}
+
+/// A shared capture; `None` (with a notice) where it is absent, unless under CI.
+pub fn shared_capture(name: &str) -> Option<String> {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces")).join(name);
+    if path.exists() {
+        return Some(path.to_string_lossy().into_owned());
+    }
+    assert!(std::env::var_os("CI").is_none(), "the shared captures are missing");
+    println!("skipped: no shared captures");
+    None
+}

@@ -1,0 +1,181 @@
+//! `twinpath run`
+
+use crate::place::{Place, Said, interrupt, shared_capture};
+use std::time::{Duration, Instant};
+use twinpath_control::report::{Execution, Paths, Report, json};
+
+const SERVICE: &str = r#"
+[service]
+name = "small"
+chain = ["firewall", "reassembler"]
+seed = 3
+[firewall]
+default = "allow"
+[traffic]
+packets = 20_000
+arrivals = { process = "constant", rate_pps = 200_000 }
+flows = 200
+churn_per_minute = 60_000
+tcp = { out_of_order_share = 0.02 }
+"#;
+
+fn report(place: &Place, folder: &str) -> Report {
+    json::read(&place.path(folder).join("report.json")).expect("a report")
+}
+
+#[test]
+fn generated_traffic_leaves_a_summary_and_a_report() {
+    let place = Place::with("service.toml", SERVICE);
+    let said = place.succeed(&["run", "service.toml", "--pace", "lossless"]);
+    assert!(said.out.starts_with("small: both paths, threads, 1 worker, seed 3\n"), "{said:?}");
+    assert!(said.out.contains("report: twinpath-report/report.html (and twinpath-report/report.json)\n"), "{said:?}");
+    assert!(said.err.contains("small: 100.0 % after"), "the progress is on standard error: {said:?}");
+    let report = report(&place, "twinpath-report");
+    assert_eq!(report.totals.packets_in, 20_000);
+    assert_eq!(report.totals.packets_out + report.dropped(), 20_000);
+    assert!(report.fast.packets > 0 && report.slow.packets > 0);
+    assert!(place.read("twinpath-report/report.html").starts_with(b"<!DOCTYPE html>"));
+}
+
+#[test]
+fn flags_override_the_file() {
+    let place = Place::with("service.toml", SERVICE);
+    let flags = ["--paths", "slow", "--execution", "virtual", "--seed", "9", "--report", "here/and/there"];
+    let said = place.succeed(&[&["run", "service.toml"][..], &flags].concat());
+    assert!(said.out.starts_with("small: slow path only, virtual time, 1 worker, seed 9\n"), "{said:?}");
+    let report = report(&place, "here/and/there");
+    assert_eq!((report.run.paths, report.run.execution, report.run.seed), (Paths::Slow, Execution::Virtual, 9));
+    assert_eq!(report.fast.packets, 0);
+    assert!(!place.path("twinpath-report").exists());
+}
+
+#[test]
+fn quiet_is_quiet() {
+    let place = Place::with("service.toml", SERVICE);
+    let said = place.succeed(&["run", "service.toml", "--execution", "virtual", "--no-report", "--quiet"]);
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
+    assert!(!place.path("twinpath-report").exists());
+}
+
+#[test]
+fn both_paths_write_what_the_cores_alone_write() {
+    let place = Place::with("service.toml", SERVICE);
+    place.succeed(&["generate", "--service", "service.toml", "--out", "generated.pcap.gz"]);
+    let mut captures = vec!["generated.pcap.gz".to_owned()];
+    captures.extend(shared_capture("zeek_echo_500conn.pcap.gz"));
+    captures.extend(shared_capture("pcpp_browse_136flows.pcap"));
+    for capture in captures {
+        for paths in ["both", "slow"] {
+            let out = format!("{paths}.pcap");
+            let flags = ["--in", &capture, "--out", &out, "--paths", paths, "--execution", "virtual", "--report", paths];
+            place.succeed(&[&["run", "service.toml"][..], &flags].concat());
+        }
+        assert!(report(&place, "both").fast.packets > 0, "{capture}");
+        assert!(place.read("both.pcap").len() > 1000, "{capture}");
+        assert!(place.read("both.pcap") == place.read("slow.pcap"), "{capture}: the outputs differ");
+    }
+}
+
+#[test]
+fn a_capture_leaves_no_report_unless_asked() {
+    let place = Place::with("service.toml", SERVICE);
+    place.succeed(&["generate", "--service", "service.toml", "--packets", "500", "--out", "a.pcap"]);
+    let said = place.succeed(&["run", "service.toml", "--in", "a.pcap"]);
+    assert!(said.out.contains("\na.pcap: ") && !said.out.contains("report:"), "{said:?}");
+    assert!(!place.path("twinpath-report").exists());
+}
+
+#[test]
+fn a_capture_that_breaks_off_is_run_as_far_as_it_goes() {
+    let place = Place::with("service.toml", SERVICE);
+    place.succeed(&["generate", "--service", "service.toml", "--packets", "100", "--out", "whole.pcap"]);
+    let whole = place.read("whole.pcap");
+    place.write("cut.pcap", &whole[..whole.len() - 5]);
+    let said = place.succeed(&["run", "service.toml", "--in", "cut.pcap", "--report", "r"]);
+    assert!(said.err.contains("warning: cut.pcap is truncated: the file ends within record 100"), "{said:?}");
+    assert_eq!(report(&place, "r").totals.packets_in, 99);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_with_its_place() {
+    let place = Place::with("bad.toml", "[service]\nchain = [\"firewall\", \"nat46\"]\n");
+    place.fail(&["run", "bad.toml"], "error: bad.toml:2:22: unknown variant `nat46`, expected one of");
+    place.fail(&["run", "none.toml"], "error: none.toml: No such file or directory");
+    place.write("idle.toml", b"[service]\nchain = [\"reassembler\"]\n");
+    place.fail(&["run", "idle.toml"], "nothing to run: give a capture with --in");
+    place.fail(&["run", "idle.toml", "--in", "none.pcap"], "cannot open none.pcap");
+    place.write("text.pcap", b"hello");
+    place.fail(&["run", "idle.toml", "--in", "text.pcap"], "text.pcap is not a capture: it begins with 68656c6c");
+    place.write("wifi.pcap", &capture_header(105));
+    place.fail(&["run", "idle.toml", "--in", "wifi.pcap"], "link type 105");
+    place.write("empty.pcap", &capture_header(1));
+    place.fail(&["run", "idle.toml", "--in", "empty.pcap", "--out", "no/such/folder.pcap"], "cannot create no/such/folder.pcap");
+    place.write("file", b"");
+    place.fail(&["run", "idle.toml", "--in", "empty.pcap", "--report", "file"], "file");
+    let said = place.succeed(&["run", "idle.toml", "--in", "empty.pcap"]);
+    assert!(said.out.contains("empty.pcap"), "{said:?}");
+}
+
+/// A pcap file without packets.
+fn capture_header(link_type: u32) -> Vec<u8> {
+    let words: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, link_type];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn a_chain_that_does_not_fit_is_refused() {
+    let asic = SERVICE.replace("[traffic]", "[fast_path]\ndevice = \"asic\"\n[traffic]");
+    let place = Place::with("service.toml", &asic);
+    place.fail(&["run", "service.toml"], "the chain does not fit the fast path");
+    place.succeed(&["run", "service.toml", "--paths", "slow", "--execution", "virtual", "--no-report"]);
+}
+
+/// Traffic without an end.
+fn endless() -> Place {
+    Place::with("endless.toml", &SERVICE.replace("packets = 20_000\n", ""))
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_its_report() {
+    for execution in ["threads", "virtual"] {
+        let place = endless();
+        let child = place.start(&["run", "endless.toml", "--execution", execution]);
+        // Progress is shown every five seconds; by the first line it runs.
+        std::thread::sleep(Duration::from_millis(1500));
+        interrupt(&child);
+        let said: Said = child.wait_with_output().expect("it ends").into();
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(said.out.contains("report: twinpath-report/report.html"), "{said:?}");
+        let report = report(&place, "twinpath-report");
+        assert!(report.totals.packets_in > 0, "{said:?}");
+        assert_eq!(report.totals.packets_out + report.dropped(), report.totals.packets_in);
+    }
+}
+
+#[test]
+fn a_run_ends_when_its_time_is_up() {
+    let place = endless();
+    let began = Instant::now();
+    place.succeed(&["run", "endless.toml", "--for", "700ms", "--no-report"]);
+    assert!(began.elapsed() >= Duration::from_millis(700));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::with("service.toml", SERVICE);
+    let mut child = place.start(&["run", "service.toml", "--execution", "virtual", "--no-report"]);
+    drop(child.stdout.take());
+    let said: Said = child.wait_with_output().expect("it ends").into();
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+#[test]
+fn listening_has_conditions() {
+    let place = Place::with("service.toml", SERVICE);
+    place.fail(&["run", "service.toml", "--listen", "127.0.0.1:19286"], "the chain has no key-value store");
+    place.fail(&["run", "service.toml", "--listen", "127.0.0.1:19286", "--execution", "virtual"], "--listen needs threads");
+    place.fail(&["run", "service.toml", "--listen", "somewhere"], "invalid socket address");
+    place.write("kv.toml", b"[service]\nchain = [\"kv_store\"]\n");
+    place.fail(&["run", "kv.toml", "--listen", "127.0.0.1:1234"], "the key-value store answers on port 19286");
+    place.fail(&["run", "kv.toml", "--listen", "192.0.2.1:19286"], "cannot listen on 192.0.2.1:19286");
+}

@@ -1,0 +1,52 @@
+//! Any packets, through whole chains on both paths: nothing panics, nothing is lost uncounted, and
+//! the cores alone give the same.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use twinpath_control::live::Live;
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_io::Trace;
+use twinpath_node::observe::Observer;
+use twinpath_node::run::drive;
+use twinpath_node::sink::Collect;
+use twinpath_node::source::Source;
+use twinpath_node::{Ports, build};
+
+const SERVICE: &str = "[service]\nchain = [\"firewall\", \"reassembler\", \"load_balancer\"]\n\
+    [fast_path]\nslots = 8\nhot_packets = 1\n[slow_path]\nflows = 64\n[link]\nring_frames = 16\n[firewall]\ndefault = \"allow\"\n\
+    [load_balancer]\nservices = [{ vip = \"10.0.0.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.0.0.2:8080\" }] }]\n";
+
+/// Frames of the input: two bytes of time, one of length, then the frame behind an Ethernet and
+/// IPv4 start that saves the fuzzer from finding those first.
+fn frames(mut bytes: &[u8]) -> Trace {
+    let mut trace = Trace::new();
+    let mut now = 0u64;
+    while let [first, second, len, rest @ ..] = bytes {
+        let (frame, rest) = rest.split_at(rest.len().min(usize::from(*len)));
+        now += u64::from(u16::from_be_bytes([*first, *second])) * 1000;
+        let mut full = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        full.extend_from_slice(frame);
+        trace.push(now, &full);
+        bytes = rest;
+    }
+    trace
+}
+
+fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Vec<Vec<u8>> {
+    let mut service = service.clone();
+    service.run.paths = paths;
+    service.run.execution = Execution::Virtual;
+    let mut node = build(&service, paths).expect("a valid service");
+    let mut sink = Collect::default();
+    let mut observer = Observer::new(Live::hidden());
+    let mut source = Source::trace(frames(bytes));
+    drive(&service, &Ports::default(), &mut node, &mut source, &mut sink, &mut observer, &AtomicBool::new(false)).expect("memory never fails");
+    sink.0.sort();
+    sink.0
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let service = Service::parse(SERVICE, Path::new("fuzz.toml")).expect("a valid service");
+    assert_eq!(outcome(&service, bytes, Paths::Both), outcome(&service, bytes, Paths::Slow));
+});
