@@ -173,13 +173,16 @@ fn nothing_behind(state: &State, flow: Flow) -> bool {
 
 fn one_truth(state: &State, flow: Flow) -> bool {
     let truth = &state.truth[flow as usize];
-    let record = state.records[flow as usize];
+    let record = state.records[flow as usize].unwrap_or_default();
+    let cores_may_write = state.records[flow as usize].is_some() && record.grant.is_ours();
+    // A packet that is held back has to come out some day.
+    let cores_must_write = record.held != 0;
     match state.is_at_fast_path(flow) {
-        true => {
-            let cores_write = record.is_some_and(|record| record.grant.is_ours());
-            !cores_write && (truth.is_open || state.value == truth.history)
+        true => !cores_may_write && (truth.is_open || state.value == truth.history),
+        false => {
+            (cores_may_write || !cores_must_write)
+                && (truth.is_open || record.value == truth.history)
         }
-        false => truth.is_open || state.cores_value(flow) == truth.history,
     }
 }
 

@@ -292,6 +292,10 @@ impl Told<'_> {
         if changed && self.after.fsm_of(frame.flow) == Some(Fsm::Active) {
             text.push_str(&format!(" with value {}", self.after.value));
         }
+        let awaited = self.before.slot.generation;
+        if changed && frame.message != Message::Recall && frame.generation != awaited {
+            text.push_str(&format!(", although it waits for g={awaited}"));
+        }
         if frame.packet != 0 {
             text.push_str(&format!("; packet {} leaves", frame.packet));
         }

@@ -7,9 +7,10 @@ use super::automaton::Automaton;
 use super::error::RulesError;
 use super::expressions;
 use super::literals::{self, Literals};
-#[cfg(doc)]
-use super::rule_set::RuleSet;
 use super::rules::{Pattern, RuleIndex, Rules};
+
+// What a scan reports is collected in one, so it is at hand beside the matcher.
+pub use super::rule_set::RuleSet;
 
 /// How large the table of one group of regular expressions may become.
 pub const DEFAULT_TABLE_BYTES: usize = 8 * 1024 * 1024;
@@ -204,7 +205,6 @@ pub(super) mod tests {
     use regex::bytes::RegexBuilder;
 
     use super::super::error::Problem;
-    use super::super::rule_set::RuleSet;
     use super::*;
 
     fn rules(text: &str) -> Rules {

@@ -13,17 +13,18 @@ use twinpath_traffic::{Generator, GeneratorStats, TrafficConfig};
 
 /// Writes a capture of generated traffic
 ///
-/// The same description and seed give the same bytes, on every machine. The packets' timestamps
-/// are those of the description; it takes as long as the disk does. Ctrl-C ends the capture
-/// early, with all packets so far.
+/// The same description and seed give the same bytes, on every machine. Without a description
+/// it is a million packets of TCP over a thousand flows. Ctrl-C ends the capture early, with all
+/// packets so far.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
+    "twinpath generate --out a.pcap",
     "twinpath generate --service examples/edge.toml --out edge.pcap.gz",
     "twinpath generate traffic.toml --packets 100000 --seed 7 --out a.pcap",
 ))]
 pub struct Arguments {
     /// A file that describes the traffic: what a service file has in [traffic]
-    #[arg(value_name = "TRAFFIC.toml", required_unless_present = "service", conflicts_with = "service")]
+    #[arg(value_name = "TRAFFIC.toml", conflicts_with = "service")]
     traffic: Option<PathBuf>,
     /// A service file with a table [traffic]; its seed counts, too
     #[arg(long, value_name = "SERVICE.toml")]
@@ -38,6 +39,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
+
+/// Packets of the traffic that is not described.
+const DEFAULT_PACKETS: u64 = 1_000_000;
 
 /// Packets between two looks at the progress bar and at Ctrl-C.
 const PACKETS_PER_LOOK: u64 = 4096;
@@ -70,7 +74,7 @@ impl Arguments {
         let (mut config, seed) = match (&self.service, &self.traffic) {
             (Some(path), _) => traffic::load_service(path)?,
             (None, Some(path)) => (traffic::load(path)?, 0),
-            (None, None) => (TrafficConfig::default(), 0),
+            (None, None) => (TrafficConfig { packets: Some(DEFAULT_PACKETS), ..TrafficConfig::default() }, 0),
         };
         config.packets = self.packets.or(config.packets);
         Ok((config, self.seed.unwrap_or(seed)))

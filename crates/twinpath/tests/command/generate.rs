@@ -18,6 +18,13 @@ fn a_capture_is_written_and_told_about() {
 }
 
 #[test]
+fn traffic_need_not_be_described() {
+    let place = Place::new();
+    let said = place.succeed(&["generate", "--out", "a.pcap", "--packets", "100"]);
+    assert!(said.out.starts_with("a.pcap: 100 packets, "), "{said:?}");
+}
+
+#[test]
 fn the_seed_decides_and_gzip_is_gzip() {
     let place = Place::with("t.toml", TRAFFIC);
     for (out, seed) in [("1.pcap", "1"), ("again.pcap", "1"), ("2.pcap", "2"), ("1.pcap.gz", "1")] {

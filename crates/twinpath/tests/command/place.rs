@@ -1,12 +1,19 @@
 //! A folder to run the command in.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
+use twinpath_core::wire::dissect;
+use twinpath_core::{FlowKey, Steering};
+use twinpath_io::Trace;
 
 /// A folder that is gone after the test.
 pub struct Place(TempDir);
+
+/// Packets with their times, by flow; what is no IP has none.
+pub type Flows = BTreeMap<Option<FlowKey>, Vec<(u64, Vec<u8>)>>;
 
 /// What a command said.
 #[derive(Debug)]
@@ -38,6 +45,17 @@ impl Place {
 
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// A capture's packets with their times, by flow.
+    pub fn flows(&self, name: &str) -> Flows {
+        let (steering, mut flows) = (Steering::new(0), Flows::new());
+        for packet in Trace::load(self.path(name)).expect("a capture").iter() {
+            let layout = dissect(packet.frame).ok();
+            let key = layout.and_then(|layout| steering.key(packet.frame, &layout)).map(|keyed| keyed.key);
+            flows.entry(key).or_default().push((packet.timestamp_ns, packet.frame.to_vec()));
+        }
+        flows
     }
 
     /// Runs the command to its end.

@@ -30,6 +30,7 @@ fn wrong_usage_is_explained() {
     place.fail(&["run", "a.toml", "--report", "r", "--no-report"], "cannot be used with");
     place.fail(&["run", "a.toml", "--in", "a.pcap", "--listen", "127.0.0.1:1"], "cannot be used with");
     place.fail(&["run", "a.toml", "--for", "soon"], "expected a duration such as \"250ms\"");
-    place.fail(&["generate", "--out", "a.pcap"], "TRAFFIC.toml");
+    place.fail(&["generate"], "--out <FILE>");
+    place.fail(&["generate", "a.toml", "--service", "b.toml", "--out", "a.pcap"], "cannot be used with");
     place.fail(&["kv", "get"], "<KEY>");
 }

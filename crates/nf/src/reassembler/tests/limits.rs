@@ -155,6 +155,18 @@ fn released_segments_carry_the_time_of_their_release() {
 }
 
 #[test]
+fn what_holds_something_does_not_expire() {
+    let mut bench = opened(&Config::default());
+    let later = bench.now + Duration::from_secs(3600);
+    assert!(bench.function.is_expired(&bench.words, later));
+    bench.send(&data(103, "def"));
+    assert!(!bench.function.is_expired(&bench.words, later));
+    bench.send(&data(100, "abc"));
+    assert!(bench.function.is_expired(&bench.words, later));
+    assert!(!bench.function.is_expired(&[0; 4], later));
+}
+
+#[test]
 fn a_late_timer_is_made_up_for_before_the_next_packet() {
     let mut bench = opened(&Config::default());
     bench.send(&data(103, "def"));

@@ -1,0 +1,229 @@
+//! One direction of one worker's queue: a link that loses, delays, doubles and reorders frames.
+//!
+//! The numbers on the frames are production's; the line only carries them. It knows of every
+//! frame what it said when it was sent, and whether the receiver must drop it because a frame
+//! behind it, or its double, has been received already.
+
+use super::draw::Draw;
+use super::scenario::LineFaults;
+use twinpath_core::{Frame, FlowKey, Pools, Side};
+use twinpath_link::{Header, Message, Sender, number};
+
+/// Which line: a worker's number, and which way.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct LineId {
+    pub worker: usize,
+    pub is_back: bool,
+}
+
+/// What a frame said when it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cargo {
+    pub message: Message,
+    pub key: FlowKey,
+    pub generation: u32,
+    pub slot: u32,
+    pub epoch: u32,
+    pub initiator: Side,
+    /// The packet on board, by its number.
+    pub packet: Option<u32>,
+    pub words: Vec<u32>,
+}
+
+impl Cargo {
+    /// Reads what a frame says; `None` if it is no frame of the link.
+    pub fn of(frame: &Frame) -> Option<Self> {
+        let header = Header::read(frame.bytes()).ok()?;
+        Some(Self {
+            message: header.message,
+            key: header.key,
+            generation: header.generation,
+            slot: header.slot,
+            epoch: header.epoch,
+            initiator: header.initiator,
+            packet: header.has_packet.then_some(frame.ordinal() as u32),
+            words: header.words().to_vec(),
+        })
+    }
+
+    /// Whether the cores have to process it before the fast path may hold the flow's state.
+    pub fn must_come_first(&self) -> bool {
+        matches!(self.message, Message::Plain | Message::Pull)
+    }
+}
+
+/// A frame under way.
+pub(super) struct Transit {
+    pub ticket: u64,
+    pub number: u32,
+    pub cargo: Cargo,
+    pub frame: Frame,
+    /// A frame behind it, or its double, was received: this one must be dropped.
+    pub is_overtaken: bool,
+}
+
+/// What became of a frame that was sent.
+pub(super) enum Sending {
+    /// It arrives then; `double` if it does so twice.
+    Carried {
+        number: u32,
+        at: (u64, u64),
+        double: Option<(u64, u64)>,
+    },
+    /// It is lost.
+    Lost { number: u32, frame: Frame },
+    /// There was no room, so it was never sent.
+    Refused(Frame),
+}
+
+/// The line.
+pub(super) struct Line {
+    sender: Sender,
+    under_way: Vec<Transit>,
+    room: usize,
+    faults: LineFaults,
+    draw: Draw,
+    last_due: u64,
+    outage_left: u64,
+    next_ticket: u64,
+    /// The highest number received so far.
+    pub newest: u32,
+    /// Numbers are given when frames are received, so that nobody can tell what overtook what.
+    pub hides_order: bool,
+}
+
+impl Line {
+    pub fn new(room: usize, faults: LineFaults, draw: Draw) -> Self {
+        Self {
+            sender: Sender::default(),
+            under_way: Vec::new(),
+            room,
+            faults,
+            draw,
+            last_due: 0,
+            outage_left: 0,
+            next_ticket: 0,
+            newest: 0,
+            hides_order: false,
+        }
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub fn calm_down(&mut self) {
+        self.faults = LineFaults {
+            delay_ns: self.faults.delay_ns,
+            ..LineFaults::default()
+        };
+        (self.outage_left, self.room) = (0, usize::MAX);
+    }
+
+    /// Frames under way.
+    pub fn under_way(&self) -> &[Transit] {
+        &self.under_way
+    }
+
+    /// Sends a frame at `now`. Buffers for doubles come from `spare`.
+    pub fn send(&mut self, mut frame: Frame, cargo: Cargo, now: u64, spare: &mut Pools) -> Sending {
+        if self.under_way.len() >= self.room {
+            return Sending::Refused(frame);
+        }
+        let sequence = self.sender.number();
+        number(&mut frame, sequence);
+        let double = self
+            .draw
+            .permille(self.faults.duplicate_permille)
+            .then(|| copy(&frame, spare))
+            .flatten();
+        if self.loses() {
+            if let Some(double) = double {
+                // Of two copies one comes through.
+                drop(std::mem::replace(&mut frame, double));
+                let at = self.carry(frame, sequence, cargo, now, true);
+                return Sending::Carried { number: sequence, at, double: None };
+            }
+            return Sending::Lost { number: sequence, frame };
+        }
+        let double_cargo = double.is_some().then(|| cargo.clone());
+        let at = self.carry(frame, sequence, cargo, now, false);
+        let double = double
+            .zip(double_cargo)
+            .map(|(frame, cargo)| self.carry(frame, sequence, cargo, now, true));
+        Sending::Carried { number: sequence, at, double }
+    }
+
+    fn loses(&mut self) -> bool {
+        if self.outage_left > 0 {
+            self.outage_left -= 1;
+            return true;
+        }
+        if self.draw.permille(self.faults.outage_permille) {
+            self.outage_left = self.draw.below(self.faults.outage_frames);
+        }
+        self.draw.permille(self.faults.loss_permille)
+    }
+
+    /// Puts a frame under way; returns when it arrives, and its ticket.
+    fn carry(&mut self, frame: Frame, number: u32, cargo: Cargo, now: u64, strays: bool) -> (u64, u64) {
+        let due = self.due(now, strays);
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.under_way.push(Transit {
+            ticket,
+            number,
+            cargo,
+            frame,
+            is_overtaken: false,
+        });
+        (due, ticket)
+    }
+
+    fn due(&mut self, now: u64, strays: bool) -> u64 {
+        let faults = self.faults;
+        let spike = match self.draw.permille(faults.spike_permille) {
+            true => self.draw.below(faults.spike_ns),
+            false => 0,
+        };
+        let due = now + faults.delay_ns + self.draw.below(faults.jitter_ns + 1) + spike;
+        if strays || self.draw.permille(faults.overtaken_permille) {
+            return due.max(self.last_due) + self.draw.below(4 * faults.delay_ns + 1);
+        }
+        self.last_due = self.last_due.max(due);
+        self.last_due
+    }
+
+    /// Takes a frame off the line, numbering it now if the line hides its order. Frames that it
+    /// overtook are marked, and given to `overtaken`.
+    pub fn receive(&mut self, ticket: u64, mut overtaken: impl FnMut(&Cargo)) -> Option<Transit> {
+        let place = self.under_way.iter().position(|transit| transit.ticket == ticket)?;
+        let mut transit = self.under_way.remove(place);
+        if self.hides_order {
+            transit.number = self.newest + 1;
+            number(&mut transit.frame, transit.number);
+            self.newest = transit.number;
+            return Some(transit);
+        }
+        if !transit.is_overtaken {
+            self.newest = transit.number;
+            let behind = |other: &&mut Transit| other.number <= transit.number && !other.is_overtaken;
+            for other in self.under_way.iter_mut().filter(behind) {
+                other.is_overtaken = true;
+                overtaken(&other.cargo);
+            }
+        }
+        Some(transit)
+    }
+
+    /// Everything under way is lost.
+    pub fn lose_all(&mut self) -> Vec<Transit> {
+        std::mem::take(&mut self.under_way)
+    }
+}
+
+/// A second copy of a frame.
+pub(super) fn copy(frame: &Frame, spare: &mut Pools) -> Option<Frame> {
+    let mut copy = spare.take_filled(frame.bytes())?;
+    copy.set_ordinal(frame.ordinal());
+    copy.set_timestamp(frame.timestamp());
+    copy.set_received_ns(frame.received_ns());
+    Some(copy)
+}

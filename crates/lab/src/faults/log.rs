@@ -1,0 +1,210 @@
+//! What happened, in words.
+
+use super::line::{Cargo, LineId};
+use super::traffic::Kind;
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use twinpath_coherence::fsm::Fsm;
+use twinpath_link::Message;
+
+/// What a frame says, short.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Brief {
+    pub message: Message,
+    pub flow: Option<usize>,
+    pub generation: u32,
+    pub packet: Option<u32>,
+}
+
+impl Brief {
+    pub fn of(cargo: &Cargo, flow: Option<usize>) -> Self {
+        Self {
+            message: cargo.message,
+            flow,
+            generation: cargo.generation,
+            packet: cargo.packet,
+        }
+    }
+}
+
+impl fmt::Display for Brief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.message {
+            Message::Plain => "PLAIN",
+            Message::Pull => "PULL",
+            Message::WriteBack => "WB",
+            Message::Return => "RETURN",
+            Message::State => "STATE",
+            Message::Decline => "DECLINE",
+            Message::Acknowledge => "ACK",
+            Message::Recall => "RECALL",
+        };
+        f.write_str(name)?;
+        if !matches!(self.message, Message::Plain | Message::Return) {
+            write!(f, "({})", self.generation)?;
+        }
+        write!(f, " of {}", Flow(self.flow))?;
+        match self.packet {
+            Some(packet) => write!(f, " with packet {packet}"),
+            None => f.write_str(" without a packet"),
+        }
+    }
+}
+
+struct Flow(Option<usize>);
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(flow) => write!(f, "flow {flow}"),
+            None => f.write_str("no flow"),
+        }
+    }
+}
+
+/// One thing that happened.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Happened {
+    Arrives { packet: u32, flow: Option<usize>, kind: Kind },
+    NoBuffer { packet: u32 },
+    DroppedFast { packet: u32 },
+    Leaves { packet: u32, is_fast: bool },
+    Sent { line: LineId, number: u32, says: Brief, due: u64, twice: bool },
+    Lost { line: LineId, number: u32, says: Brief },
+    RingFull { line: LineId, says: Brief },
+    Received { line: LineId, number: u32, says: Brief },
+    Overtaken { line: LineId, number: u32, says: Brief },
+    LostInCrash { line: LineId, number: u32, says: Brief },
+    Held { packet: u32 },
+    Entered { packet: u32 },
+    Forgotten { packet: u32 },
+    Imported { flow: usize, generation: u32 },
+    Slot { slot: usize, flow: usize, from: Fsm, to: Fsm, generation: u32 },
+    Paused { worker: usize, until: u64 },
+    Resumed { worker: usize },
+    Crashed { worker: usize, epoch: u32 },
+    Woken { worker: usize },
+    Calm,
+    LongSilence,
+    GivesBack,
+    Sabotaged { line: LineId, how: &'static str },
+}
+
+impl fmt::Display for LineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_back {
+            false => write!(f, "to worker {}", self.worker),
+            true => write!(f, "from worker {}", self.worker),
+        }
+    }
+}
+
+/// Something that happened in a run, and when.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    at_ns: u64,
+    happened: Happened,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let microseconds = self.at_ns / 1000;
+        write!(f, "{microseconds:>9}.{:03} us  {}", self.at_ns % 1000, self.happened)
+    }
+}
+
+impl fmt::Display for Happened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Arrives { packet, flow, kind } => {
+                write!(f, "packet {packet} of {} arrives ({kind})", Flow(flow))
+            }
+            Self::NoBuffer { packet } => write!(f, "no buffer for packet {packet}"),
+            Self::DroppedFast { packet } => write!(f, "the fast path drops packet {packet}"),
+            Self::Leaves { packet, is_fast: true } => {
+                write!(f, "packet {packet} leaves by the fast path")
+            }
+            Self::Leaves { packet, is_fast: false } => {
+                write!(f, "packet {packet} leaves after the cores")
+            }
+            Self::Sent { line, number, says, due, twice } => {
+                let twice = if twice { ", and once more" } else { "" };
+                let (us, ns) = (due / 1000, due % 1000);
+                write!(f, "frame {number} {line}: {says}; arrives at {us}.{ns:03}{twice}")
+            }
+            Self::Lost { line, number, says } => {
+                write!(f, "frame {number} {line}: {says}; it is lost")
+            }
+            Self::RingFull { line, says } => write!(f, "no room {line} for {says}"),
+            Self::Received { line, number, says } => {
+                write!(f, "frame {number} {line} is received: {says}")
+            }
+            Self::Overtaken { line, number, says } => {
+                write!(f, "frame {number} {line} comes too late: {says}")
+            }
+            Self::LostInCrash { line, number, says } => {
+                write!(f, "frame {number} {line} is lost in the crash: {says}")
+            }
+            Self::Held { packet } => write!(f, "the cores hold packet {packet}"),
+            Self::Entered { packet } => write!(f, "the cores apply packet {packet}"),
+            Self::Forgotten { packet } => write!(f, "the cores forget packet {packet}"),
+            Self::Imported { flow, generation } => {
+                write!(f, "the cores import generation {generation} of flow {flow}")
+            }
+            Self::Slot { slot, flow, from, to, generation } => write!(
+                f,
+                "slot {slot}: flow {flow}, {} -> {} (generation {generation})",
+                from.name(),
+                to.name()
+            ),
+            Self::Paused { worker, until } => {
+                write!(f, "worker {worker} pauses until {}.{:03}", until / 1000, until % 1000)
+            }
+            Self::Resumed { worker } => write!(f, "worker {worker} goes on"),
+            Self::Crashed { worker, epoch } => {
+                write!(f, "worker {worker} crashes and starts again as epoch {epoch}")
+            }
+            Self::Woken { worker } => write!(f, "a deadline passes at worker {worker}"),
+            Self::Calm => f.write_str("from here on nothing goes wrong any more"),
+            Self::LongSilence => f.write_str("a long silence"),
+            Self::GivesBack => f.write_str("the fast path gives everything back"),
+            Self::Sabotaged { line, how } => write!(f, "sabotage {line}: {how}"),
+        }
+    }
+}
+
+/// The log of a run: all of it, or its end.
+pub(super) struct Log {
+    events: VecDeque<Event>,
+    keeps: usize,
+    digest: DefaultHasher,
+}
+
+impl Log {
+    pub fn new(keeps: usize) -> Self {
+        Self {
+            events: VecDeque::new(),
+            keeps,
+            digest: DefaultHasher::new(),
+        }
+    }
+
+    pub fn keep_all(&mut self) {
+        self.keeps = usize::MAX;
+    }
+
+    pub fn add(&mut self, at_ns: u64, happened: Happened) {
+        let event = Event { at_ns, happened };
+        event.hash(&mut self.digest);
+        if self.events.len() >= self.keeps {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The events kept, and a digest of all there were.
+    pub fn close(self) -> (Vec<Event>, u64) {
+        (self.events.into(), self.digest.finish())
+    }
+}

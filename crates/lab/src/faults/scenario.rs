@@ -1,0 +1,265 @@
+//! What a run is like: traffic, settings, and which faults there are.
+//!
+//! A scenario is drawn from a seed as in swarm testing: every kind of fault, every scarcity and
+//! every kind of packet is switched on or off by itself, so that most runs lack most of them.
+//! What one fault would hide from another then shows in some other run.
+
+use super::draw::Draw;
+use super::traffic::Kind;
+use std::time::Duration;
+use twinpath_coherence::Config;
+use twinpath_coherence::fsm::Backoff;
+
+/// Which network functions run.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Functions {
+    /// The [ledger](super::ledger): the only one of which the simulation knows every value.
+    Ledger,
+    /// The firewall, alone.
+    Firewall,
+    /// The reassembler, alone: it holds segments and lets them out in another order.
+    Reassembler,
+    /// The load balancer, alone: it rewrites both directions.
+    LoadBalancer,
+    /// First the reassembler, then the firewall.
+    ReassemblerAndFirewall,
+    /// First the firewall, then the load balancer.
+    FirewallAndLoadBalancer,
+}
+
+impl Functions {
+    /// The functions that users run, alone and in chains.
+    pub const REAL: [Self; 5] = [
+        Self::Firewall,
+        Self::Reassembler,
+        Self::LoadBalancer,
+        Self::ReassemblerAndFirewall,
+        Self::FirewallAndLoadBalancer,
+    ];
+
+    /// Whether the packets of a flow leave in the order in which they came.
+    pub(super) const fn keeps_order(self) -> bool {
+        !matches!(self, Self::Reassembler | Self::ReassemblerAndFirewall)
+    }
+
+    pub(super) const fn is_ledger(self) -> bool {
+        matches!(self, Self::Ledger)
+    }
+}
+
+/// One run: what comes, what there is of everything, and what goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// The network functions.
+    pub functions: Functions,
+    /// What arrives.
+    pub traffic: Traffic,
+    /// The settings of the protocol.
+    pub protocol: Config,
+    /// What there is of everything.
+    pub resources: Resources,
+    /// The link to the cores, the same for every worker.
+    pub to_cores: LineFaults,
+    /// The link back.
+    pub from_cores: LineFaults,
+    /// What goes wrong with the cores.
+    pub cores: CoreFaults,
+}
+
+/// What arrives, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// Packets in all.
+    pub packets: u32,
+    /// Flows that they belong to.
+    pub flows: u32,
+    /// Whether half of the packets belong to the first flow.
+    pub has_favourite: bool,
+    /// Most time between two arrivals, by the link's clock.
+    pub gap_ns: u64,
+    /// Most packets that arrive together.
+    pub burst: u32,
+    /// Arrivals in a thousand that a silence comes before.
+    pub silence_permille: u64,
+    /// How long a silence is.
+    pub silence_ns: u64,
+    /// How much faster the packet clock goes than that of the link, as when a capture is replayed.
+    pub clock_rate: u64,
+    /// Kinds of packets, with weights.
+    pub mix: Vec<(Kind, u32)>,
+    /// How long the ledger holds a packet at most, by the packet clock.
+    pub hold_ns: u64,
+    /// After how many ticks of silence the ledger forgets a flow.
+    pub expiry_ticks: u32,
+}
+
+/// How much there is of what can run out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Workers, each with its own pair of queues.
+    pub workers: usize,
+    /// Flows that each worker may know.
+    pub flows: usize,
+    /// Packet buffers of the fast path.
+    pub buffers: usize,
+    /// Packet buffers of each worker.
+    pub worker_buffers: usize,
+    /// Frames that may be under way to each worker.
+    pub ring_frames: usize,
+}
+
+/// What one direction of the link does to frames.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineFaults {
+    /// Least delay.
+    pub delay_ns: u64,
+    /// Most that is added to it.
+    pub jitter_ns: u64,
+    /// Frames in a thousand that are much delayed, with all behind them.
+    pub spike_permille: u64,
+    /// By how much at most.
+    pub spike_ns: u64,
+    /// Frames in a thousand that are lost.
+    pub loss_permille: u64,
+    /// Frames in a thousand with which a loss of many begins.
+    pub outage_permille: u64,
+    /// How many at most.
+    pub outage_frames: u64,
+    /// Frames in a thousand that are delivered twice.
+    pub duplicate_permille: u64,
+    /// Frames in a thousand that others overtake.
+    pub overtaken_permille: u64,
+}
+
+/// What goes wrong with the cores.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreFaults {
+    /// Arrivals in a thousand after which a worker crashes and starts again.
+    pub crash_permille: u64,
+    /// Arrivals in a thousand after which a worker pauses.
+    pub pause_permille: u64,
+    /// For how long at most.
+    pub pause_ns: u64,
+}
+
+impl Scenario {
+    /// The scenario of a seed, with the ledger.
+    pub fn drawn(seed: u64) -> Self {
+        let mut draw = Draw::new(seed, super::draw::SCENARIO);
+        let delay_ns = 500 << draw.below(6);
+        let traffic = traffic(&mut draw, delay_ns);
+        let resources = resources(&mut draw, traffic.flows);
+        Self {
+            functions: Functions::Ledger,
+            protocol: protocol(&mut draw, delay_ns, traffic.clock_rate),
+            resources,
+            to_cores: line(&mut draw, delay_ns),
+            from_cores: line(&mut draw, delay_ns),
+            cores: cores(&mut draw, delay_ns),
+            traffic,
+        }
+    }
+
+    /// The scenario of a seed, with functions that users run. Packet time goes as the link's, and
+    /// there are more packets: connections have to be opened before they can be served.
+    pub fn drawn_for(functions: Functions, seed: u64) -> Self {
+        let mut scenario = Self::drawn(seed);
+        scenario.functions = functions;
+        scenario.traffic.packets *= 2;
+        scenario
+    }
+
+    /// Where the simulation begins to look for overdue timers: a whole round of the table.
+    pub(super) fn sweeps_per_round(&self, slots: usize) -> usize {
+        slots.div_ceil(self.protocol.sweep_slots.max(1))
+    }
+}
+
+fn traffic(draw: &mut Draw, delay_ns: u64) -> Traffic {
+    let silence_ns = draw.pick(&[20 * delay_ns, 1_000_000, 300_000_000, 61_000_000_000]);
+    Traffic {
+        packets: draw.between(60, 300) as u32,
+        flows: draw.pick(&[1, 2, 3, 5, 8, 16, 24]),
+        has_favourite: draw.flip(),
+        gap_ns: (2 * delay_ns) >> draw.below(5),
+        burst: draw.pick(&[1, 1, 2, 8]),
+        silence_permille: draw.sometimes(3, &[5, 20, 60]),
+        silence_ns,
+        clock_rate: draw.pick(&[1, 1, 1, 1000]),
+        mix: mix(draw),
+        hold_ns: delay_ns << draw.below(5),
+        expiry_ticks: draw.between(3, 8) as u32,
+    }
+}
+
+fn mix(draw: &mut Draw) -> Vec<(Kind, u32)> {
+    let mut mix = vec![(Kind::Simple, 100)];
+    for kind in Kind::LEDGER {
+        if kind != Kind::Simple && draw.flip() {
+            mix.push((kind, draw.pick(&[1, 5, 20])));
+        }
+    }
+    mix
+}
+
+fn protocol(draw: &mut Draw, delay_ns: u64, clock_rate: u64) -> Config {
+    let mut after = |clock_rate| {
+        let factor = draw.pick(&[1, 3, 6, 20, 100]);
+        Duration::from_nanos(delay_ns * factor * clock_rate / 2)
+    };
+    let (incomplete_timeout, write_back_timeout) = (after(1), after(1));
+    let time_to_live = after(clock_rate) * 4;
+    Config {
+        slots: draw.pick(&[1, 2, 8, 16, 64]),
+        ways: draw.pick(&[1, 1, 2, 4, 8]),
+        hot_packets: draw.pick(&[1, 1, 2, 3]),
+        sketch_window: Duration::from_nanos(delay_ns * draw.pick(&[1, 100, 10_000])),
+        sketch_width: draw.pick(&[16, 64]),
+        time_to_live,
+        incomplete_timeout,
+        write_back_timeout,
+        backoff: Backoff {
+            rearms: draw.pick(&[0, 1, 2, 4]),
+        },
+        sweep_slots: draw.pick(&[1, 4, 64, 64]),
+    }
+}
+
+fn resources(draw: &mut Draw, flows: u32) -> Resources {
+    let flows = u64::from(flows);
+    let few_flows = draw.between(1, flows) as usize;
+    Resources {
+        workers: draw.between(1, 3) as usize,
+        flows: if draw.one_in(4) { few_flows } else { 256 },
+        buffers: scarce(draw, 2, 16, 512),
+        worker_buffers: scarce(draw, 1, 4, 64),
+        ring_frames: scarce(draw, 1, 8, 1024),
+    }
+}
+
+fn scarce(draw: &mut Draw, least: u64, most: u64, plenty: usize) -> usize {
+    let few = draw.between(least, most) as usize;
+    if draw.one_in(4) { few } else { plenty }
+}
+
+fn line(draw: &mut Draw, delay_ns: u64) -> LineFaults {
+    LineFaults {
+        delay_ns,
+        jitter_ns: draw.sometimes(2, &[delay_ns / 4, delay_ns, 4 * delay_ns]),
+        spike_permille: draw.sometimes(3, &[2, 10, 40]),
+        spike_ns: delay_ns * draw.between(2, 60),
+        loss_permille: draw.sometimes(2, &[2, 20, 100, 300]),
+        outage_permille: draw.sometimes(4, &[2, 10]),
+        outage_frames: draw.between(2, 40),
+        duplicate_permille: draw.sometimes(4, &[5, 50, 200]),
+        overtaken_permille: draw.sometimes(4, &[5, 50, 200]),
+    }
+}
+
+fn cores(draw: &mut Draw, delay_ns: u64) -> CoreFaults {
+    CoreFaults {
+        crash_permille: draw.sometimes(2, &[3, 10, 40]),
+        pause_permille: draw.sometimes(3, &[3, 10, 40]),
+        pause_ns: delay_ns * draw.between(2, 80),
+    }
+}

@@ -1,0 +1,194 @@
+//! Packets that arrive.
+
+use super::draw::{self, Draw};
+use super::functions;
+use super::scenario::{Functions, Scenario};
+use std::fmt;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::{Endpoint, PacketBuilder};
+use twinpath_traffic::{Generator, TrafficError};
+
+/// What a packet is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Entered and let out, by either path.
+    Simple,
+    /// Complex or not as the value is.
+    Picky,
+    /// Always complex.
+    Complex,
+    /// Entered and dropped, by either path.
+    Drop,
+    /// Complex, entered and dropped.
+    ComplexDrop,
+    /// Goes back as a reply, by either path.
+    Reply,
+    /// Ends the flow, on either path.
+    End,
+    /// Complex, and ends the flow.
+    ComplexEnd,
+    /// Complex, and held by the cores for a while.
+    Hold,
+    /// Cut off in the middle of a header.
+    Malformed,
+    /// No IP: belongs to no flow.
+    NotIp,
+    /// Generated traffic for functions that users run.
+    Generated,
+}
+
+impl Kind {
+    /// What the ledger is given.
+    pub(super) const LEDGER: [Self; 11] = [
+        Self::Simple,
+        Self::Picky,
+        Self::Complex,
+        Self::Drop,
+        Self::ComplexDrop,
+        Self::Reply,
+        Self::End,
+        Self::ComplexEnd,
+        Self::Hold,
+        Self::Malformed,
+        Self::NotIp,
+    ];
+
+    const fn flags(self) -> u8 {
+        let more = match self {
+            Self::Picky => flags::CWR,
+            Self::Complex => flags::SYN,
+            Self::Drop => flags::FIN,
+            Self::ComplexDrop => flags::SYN | flags::FIN,
+            Self::Reply => flags::ECE,
+            Self::End => flags::RST,
+            Self::ComplexEnd => flags::SYN | flags::RST,
+            Self::Hold => flags::PSH,
+            _ => flags::ACK,
+        };
+        // ACK beside SYN would make the packet an answer, whose sender did not open the flow.
+        if more & flags::SYN == 0 {
+            more | flags::ACK
+        } else {
+            more
+        }
+    }
+
+    pub(super) const fn is_dropped(self) -> bool {
+        matches!(self, Self::Drop | Self::ComplexDrop)
+    }
+
+    pub(super) const fn closes(self) -> bool {
+        matches!(self, Self::End | Self::ComplexEnd)
+    }
+
+    /// Whether the flow it belongs to, if any, is a ledger's.
+    pub(super) const fn has_flow(self) -> bool {
+        !matches!(self, Self::Malformed | Self::NotIp)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Simple => "simple",
+            Self::Picky => "picky",
+            Self::Complex => "complex",
+            Self::Drop => "to drop",
+            Self::ComplexDrop => "complex, to drop",
+            Self::Reply => "to answer",
+            Self::End => "last",
+            Self::ComplexEnd => "complex, last",
+            Self::Hold => "to hold",
+            Self::Malformed => "malformed",
+            Self::NotIp => "no IP",
+            Self::Generated => "generated",
+        })
+    }
+}
+
+/// Where packets come from.
+pub(super) struct Source {
+    draw: Draw,
+    mix: Vec<(Kind, u32)>,
+    flows: u64,
+    has_favourite: bool,
+    generator: Option<Box<Generator>>,
+    buffer: Vec<u8>,
+}
+
+impl Source {
+    /// The source of a scenario's packets.
+    ///
+    /// # Errors
+    /// The generator does not like its configuration.
+    pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, TrafficError> {
+        let traffic = &scenario.traffic;
+        let generator = match scenario.functions {
+            Functions::Ledger => None,
+            functions => Some(Box::new(Generator::new(
+                &functions::traffic(functions, traffic, seed),
+                seed,
+            )?)),
+        };
+        let bytes = generator.as_ref().map_or(0, |made| made.frame_bytes_max());
+        Ok(Self {
+            draw: Draw::new(seed, draw::ARRIVALS),
+            mix: traffic.mix.clone(),
+            flows: u64::from(traffic.flows.max(1)),
+            has_favourite: traffic.has_favourite,
+            generator,
+            buffer: vec![0; bytes],
+        })
+    }
+
+    /// Packet `number`; `None` if there are no more.
+    pub fn next(&mut self, number: u32) -> Option<(Kind, Vec<u8>)> {
+        let Some(generator) = &mut self.generator else {
+            let kind = self.kind();
+            return Some((kind, self.ledger_packet(kind, number)));
+        };
+        let made = generator.next_into(&mut self.buffer)?;
+        Some((Kind::Generated, self.buffer.get(..made.len)?.to_vec()))
+    }
+
+    fn kind(&mut self) -> Kind {
+        let total = self.mix.iter().map(|&(_, weight)| u64::from(weight)).sum();
+        let mut place = self.draw.below(total);
+        let hit = self.mix.iter().find(|&&(_, weight)| {
+            let hit = place < u64::from(weight);
+            place = place.saturating_sub(u64::from(weight));
+            hit
+        });
+        hit.map_or(Kind::Simple, |&(kind, _)| kind)
+    }
+
+    fn ledger_packet(&mut self, kind: Kind, number: u32) -> Vec<u8> {
+        let favoured = self.has_favourite && self.draw.flip();
+        let flow = if favoured {
+            0
+        } else {
+            self.draw.below(self.flows)
+        };
+        let client = Endpoint::v4([10, 0, 0, flow as u8], 1000 + flow as u16);
+        let server = Endpoint::v4([192, 0, 2, 1], 80);
+        let (from, to) = if self.draw.one_in(3) {
+            (server, client)
+        } else {
+            (client, server)
+        };
+        let payload = self.draw.below(40) as usize;
+        let packet = PacketBuilder::tcp(from, to)
+            .seq(number)
+            .flags(kind.flags())
+            .payload_len(payload);
+        let mut bytes = packet.to_vec().unwrap_or_default();
+        match kind {
+            // In the middle of the TCP header.
+            Kind::Malformed => bytes.truncate(40),
+            // ARP's ether type, then nonsense.
+            Kind::NotIp => bytes[12..14].copy_from_slice(&[8, 6]),
+            _ => {}
+        }
+        bytes
+    }
+}

@@ -1,0 +1,128 @@
+//! Server-only is the oracle, on generated traffic: churn, reordering up to 10 %, both IP versions,
+//! fragments, ICMP errors, planted patterns, the key-value workload.
+
+mod common;
+
+use common::{VARIANTS, assert_same, generate, run, service, traffic, vary};
+use std::collections::HashMap;
+use twinpath_control::service::{Execution, Paths};
+use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
+use twinpath_io::Trace;
+
+const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
+    { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
+
+fn tcp_traffic(out_of_order: f64, packets: u64) -> Trace {
+    generate(
+        &traffic(&format!(
+            "packets = {packets}\nflows = 200\nchurn_per_minute = 60000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 200000.0 }}\npacket_size = {{ kind = \"imix\" }}\ntcp_share = 0.9\n\
+             fragment_share = 0.01\nicmp_error_share = 0.005\ntcp = {{ out_of_order_share = {out_of_order} }}\n\
+             signatures = [{{ text = \"GET /etc/passwd\", share = 0.002 }}]\n"
+        )),
+        7,
+    )
+}
+
+/// Whole connections to the balanced service, as they pass a balancer: the servers' packets come
+/// from the backend that the cores alone have chosen for their client.
+fn balanced_traffic(packets: u64) -> Trace {
+    let all = generate(
+        &traffic(&format!(
+            "packets = {packets}\nflows = 300\nchurn_per_minute = 30000.0\narrivals = {{ process = \"constant\", rate_pps = 100000.0 }}\n\
+             hosts = {{ services = [{{ address = \"10.255.0.1\", port = 80, protocol = \"tcp\" }}] }}\n"
+        )),
+        11,
+    );
+    let backends = chosen_backends(&all);
+    let mut trace = Trace::new();
+    for frame in all.iter() {
+        let mut packet = frame.frame.to_vec();
+        let layout = dissect(&packet).expect("generated");
+        if let Some(&backend) = backends.get(&fields::destination(&packet, &layout)) {
+            rewrite::set_source(&mut packet, &layout, backend).expect("both are IPv4");
+        }
+        trace.push(frame.timestamp_ns, &packet);
+    }
+    trace
+}
+
+/// The backend of each client.
+fn chosen_backends(all: &Trace) -> HashMap<Endpoint, Endpoint> {
+    let mut requests = Trace::new();
+    let vip: Endpoint = "10.255.0.1:80".parse().expect("an endpoint");
+    let ends = |packet: &[u8]| dissect(packet).map(|layout| (fields::source(packet, &layout), fields::destination(packet, &layout))).expect("valid");
+    all.iter().filter(|frame| ends(frame.frame).1 == vip).for_each(|frame| requests.push(frame.timestamp_ns, frame.frame));
+    let service = service(&format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}"));
+    let balanced = run(&service, &requests, Paths::Slow, Execution::Virtual);
+    balanced.flows.into_values().flatten().map(|packet| ends(&packet)).collect()
+}
+
+fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
+    let service = service(text);
+    let expected = run(&service, trace, Paths::Slow, Execution::Virtual);
+    for variant in VARIANTS {
+        for execution in [Execution::Virtual, Execution::Threads] {
+            let found = run(&vary(&service, variant), trace, Paths::Both, execution);
+            assert_same(&expected.flows, &found.flows, &format!("{text} {variant:?} {execution:?}"));
+            println!("{variant:?} {execution:?}: {:.1} % on the fast path", 100.0 * found.report.fast.share);
+        }
+    }
+    let plain = run(&service, trace, Paths::Both, Execution::Virtual);
+    assert!(plain.report.fast.share >= least_fast_share, "the fast path did too little to be a test: {}", plain.report.fast.share);
+}
+
+fn rules() -> String {
+    format!("[inspector]\nrules = {:?}\n", concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/inspector.rules"))
+}
+
+#[test]
+fn reassembler_in_order() {
+    compare("[service]\nchain = [\"reassembler\"]\n", &tcp_traffic(0.0, 20_000), 0.3);
+}
+
+#[test]
+fn reassembler_with_a_tenth_out_of_order() {
+    compare("[service]\nchain = [\"reassembler\"]\n", &tcp_traffic(0.1, 20_000), 0.1);
+}
+
+#[test]
+fn firewall() {
+    compare("[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\" }]\n", &tcp_traffic(0.02, 20_000), 0.3);
+}
+
+#[test]
+fn inspector() {
+    compare(&format!("[service]\nchain = [\"inspector\"]\n{}", rules()), &tcp_traffic(0.01, 20_000), 0.3);
+}
+
+#[test]
+fn load_balancer_both_ways() {
+    compare(&format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}"), &balanced_traffic(10_000), 0.3);
+}
+
+#[test]
+fn load_balancer_behind_a_firewall() {
+    compare(&format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}"), &balanced_traffic(10_000), 0.2);
+}
+
+#[test]
+fn everything_in_one_chain() {
+    let text = format!("[service]\nchain = [\"firewall\", \"reassembler\", \"inspector\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}{}", rules());
+    compare(&text, &tcp_traffic(0.05, 20_000), 0.1);
+}
+
+#[test]
+fn key_value_store() {
+    let requests = generate(
+        &traffic("packets = 20000\nflows = 10\nkv = { share = 1.0, get_share = 0.5, keys = 300 }\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n"),
+        5,
+    );
+    compare("[service]\nchain = [\"kv_store\"]\n", &requests, 0.3);
+}
+
+#[test]
+fn several_workers() {
+    let text = "[service]\nchain = [\"firewall\", \"reassembler\"]\n[slow_path]\nworkers = 3\n[firewall]\ndefault = \"allow\"\n";
+    compare(text, &tcp_traffic(0.05, 20_000), 0.1);
+}
