@@ -298,6 +298,13 @@ impl Account {
         self.0[LAST] = at.ticks();
     }
 
+    /// The packet just entered came then; a closed account remembers nothing.
+    pub fn touch_unless_nothing(&mut self, at: Instant) {
+        if !self.is_nothing() {
+            self.touch(at);
+        }
+    }
+
     pub fn enter(&mut self, number: u32, direction: Direction) {
         let way = match direction {
             Direction::Original => 0,

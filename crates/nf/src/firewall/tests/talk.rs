@@ -5,7 +5,7 @@ use std::time::Duration;
 use twinpath_core::wire::tcp::TcpOption;
 use twinpath_core::wire::tcp::flags::{ACK, SYN};
 use twinpath_core::wire::{Endpoint, PacketBuilder};
-use twinpath_core::{DropReason, FlowKey, Instant};
+use twinpath_core::{DropReason, Instant};
 
 use crate::firewall::connection::{Connection, Phase};
 use crate::firewall::tcp_state::TcpState::{self, Established, SynReceived, SynSent};
@@ -172,10 +172,6 @@ impl Twins {
 
     pub fn counter(&self, name: &str) -> u64 {
         self.cores.counter(name)
-    }
-
-    pub fn words(&self, key: &FlowKey) -> &[u32] {
-        self.cores.words(key)
     }
 }
 

@@ -1,0 +1,70 @@
+//! What is to happen, in order of time.
+
+use super::line::LineId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that is to happen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Next {
+    Arrival,
+    Frame { line: LineId, ticket: u64 },
+    Sweep,
+    Wake { worker: usize },
+    Pause { worker: usize },
+    Resume { worker: usize },
+    Crash { worker: usize },
+    Calm,
+    GiveBack,
+}
+
+/// The agenda. What is planned for the same time happens in the order in which it was planned.
+#[derive(Default)]
+pub(super) struct Agenda {
+    queue: BinaryHeap<Reverse<(u64, u64, Next)>>,
+    planned: u64,
+    next_sweep: Option<u64>,
+    next_wakes: Vec<Option<u64>>,
+}
+
+impl Agenda {
+    pub fn add(&mut self, at: u64, next: Next) {
+        self.planned += 1;
+        self.queue.push(Reverse((at, self.planned, next)));
+    }
+
+    /// Plans a sweep, unless there is one before that.
+    pub fn add_sweep(&mut self, at: u64) {
+        if self.next_sweep.is_none_or(|planned| planned > at) {
+            self.next_sweep = Some(at);
+            self.add(at, Next::Sweep);
+        }
+    }
+
+    /// Plans a worker's wake-up, unless there is one before that.
+    pub fn add_wake(&mut self, worker: usize, at: u64) {
+        if self.next_wakes.len() <= worker {
+            self.next_wakes.resize(worker + 1, None);
+        }
+        if self.next_wakes[worker].is_none_or(|planned| planned > at) {
+            self.next_wakes[worker] = Some(at);
+            self.add(at, Next::Wake { worker });
+        }
+    }
+
+    /// What happens next. Sweeps and wake-ups that an earlier one has replaced do not.
+    pub fn pop(&mut self) -> Option<(u64, Next)> {
+        loop {
+            let Reverse((at, _, next)) = self.queue.pop()?;
+            let planned = match next {
+                Next::Sweep => &mut self.next_sweep,
+                Next::Wake { worker } => &mut self.next_wakes[worker],
+                _ => return Some((at, next)),
+            };
+            if *planned == Some(at) {
+                *planned = None;
+                return Some((at, next));
+            }
+        }
+    }
+}

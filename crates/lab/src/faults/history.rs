@@ -1,0 +1,325 @@
+//! What a bystander who sees everything knows: of every flow, and of every packet.
+
+use super::invariants::Rule;
+use super::ledger::Account;
+use super::line::Cargo;
+use super::step::{Application, Departure, Import, Step};
+use super::traffic::Kind;
+use std::collections::{HashMap, VecDeque};
+use twinpath_coherence::Grant;
+use twinpath_coherence::fast::direction;
+use twinpath_core::{Direction, FlowKey, Instant, Side};
+
+/// What became of the value of the generation last installed.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Imported {
+    /// Nothing yet.
+    #[default]
+    No,
+    /// These cores have it.
+    Now,
+    /// Cores that have crashed since had it.
+    Formerly,
+}
+
+/// The truth about a ledger's flow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Truth {
+    /// What the flow's words must be.
+    pub account: Account,
+    pub initiator: Side,
+    /// The cores crashed while the value was theirs. Whether it is lost, or goes on from a copy
+    /// that is still on the link or frozen in the slot, the first frame of the flow decides.
+    pub is_open: bool,
+    /// Packets that the cores hold, not applied yet, and which way each goes.
+    pub held: VecDeque<(u32, Direction)>,
+}
+
+/// What is known of one flow.
+pub(super) struct FlowHistory {
+    pub key: FlowKey,
+    pub hash: u64,
+    pub worker: usize,
+    /// The slot that holds its key.
+    pub slot: Option<usize>,
+    /// PLAIN and PULL under way that may still be received.
+    pub behind: usize,
+    pub truth: Truth,
+    pub last_applied: u32,
+    pub last_left: u32,
+    /// The generation last installed.
+    pub installed: u32,
+    pub imported: Imported,
+    /// What the slot held when it was frozen last.
+    pub frozen: Vec<u32>,
+    /// What the cores had of it after the last step.
+    pub at_cores: Option<(Grant, Vec<u32>)>,
+}
+
+impl FlowHistory {
+    /// Whether these cores have the value of this generation: done(g).
+    pub fn is_done(&self, generation: u32) -> bool {
+        self.installed == generation && self.imported == Imported::Now
+    }
+
+    /// Whether any cores ever had it.
+    pub fn was_ever_done(&self, generation: u32) -> bool {
+        self.installed == generation && self.imported != Imported::No
+    }
+
+    /// The slot has become ACTIVE. What was granted before a crash has arrived after all.
+    pub fn install(&mut self, generation: u32) {
+        (self.installed, self.imported) = (generation, Imported::No);
+        self.truth.is_open = false;
+    }
+
+    /// The cores crash; `keeps_value` if the value is the fast path's.
+    pub fn crash(&mut self, keeps_value: bool) {
+        self.truth.is_open |= !keeps_value;
+        self.truth.held.clear();
+        if self.imported == Imported::Now {
+            self.imported = Imported::Formerly;
+        }
+    }
+
+    /// The first frame after a crash: a frozen value goes on, anything else begins anew.
+    pub fn decide(&mut self, first: &Cargo) {
+        if !std::mem::take(&mut self.truth.is_open) {
+            return;
+        }
+        self.truth.account.close();
+        if first.message == twinpath_link::Message::WriteBack {
+            self.truth.initiator = first.initiator;
+            if let Ok(words) = first.words.as_slice().try_into() {
+                self.truth.account = Account(words);
+            }
+        }
+    }
+}
+
+/// Where a packet is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    FastPath,
+    ToCores,
+    AtCores,
+    Back,
+    Left,
+    Dropped,
+    Lost,
+}
+
+/// What is known of one packet.
+pub(super) struct PacketHistory {
+    pub flow: Option<usize>,
+    pub kind: Kind,
+    pub side: Side,
+    pub at: Instant,
+    pub bytes: Vec<u8>,
+    pub place: Place,
+    /// Frames under way that carry it and may still be received.
+    pub copies: usize,
+    pub is_applied: bool,
+}
+
+/// Everything.
+#[derive(Default)]
+pub(super) struct History {
+    pub flows: Vec<FlowHistory>,
+    index: HashMap<FlowKey, usize>,
+    packets: Vec<PacketHistory>,
+    /// After how many ticks a ledger's flow expires.
+    pub expiry_ticks: u32,
+}
+
+impl History {
+    /// The flow with this key.
+    pub fn flow_of(&self, key: &FlowKey) -> Option<usize> {
+        self.index.get(key).copied()
+    }
+
+    /// The flow with this key, made if need be.
+    pub fn admit(&mut self, key: FlowKey, hash: u64, worker: usize) -> usize {
+        let flows = &mut self.flows;
+        *self.index.entry(key).or_insert_with(|| {
+            flows.push(FlowHistory {
+                key,
+                hash,
+                worker,
+                slot: None,
+                behind: 0,
+                truth: Truth::default(),
+                last_applied: 0,
+                last_left: 0,
+                installed: 0,
+                imported: Imported::No,
+                frozen: Vec::new(),
+                at_cores: None,
+            });
+            flows.len() - 1
+        })
+    }
+
+    /// A packet arrives; they are numbered from 1.
+    pub fn arrive(&mut self, packet: PacketHistory) -> u32 {
+        self.packets.push(packet);
+        self.packets.len() as u32
+    }
+
+    /// How many packets arrived.
+    pub fn arrived(&self) -> u32 {
+        self.packets.len() as u32
+    }
+
+    pub fn packets(&self) -> &[PacketHistory] {
+        &self.packets
+    }
+
+    pub fn packet(&self, number: u32) -> Option<&PacketHistory> {
+        self.packets.get((number as usize).checked_sub(1)?)
+    }
+
+    pub fn packet_mut(&mut self, number: u32) -> Option<&mut PacketHistory> {
+        self.packets.get_mut((number as usize).checked_sub(1)?)
+    }
+
+    /// Moves a packet on; it must be at one of the places `from`.
+    pub fn moves(&mut self, number: u32, from: &[Place], to: Place, step: &mut Step) {
+        let Some(packet) = self.packet_mut(number) else {
+            return step.fault(Rule::Conserved, format!("packet {number} never arrived"));
+        };
+        if !from.contains(&packet.place) {
+            let what = format!("packet {number} goes from {:?} to {to:?}", packet.place);
+            step.fault(Rule::Conserved, what);
+        }
+        packet.place = to;
+    }
+
+    /// A packet is applied on the fast path.
+    pub fn applies_fast(&mut self, number: u32, step: &mut Step) {
+        let Some((flow, at)) = self.expire(number) else {
+            return;
+        };
+        let way = self.direction(number, flow);
+        self.enter(flow, number, way, step);
+        self.flows[flow].truth.account.touch_unless_nothing(at);
+    }
+
+    /// The cores hold a packet back.
+    pub fn holds(&mut self, number: u32) {
+        let Some((flow, at)) = self.expire(number) else {
+            return;
+        };
+        let way = self.direction(number, flow);
+        let truth = &mut self.flows[flow].truth;
+        truth.held.push_back((number, way));
+        truth.account.touch(at);
+    }
+
+    /// The cores apply a packet; `found` is what they had of the flow before. They may have found
+    /// the flow expired by `now`, which is as far as their clock can be.
+    pub fn applies(&mut self, number: u32, found: Account, now: Instant, step: &mut Step) {
+        let Some(flow) = self.packet(number).and_then(|packet| packet.flow) else {
+            return;
+        };
+        let was_held = self.flows[flow].truth.held.front().copied();
+        if let Some((_, way)) = was_held.filter(|&(held, _)| held == number) {
+            self.flows[flow].truth.held.pop_front();
+            self.finds(flow, number, found, step);
+            return self.enter(flow, number, way, step);
+        }
+        let at = self.expire(number).map_or(now, |(_, at)| at);
+        let truth = &mut self.flows[flow].truth;
+        if found.is_nothing() && truth.account.is_expired(now, self.expiry_ticks) {
+            truth.account.close();
+        }
+        let way = self.direction(number, flow);
+        self.finds(flow, number, found, step);
+        self.enter(flow, number, way, step);
+        self.flows[flow].truth.account.touch_unless_nothing(at);
+    }
+
+    fn finds(&self, flow: usize, number: u32, found: Account, step: &mut Step) {
+        let expected = self.flows[flow].truth.account;
+        if found != expected {
+            let what = format!(
+                "packet {number} of flow {flow} is applied to {:?}, the truth is {:?}",
+                found.0, expected.0
+            );
+            step.fault(Rule::OneTruth, what);
+        }
+    }
+
+    /// Closes the account of a packet's flow if that has been silent for too long before it.
+    fn expire(&mut self, number: u32) -> Option<(usize, Instant)> {
+        let packet = self.packet(number)?;
+        let (flow, at) = (packet.flow?, packet.at);
+        let truth = &mut self.flows[flow].truth;
+        if truth.account.is_expired(at, self.expiry_ticks) {
+            truth.account.close();
+        }
+        Some((flow, at))
+    }
+
+    /// Which way a packet goes; the first one opens the flow.
+    fn direction(&mut self, number: u32, flow: usize) -> Direction {
+        let side = self.packet(number).map_or(Side::Low, |packet| packet.side);
+        let truth = &mut self.flows[flow].truth;
+        if truth.account.is_nothing() && truth.held.is_empty() {
+            truth.initiator = side;
+        }
+        direction(side, truth.initiator)
+    }
+
+    fn enter(&mut self, flow: usize, number: u32, way: Direction, step: &mut Step) {
+        let Some(packet) = self.packet_mut(number) else {
+            return;
+        };
+        let (is_double, closes) = (packet.is_applied, packet.kind.closes());
+        packet.is_applied = true;
+        let history = &mut self.flows[flow];
+        step.applied.push(Application {
+            flow,
+            packet: number,
+            previous: history.last_applied,
+            is_double,
+        });
+        history.last_applied = number;
+        if closes {
+            history.truth.account.close();
+        } else {
+            history.truth.account.enter(number, way);
+        }
+    }
+
+    /// A packet leaves; `as_it_came` tells whether its bytes are those that arrived.
+    pub fn leaves(&mut self, number: u32, as_it_came: bool, step: &mut Step) {
+        let Some(packet) = self.packet(number) else {
+            return;
+        };
+        let (Some(flow), is_applied) = (packet.flow, packet.is_applied) else {
+            return;
+        };
+        let history = &mut self.flows[flow];
+        step.left.push(Departure {
+            flow,
+            packet: number,
+            previous: history.last_left,
+            is_applied,
+            as_it_came,
+        });
+        history.last_left = number;
+    }
+
+    /// The cores import the value that a frame brings.
+    pub fn imports(&mut self, flow: usize, generation: u32, step: &mut Step) {
+        let history = &mut self.flows[flow];
+        step.imports.push(Import {
+            flow,
+            generation,
+            installed: history.installed,
+            is_second: history.is_done(generation),
+        });
+        history.imported = Imported::Now;
+    }
+}

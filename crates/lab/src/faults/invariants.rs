@@ -1,0 +1,424 @@
+//! The eight invariants of the protocol, and two of the data plane, checked after every step.
+//!
+//! What the protocol believes is read from production (the slots, the cores' flows and grants);
+//! what is true is the bystander's [history](super::history). Invariants 1 to 8 are those of the
+//! protocol's design, in its numbering.
+
+use super::history::{FlowHistory, Place};
+use super::simulation::Simulation;
+use super::step::{Cause, CoreChange, SlotChange, Step};
+use std::fmt;
+use twinpath_coherence::Grant;
+use twinpath_coherence::fsm::{Fsm, Slot};
+use twinpath_link::Message;
+
+/// Something that must hold after every step.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rule {
+    /// Invariant 1.
+    NothingBehind,
+    /// Invariant 2.
+    OneTruth,
+    /// Invariant 3.
+    OneImport,
+    /// Invariant 4.
+    FreedAfterImport,
+    /// Invariant 5.
+    OnceInOrder,
+    /// Invariant 6.
+    FrozenStays,
+    /// Invariant 7.
+    NoCrossTalk,
+    /// Invariant 8.
+    Progress,
+    /// The link's numbering.
+    LinkChecked,
+    /// Every packet is somewhere.
+    Conserved,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::NothingBehind,
+        Self::OneTruth,
+        Self::OneImport,
+        Self::FreedAfterImport,
+        Self::OnceInOrder,
+        Self::FrozenStays,
+        Self::NoCrossTalk,
+        Self::Progress,
+        Self::LinkChecked,
+        Self::Conserved,
+    ];
+
+    /// What the rule says.
+    pub const fn prose(self) -> &'static str {
+        match self {
+            Self::NothingBehind => {
+                "invariant 1: while a slot is ACTIVE, no PLAIN or PULL of its flow waits to be processed"
+            }
+            Self::OneTruth => {
+                "invariant 2: exactly one place may write a flow's value, and it holds everything applied so far, in order"
+            }
+            Self::OneImport => "invariant 3: the value of a generation is imported at most once",
+            Self::FreedAfterImport => {
+                "invariant 4: a FROZEN slot is freed only after its value was imported, an ACTIVE one never"
+            }
+            Self::OnceInOrder => {
+                "invariant 5: packets are applied once, in order of arrival, and leave in that order"
+            }
+            Self::FrozenStays => "invariant 6: a frozen value never changes",
+            Self::NoCrossTalk => {
+                "invariant 7: a message of one flow or generation never touches another"
+            }
+            Self::Progress => {
+                "invariant 8: timers act when they are due, and INCOMPLETE and FROZEN are left once nothing goes wrong any more"
+            }
+            Self::LinkChecked => "the link: overtaken frames are dropped and counted, missing ones counted",
+            Self::Conserved => {
+                "every packet has left, was dropped for a counted reason, was lost on the link or in a crash, or is held; every buffer comes home"
+            }
+        }
+    }
+
+    fn check(self, world: &Simulation, step: &Step) -> Checked {
+        match self {
+            Self::NothingBehind => nothing_behind(world),
+            Self::OneTruth => one_truth(world),
+            Self::OneImport => one_import(step),
+            Self::FreedAfterImport => freed_after_import(world, step),
+            Self::OnceInOrder => once_in_order(world, step),
+            Self::FrozenStays => frozen_stays(world, step),
+            Self::NoCrossTalk => no_cross_talk(world, step),
+            Self::Progress => progress(world, step),
+            // These show while a step is made, and are reported from there.
+            Self::LinkChecked => Ok(()),
+            Self::Conserved => conserved(world, step),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.prose())
+    }
+}
+
+/// A rule that does not hold, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n    but {}", self.rule, self.what)
+    }
+}
+
+type Checked = Result<(), String>;
+
+/// Every rule that a step broke.
+pub(super) fn broken(world: &Simulation, step: &Step) -> Vec<Violation> {
+    let mut broken = step.faults.clone();
+    for rule in Rule::ALL {
+        if let Err(what) = rule.check(world, step) {
+            broken.push(Violation { rule, what });
+        }
+    }
+    broken
+}
+
+/// Fails with a message, made only then.
+fn require(holds: bool, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// 1. While a slot is ACTIVE no PLAIN or PULL of its flow is under way to the cores (one that can
+///    only be dropped for having been overtaken does not count), and the cores hold no packet of
+///    it back.
+fn nothing_behind(world: &Simulation) -> Checked {
+    for (number, flow) in world.history.flows.iter().enumerate() {
+        let is_active = world.slot_of(flow).is_some_and(|slot| slot.fsm == Fsm::Active);
+        let held = flow.truth.held.len();
+        require(!is_active || flow.behind + held == 0, || {
+            let behind = flow.behind;
+            format!("flow {number} is ACTIVE with {behind} frames under way and {held} packets held")
+        })?;
+    }
+    Ok(())
+}
+
+/// 2. A flow's value is the fast path's while its slot is ACTIVE, or FROZEN and not imported by
+///    these cores; otherwise it is the cores'. In the first case the cores must know that they may
+///    not write. In either, the value is the account of all packets applied, in order: the
+///    bystander's, kept from what went in and came out. (After a crash a flow that was the cores'
+///    is open: its first frame decides whether it goes on from a frozen value or from nothing, and
+///    from then on it is held to it. Cores that find a flow silent for longer than its time-out
+///    may have closed its account already.)
+fn one_truth(world: &Simulation) -> Checked {
+    for (number, flow) in world.history.flows.iter().enumerate() {
+        if world.is_at_fast_path(flow) {
+            let writes = |(grant, _): &(Grant, Vec<u32>)| grant.is_ours();
+            require(!flow.at_cores.as_ref().is_some_and(writes), || {
+                format!("flow {number} is the fast path's, but the cores think that it is theirs")
+            })?;
+        }
+        if world.scenario.functions.is_ledger() && !flow.truth.is_open {
+            holds_the_truth(world, number, flow)?;
+        }
+    }
+    Ok(())
+}
+
+fn holds_the_truth(world: &Simulation, number: usize, flow: &FlowHistory) -> Checked {
+    let truth = flow.truth.account;
+    if world.is_at_fast_path(flow) {
+        let words = world.words_of(flow);
+        return require(words == truth.0, || {
+            format!("the slot of flow {number} holds {words:?}, the truth is {:?}", truth.0)
+        });
+    }
+    let at_cores = flow.at_cores.as_ref().map_or(&[0; 3][..], |(_, words)| words);
+    let may_be_gone = truth.is_expired(world.packet_now(), world.history.expiry_ticks);
+    let is_gone = may_be_gone && at_cores == [0; 3];
+    require(at_cores == truth.0 || is_gone, || {
+        format!("the cores have {at_cores:?} of flow {number}, the truth is {:?}", truth.0)
+    })
+}
+
+/// 3. One life of the cores imports the value of a generation at most once.
+fn one_import(step: &Step) -> Checked {
+    for import in &step.imports {
+        require(!import.is_second, || {
+            let (generation, flow) = (import.generation, import.flow);
+            format!("generation {generation} of flow {flow} is imported a second time")
+        })?;
+    }
+    Ok(())
+}
+
+/// 4. A FROZEN slot stays FROZEN in its generation until cores have imported the value; an ACTIVE
+///    slot stays ACTIVE or becomes FROZEN, in its generation.
+fn freed_after_import(world: &Simulation, step: &Step) -> Checked {
+    for change in &step.slots {
+        let (before, after) = (change.before, change.after);
+        let is_kept = change.flow == change.flow_before && before.generation == after.generation;
+        let Some(flow) = change.flow_before.map(|flow| &world.history.flows[flow]) else {
+            continue;
+        };
+        let allowed = match before.fsm {
+            Fsm::Active => is_kept && matches!(after.fsm, Fsm::Active | Fsm::Frozen),
+            Fsm::Frozen => {
+                (is_kept && after.fsm == Fsm::Frozen) || flow.was_ever_done(before.generation)
+            }
+            Fsm::Initial | Fsm::Incomplete => true,
+        };
+        require(allowed, || {
+            let goes = describe(change);
+            format!("{goes}, and its value was never imported")
+        })?;
+    }
+    Ok(())
+}
+
+/// 5. Packets of a flow are applied at most once and in order of arrival, wherever that is; they
+///    leave in order of arrival too, after they were applied, and as they came. Packets not
+///    applied were lost or dropped on the way, which [`conserved`] sees to.
+fn once_in_order(world: &Simulation, step: &Step) -> Checked {
+    for applied in &step.applied {
+        require(!applied.is_double && applied.packet > applied.previous, || {
+            let (flow, packet, previous) = (applied.flow, applied.packet, applied.previous);
+            format!("packet {packet} of flow {flow} is applied after packet {previous}")
+        })?;
+    }
+    for left in &step.left {
+        let in_order = left.packet > left.previous || !world.scenario.functions.keeps_order();
+        let is_applied = left.is_applied || !world.scenario.functions.is_ledger();
+        require(in_order && is_applied && left.as_it_came, || {
+            let (flow, packet, previous) = (left.flow, left.packet, left.previous);
+            let how = match (is_applied, left.as_it_came) {
+                (false, _) => "without having been applied",
+                (_, false) => "changed",
+                _ => "out of order",
+            };
+            format!("packet {packet} of flow {flow} leaves after packet {previous}, {how}")
+        })?;
+    }
+    Ok(())
+}
+
+/// 6. While a slot is FROZEN its words stay as they were, and every write-back that is received
+///    brings exactly these.
+fn frozen_stays(world: &Simulation, step: &Step) -> Checked {
+    for (number, flow) in world.history.flows.iter().enumerate() {
+        let is_frozen = world.slot_of(flow).is_some_and(|slot| slot.fsm == Fsm::Frozen);
+        require(!is_frozen || world.words_of(flow) == flow.frozen, || {
+            let (now, then) = (world.words_of(flow), &flow.frozen);
+            format!("flow {number} was frozen with {then:?} and now holds {now:?}")
+        })?;
+    }
+    for written in &step.written_back {
+        require(written.is_what_was_frozen, || {
+            let (flow, generation) = (written.flow, written.generation);
+            format!("WB({generation}) of flow {flow} does not bring what was frozen")
+        })?;
+    }
+    Ok(())
+}
+
+/// 7. What a step may touch is given by its cause. A message changes only the slot of its flow,
+///    and only if the generation is the slot's; packets change only slots of their flows, or take
+///    a free one; timers change only what is due. At the cores a frame changes only what is known
+///    of its flow; time may change others, but never one that is granted.
+fn no_cross_talk(world: &Simulation, step: &Step) -> Checked {
+    for change in &step.slots {
+        require(may_change_slot(world, step, change), || {
+            format!("{} because of {:?}", describe(change), step.cause)
+        })?;
+    }
+    for change in &step.cores {
+        require(may_change_core(world, step, change), || {
+            let (flow, before, after) = (change.flow, change.before, change.after);
+            format!("the cores' flow {flow} goes from {before:?} to {after:?} because of {:?}", step.cause)
+        })?;
+    }
+    imports_are_of_what_was_granted(step)
+}
+
+fn imports_are_of_what_was_granted(step: &Step) -> Checked {
+    for import in &step.imports {
+        require(import.installed == import.generation, || {
+            let (flow, generation, installed) = (import.flow, import.generation, import.installed);
+            format!("generation {generation} of flow {flow} is imported, but it had {installed}")
+        })?;
+    }
+    Ok(())
+}
+
+fn may_change_slot(world: &Simulation, step: &Step, change: &SlotChange) -> bool {
+    let stays = change.flow == change.flow_before && !change.changes_words;
+    match &step.cause {
+        Cause::Packets(flows) => {
+            let is_theirs = change.flow.is_some_and(|flow| flows.contains(&flow));
+            let was_free = change.before.fsm == Fsm::Initial;
+            is_theirs && (change.flow == change.flow_before || was_free)
+        }
+        Cause::Sweep => stays && is_due(world, step, &change.before),
+        Cause::GiveBack => stays && change.before.fsm == Fsm::Active,
+        Cause::Returned {
+            flow,
+            message,
+            generation,
+            is_overtaken,
+        } => {
+            let may_install = *message == Message::State || !change.changes_words;
+            let is_its_own = change.flow == *flow && change.flow_before == *flow;
+            let is_current = change.before.generation == *generation;
+            is_its_own && is_current && may_install && !is_overtaken
+        }
+        _ => false,
+    }
+}
+
+/// Whether a slot's time has come.
+fn is_due(world: &Simulation, step: &Step, slot: &Slot) -> bool {
+    let time_to_live = world.scenario.protocol.time_to_live.as_nanos() as u64;
+    match slot.fsm {
+        Fsm::Initial => false,
+        Fsm::Incomplete | Fsm::Frozen => step.now >= slot.time_ns,
+        Fsm::Active => step.packet_now.saturating_sub(slot.time_ns) > time_to_live,
+    }
+}
+
+fn may_change_core(world: &Simulation, step: &Step, change: &CoreChange) -> bool {
+    let flow = &world.history.flows[change.flow];
+    match step.cause {
+        Cause::Received { flow: Some(flow), .. } if flow == change.flow => true,
+        Cause::Received { worker, .. } | Cause::Woken { worker } => {
+            worker == flow.worker && time_may_change(world, step, change)
+        }
+        Cause::Crashed { worker } => worker == flow.worker && change.after.is_none(),
+        _ => false,
+    }
+}
+
+fn time_may_change(world: &Simulation, step: &Step, change: &CoreChange) -> bool {
+    let Some(before) = change.before else {
+        return false;
+    };
+    let keeps_grant = change.after.is_none_or(|after| after == before);
+    let entered = step.applied.iter().any(|applied| applied.flow == change.flow);
+    let flow = &world.history.flows[change.flow];
+    let is_gone = flow.at_cores.as_ref().is_none_or(|(_, words)| words.iter().all(|&word| word == 0));
+    let is_ledger = world.scenario.functions.is_ledger();
+    before.is_ours() && keeps_grant && (entered || is_gone || !is_ledger)
+}
+
+/// 8. After a sweep of the whole table no timer is overdue, unless no buffer was free to send
+///    with. At the end of a run, when for long nothing has gone wrong any more, no slot waits for
+///    the cores; and since the fast path gives back what is idle, none is taken.
+fn progress(world: &Simulation, step: &Step) -> Checked {
+    let sees_all = world.scenario.sweeps_per_round(world.slots.len()) == 1;
+    if step.cause == Cause::Sweep && sees_all && !step.lacks_buffer {
+        for slot in world.slots.iter().filter(|slot| is_due(world, step, slot)) {
+            return Err(format!("a slot is {} and overdue", slot.fsm.name()));
+        }
+    }
+    let taken = world.slots.iter().find(|slot| slot.fsm != Fsm::Initial);
+    match taken {
+        Some(slot) if step.is_rest => Err(format!("a slot is still {}", slot.fsm.name())),
+        _ => Ok(()),
+    }
+}
+
+/// Every packet that arrived has left, was dropped and counted, was lost on the link or in a
+/// crash, is under way, or is held by a function; a function never holds more than it says. In
+/// the end none is under way or held, and every buffer is back in its pool.
+fn conserved(world: &Simulation, step: &Step) -> Checked {
+    let dropped = world.fast_drops();
+    require(dropped == world.tally.dropped_fast, || {
+        let seen = world.tally.dropped_fast;
+        format!("the fast path counts {dropped} drops, {seen} packets disappeared there")
+    })?;
+    for (worker, &inside) in world.tally.inside.iter().enumerate() {
+        let is_possible = world.may_hold(worker, inside);
+        require(is_possible && (!step.is_rest || inside == 0), || {
+            format!("worker {worker} has let out or dropped all but {inside} packets that it got")
+        })?;
+    }
+    if step.is_rest { at_rest(world) } else { Ok(()) }
+}
+
+fn at_rest(world: &Simulation) -> Checked {
+    for (index, packet) in world.history.packets().iter().enumerate() {
+        let is_final = match packet.place {
+            Place::Left | Place::Dropped | Place::Lost => true,
+            // Of other functions it is not known which packets they dropped, only how many.
+            Place::AtCores => !world.scenario.functions.is_ledger(),
+            Place::FastPath | Place::ToCores | Place::Back => false,
+        };
+        require(is_final, || {
+            format!("packet {} ends {:?}", index + 1, packet.place)
+        })?;
+    }
+    require(world.tally.buffers_missing == 0, || {
+        format!("{} buffers have not come home", world.tally.buffers_missing)
+    })
+}
+
+fn describe(change: &SlotChange) -> String {
+    let side = |flow: Option<usize>, slot: &Slot| {
+        let flow = flow.map_or("nobody".into(), |flow| format!("flow {flow}"));
+        format!("{flow} {}({})", slot.fsm.name(), slot.generation)
+    };
+    let (before, after) = (
+        side(change.flow_before, &change.before),
+        side(change.flow, &change.after),
+    );
+    format!("a slot goes from {before} to {after}")
+}

@@ -1,0 +1,150 @@
+//! What a run came to.
+
+use super::invariants::Violation;
+use super::log::Event;
+use super::scenario::Scenario;
+use super::simulation::last;
+use std::fmt;
+
+/// Packets by what became of them, where the simulation must count on its own.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Packets that went into the fast path and did not come out.
+    pub dropped_fast: u64,
+    /// Packets that each worker got and has neither let out nor dropped.
+    pub inside: Vec<i64>,
+    /// At the end.
+    pub buffers_missing: usize,
+}
+
+impl Tally {
+    pub fn new(workers: usize) -> Self {
+        Self {
+            inside: vec![0; workers],
+            ..Self::default()
+        }
+    }
+}
+
+macro_rules! coverage {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// How often what was to be tried happened.
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Coverage {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Coverage {
+            /// Adds what another run tried.
+            pub fn absorb(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// Every figure, with its name.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+coverage! {
+    /// Steps, each followed by a check of everything.
+    steps,
+    /// Packets that arrived.
+    packets,
+    /// Packets that left without the cores.
+    left_fast,
+    /// Packets that left after the cores.
+    left_slow,
+    /// Pulls sent.
+    pulls,
+    /// Pulls repeated at once.
+    rearms,
+    /// Pulls overtaken by a packet.
+    cancellations,
+    /// States installed.
+    installs,
+    /// Pulls declined.
+    declines,
+    /// Pulls without an answer in time.
+    incomplete_timeouts,
+    /// Slots frozen by a complex packet.
+    write_backs,
+    /// Slots frozen because their flow was idle.
+    idle_write_backs,
+    /// Write-backs sent again.
+    write_back_retries,
+    /// Acknowledgements that freed a slot.
+    acknowledgements,
+    /// Messages that came too late to matter.
+    stale_messages,
+    /// Hot flows that found no slot.
+    collisions,
+    /// Values imported.
+    imports,
+    /// Values imported that crashed cores had granted.
+    rescued,
+    /// Write-backs not imported because their value was known.
+    duplicate_write_backs,
+    /// Recalls of flows granted long ago.
+    recalls,
+    /// Flows that were forgotten.
+    flows_aged,
+    /// Packets refused because the cores knew too many flows.
+    flow_table_full,
+    /// Frames lost on the link.
+    frames_lost,
+    /// Frames delivered twice.
+    frames_doubled,
+    /// Frames dropped because they were overtaken.
+    frames_overtaken,
+    /// Frames that found a ring full.
+    ring_full,
+    /// Packets or messages that found no buffer.
+    no_buffer,
+    /// Packets held by the cores.
+    held,
+    /// Held packets that left because their time was up.
+    woken,
+    /// Crashes.
+    crashes,
+    /// Pauses of a worker.
+    pauses,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What was broken in the last step; empty if everything held to the end.
+    pub violations: Vec<Violation>,
+    /// The last events, or all.
+    pub events: Vec<Event>,
+    /// A digest of all events.
+    pub digest: u64,
+    /// What was tried.
+    pub coverage: Coverage,
+}
+
+/// Events shown with a violation.
+const EVENTS_SHOWN: usize = 30;
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {:#?}", self.seed, self.scenario)?;
+        writeln!(f, "the last events of seed {}:", self.seed)?;
+        for event in last(&self.events, EVENTS_SHOWN) {
+            writeln!(f, "{event}")?;
+        }
+        match self.violations.as_slice() {
+            [] => writeln!(f, "everything held"),
+            violations => violations
+                .iter()
+                .try_for_each(|violation| writeln!(f, "BROKEN {violation}")),
+        }
+    }
+}

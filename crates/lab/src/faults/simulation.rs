@@ -1,0 +1,372 @@
+//! A run: the node of production, a link and a clock that are not.
+
+use super::agenda::{Agenda, Next};
+use super::draw::{self, Draw};
+use super::functions;
+use super::history::{FlowHistory, History};
+use super::invariants::{Violation, broken};
+use super::ledger::{Note, Notes};
+use super::line::{Line, LineId};
+use super::log::{Event, Happened, Log};
+use super::outcome::{Coverage, Outcome, Tally};
+use super::sabotage::{Sabotage, Saboteur};
+use super::scenario::Scenario;
+use super::step::{Cause, Step};
+use super::traffic::Source;
+use std::collections::VecDeque;
+use twinpath_coherence::fsm::{Fsm, Slot};
+use twinpath_coherence::{Clock, Cores, StateStage};
+use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
+use twinpath_fastpath::Interpreter;
+use twinpath_node::wiring::BuildError;
+use twinpath_node::{FastOutput, FastPath, Worker};
+use twinpath_traffic::TrafficError;
+
+/// Why a simulation cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The functions do not go together.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The traffic cannot be generated.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+}
+
+/// The packet clock when the link's is at zero.
+const STARTED: Instant = Instant(1_700_000_000_000_000_000);
+
+/// Events that an outcome keeps, unless it is asked to keep all.
+const EVENTS_KEPT: usize = 40;
+
+/// Steps after which a run that should come to rest is given a long silence, so that what waits
+/// for other flows to be forgotten gets its turn.
+const STEPS_TO_SILENCE: u64 = 1500;
+
+/// Steps in which a run must come to rest when nothing goes wrong any more.
+const STEPS_TO_REST: u64 = 20 * STEPS_TO_SILENCE;
+
+/// Longer than it takes cores to recall a flow.
+const LONG_SILENCE_NS: u64 = 61_000_000_000;
+
+/// Buffers for frames that the link doubles.
+const SPARE_BUFFERS: usize = 256;
+
+/// One run of a scenario.
+pub struct Simulation {
+    pub(super) seed: u64,
+    pub(super) scenario: Scenario,
+    pub(super) fast_path: FastPath,
+    pub(super) pools: Pools,
+    pub(super) workers: Vec<Worker>,
+    pub(super) worker_pools: Vec<Pools>,
+    pub(super) epochs: Vec<u32>,
+    pub(super) steering: Steering,
+    /// To and from each worker.
+    pub(super) lines: Vec<[Line; 2]>,
+    pub(super) spare: Pools,
+    pub(super) source: Source,
+    pub(super) output: FastOutput,
+    pub(super) batch: Vec<Frame>,
+    pub(super) returns: Vec<Frame>,
+    pub(super) notes: Notes,
+    pub(super) heard: Vec<Note>,
+    pub(super) paused_until: Vec<u64>,
+    pub(super) waiting: Vec<VecDeque<u64>>,
+    pub(super) arrivals: Draw,
+    pub(super) mishaps: Draw,
+    pub(super) saboteur: Option<Saboteur>,
+    pub(super) now: u64,
+    pub(super) agenda: Agenda,
+    pub(super) is_calm: bool,
+    pub(super) history: History,
+    pub(super) step: Step,
+    pub(super) slots: Vec<Slot>,
+    pub(super) keys: Vec<FlowKey>,
+    pub(super) owners: Vec<Option<usize>>,
+    pub(super) words: Vec<u32>,
+    pub(super) tally: Tally,
+    pub(super) coverage: Coverage,
+    pub(super) log: Log,
+    calm_steps: u64,
+    violations: Vec<Violation>,
+}
+
+impl Simulation {
+    /// A run of `scenario`, in which chance is decided by `seed`.
+    ///
+    /// # Errors
+    /// The functions do not go together, or their traffic cannot be generated.
+    pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, SetupError> {
+        let notes = Notes::default();
+        let chain = functions::chain(scenario, &notes).map_err(BuildError::from)?;
+        let programs = chain.programs();
+        let steering = chain.steering(seed).map_err(BuildError::from)?;
+        let interpreter = Interpreter::new(&programs).map_err(BuildError::from)?;
+        let stage = StateStage::new(scenario.protocol.clone(), interpreter, seed);
+        let (slots, words) = (stage.slots(), chain.word_count());
+        let workers = scenario.resources.workers;
+        let mut simulation = Self {
+            seed,
+            scenario: scenario.clone(),
+            fast_path: FastPath::new(steering.clone(), Some(stage), workers),
+            pools: Pools::new(scenario.resources.buffers, 1),
+            workers: Vec::new(),
+            worker_pools: Vec::new(),
+            epochs: vec![0; workers],
+            steering,
+            lines: Vec::new(),
+            spare: Pools::new(SPARE_BUFFERS, 1),
+            source: Source::new(seed, scenario)?,
+            output: FastOutput::default(),
+            batch: Vec::new(),
+            returns: Vec::new(),
+            notes,
+            heard: Vec::new(),
+            paused_until: vec![0; workers],
+            waiting: vec![VecDeque::new(); workers],
+            arrivals: Draw::new(seed, draw::ARRIVALS + 100),
+            mishaps: Draw::new(seed, draw::CORES),
+            saboteur: None,
+            now: 0,
+            agenda: Agenda::default(),
+            is_calm: false,
+            history: History::default(),
+            step: Step::default(),
+            slots: vec![Slot::default(); slots],
+            keys: vec![FlowKey::default(); slots],
+            owners: vec![None; slots],
+            words: vec![0; slots * words],
+            tally: Tally::new(workers),
+            coverage: Coverage::default(),
+            log: Log::new(EVENTS_KEPT),
+            calm_steps: 0,
+            violations: Vec::new(),
+        };
+        simulation.history.expiry_ticks = scenario.traffic.expiry_ticks;
+        (0..workers).try_for_each(|worker| simulation.employ(worker))?;
+        simulation.fast_path.start(STARTED);
+        Ok(simulation)
+    }
+
+    /// Runs a seed's own scenario, keeping every event.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn replay(seed: u64) -> Result<Outcome, SetupError> {
+        let mut simulation = Self::new(seed, &Scenario::drawn(seed))?;
+        simulation.log.keep_all();
+        Ok(simulation.run())
+    }
+
+    /// Lets the link do what no link may do to frames of this protocol.
+    pub(super) fn with(mut self, sabotage: Sabotage) -> Self {
+        let hides_order = sabotage.hides_order();
+        let lines = self.lines.iter_mut().flatten();
+        lines.for_each(|line| line.hides_order = hides_order);
+        self.saboteur = Some(Saboteur::new(sabotage, self.seed));
+        self
+    }
+
+    fn employ(&mut self, worker: usize) -> Result<(), BuildError> {
+        let cores = self.cores(worker)?;
+        self.workers.push(Worker::new(cores));
+        self.worker_pools
+            .push(Pools::new(self.scenario.resources.worker_buffers, 1));
+        let stream = draw::LINES + 2 * worker as u64;
+        let line = |room, faults, stream| Line::new(room, faults, Draw::new(self.seed, stream));
+        self.lines.push([
+            line(
+                self.scenario.resources.ring_frames,
+                self.scenario.to_cores,
+                stream,
+            ),
+            line(usize::MAX, self.scenario.from_cores, stream + 1),
+        ]);
+        Ok(())
+    }
+
+    /// New cores for a worker, in its next epoch.
+    pub(super) fn cores(&mut self, worker: usize) -> Result<Cores, BuildError> {
+        self.epochs[worker] += 1;
+        let chain = functions::chain(&self.scenario, &self.notes)?;
+        let flows = self.scenario.resources.flows;
+        let mut cores = Cores::new(chain, flows, self.epochs[worker], self.seed);
+        cores.start(STARTED);
+        Ok(cores)
+    }
+
+    /// The packet clock.
+    pub(super) fn packet_now(&self) -> Instant {
+        Instant(STARTED.0 + self.now * self.scenario.traffic.clock_rate)
+    }
+
+    /// When, by the link's clock, the packet clock has passed `at`.
+    fn link_time(&self, at: Instant) -> u64 {
+        at.0.saturating_sub(STARTED.0) / self.scenario.traffic.clock_rate + 1
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        Clock {
+            packet: self.packet_now(),
+            link: Instant(self.now),
+        }
+    }
+
+    pub(super) fn line(&mut self, id: LineId) -> &mut Line {
+        &mut self.lines[id.worker][usize::from(id.is_back)]
+    }
+
+    pub(super) fn slot_of(&self, flow: &FlowHistory) -> Option<&Slot> {
+        flow.slot.map(|slot| &self.slots[slot])
+    }
+
+    /// The words in a flow's slot.
+    pub(super) fn words_of(&self, flow: &FlowHistory) -> &[u32] {
+        let count = self.words.len() / self.slots.len();
+        flow.slot
+            .map_or(&[], |slot| &self.words[slot * count..(slot + 1) * count])
+    }
+
+    /// Whether the fast path holds a flow's authoritative value: ACTIVE, or FROZEN and not yet
+    /// imported by these cores.
+    pub(super) fn is_at_fast_path(&self, flow: &FlowHistory) -> bool {
+        self.slot_of(flow).is_some_and(|slot| match slot.fsm {
+            Fsm::Active => true,
+            Fsm::Frozen => !flow.is_done(slot.generation),
+            Fsm::Initial | Fsm::Incomplete => false,
+        })
+    }
+
+    /// Drops that the fast path counts, but for those on the link.
+    pub(super) fn fast_drops(&self) -> u64 {
+        let drops = self.fast_path.drops();
+        drops.total() - drops.of(DropReason::LinkReordered)
+    }
+
+    /// Runs until nothing is left to happen, or a rule is broken.
+    pub fn run(mut self) -> Outcome {
+        self.agenda.add(0, Next::Arrival);
+        while self.violations.is_empty() {
+            let Some((at, next)) = self.agenda.pop() else {
+                self.rest();
+                break;
+            };
+            self.now = self.now.max(at);
+            self.happen(next);
+            self.plan();
+            self.hurry();
+        }
+        self.outcome()
+    }
+
+    fn happen(&mut self, next: Next) {
+        match next {
+            Next::Arrival => self.arrive(),
+            Next::Frame { line, ticket } => self.frame(line, ticket),
+            Next::Sweep => self.sweep(),
+            Next::Wake { worker } => self.wake(worker),
+            Next::Pause { worker } => self.pause(worker),
+            Next::Resume { worker } => self.resume(worker),
+            Next::Crash { worker } => self.crash(worker),
+            Next::Calm => self.calm_down(),
+            Next::GiveBack => self.give_back(),
+        }
+    }
+
+    /// Plans what the new state of things asks for: a sweep when the next timer is due, wake-ups.
+    fn plan(&mut self) {
+        let protocol = &self.scenario.protocol;
+        let time_to_live = protocol.time_to_live;
+        let due = self.slots.iter().filter_map(|slot| match slot.fsm {
+            Fsm::Initial => None,
+            Fsm::Incomplete | Fsm::Frozen => Some(slot.time_ns),
+            Fsm::Active => Some(self.link_time(Instant(slot.time_ns) + time_to_live)),
+        });
+        let soon = self.now + self.scenario.to_cores.delay_ns / 2;
+        if let Some(at) = due.min() {
+            self.agenda.add_sweep(at.max(soon));
+        }
+        for worker in 0..self.workers.len() {
+            if let Some(deadline) = self.workers[worker].cores().next_deadline() {
+                let at = self.link_time(deadline) + self.scenario.to_cores.delay_ns;
+                self.agenda.add_wake(worker, at.max(self.paused_until[worker]));
+            }
+        }
+    }
+
+    /// A run that should come to rest is helped by a long silence, and must at last.
+    fn hurry(&mut self) {
+        self.calm_steps += u64::from(self.is_calm);
+        if self.is_calm && self.calm_steps.is_multiple_of(STEPS_TO_SILENCE) {
+            self.log.add(self.now, Happened::LongSilence);
+            self.now += LONG_SILENCE_NS;
+        }
+        if self.calm_steps > STEPS_TO_REST {
+            self.rest();
+        }
+    }
+
+    fn calm_down(&mut self) {
+        self.is_calm = true;
+        self.log.add(self.now, Happened::Calm);
+        let lines = self.lines.iter_mut().flatten();
+        lines.for_each(Line::calm_down);
+        if self.seed % 2 == 0 {
+            self.agenda.add(self.now, Next::GiveBack);
+        }
+    }
+
+    /// Nothing is left to happen, or too much: the last look.
+    fn rest(&mut self) {
+        self.begin(Cause::Nothing);
+        self.step.is_rest = true;
+        self.tally.buffers_missing = self.buffers_missing();
+        self.check();
+    }
+
+    fn buffers_missing(&mut self) -> usize {
+        let pools = self.worker_pools.iter_mut();
+        pools
+            .chain([&mut self.pools, &mut self.spare])
+            .map(|pools| pools.small().frames() - pools.small().available())
+            .sum()
+    }
+
+    pub(super) fn begin(&mut self, cause: Cause) {
+        let packet_now = self.packet_now().0;
+        self.step.begin(cause, self.now, packet_now);
+    }
+
+    /// Looks at what the step did, and judges it.
+    pub(super) fn check(&mut self) {
+        self.look();
+        self.coverage.steps += 1;
+        let step = std::mem::take(&mut self.step);
+        self.violations = broken(self, &step);
+        self.step = step;
+    }
+
+    fn outcome(mut self) -> Outcome {
+        self.count_all();
+        let (events, digest) = self.log.close();
+        Outcome {
+            seed: self.seed,
+            scenario: self.scenario,
+            violations: self.violations,
+            events,
+            digest,
+            coverage: self.coverage,
+        }
+    }
+
+    /// The events so far, for a look at a run that is not over.
+    pub(super) fn note(&mut self, happened: Happened) {
+        self.log.add(self.now, happened);
+    }
+}
+
+/// Used by outcomes to show the end of a log.
+pub(super) fn last(events: &[Event], count: usize) -> &[Event] {
+    &events[events.len().saturating_sub(count)..]
+}

@@ -1,0 +1,130 @@
+//! What one step of a run did, for the invariants to judge.
+
+use super::invariants::{Rule, Violation};
+use twinpath_coherence::Grant;
+use twinpath_coherence::fsm::Slot;
+use twinpath_link::Message;
+
+/// Why something happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Nothing that may touch any state.
+    #[default]
+    Nothing,
+    /// Packets of these flows arrived.
+    Packets(Vec<usize>),
+    /// The fast path looked at timers.
+    Sweep,
+    /// The fast path gives everything back.
+    GiveBack,
+    /// A frame came back from the cores: its flow, and what it said when it was sent. It may not
+    /// touch anything if it was overtaken.
+    Returned {
+        flow: Option<usize>,
+        message: Message,
+        generation: u32,
+        is_overtaken: bool,
+    },
+    /// A frame reached a worker.
+    Received { flow: Option<usize>, worker: usize },
+    /// A deadline passed at a worker.
+    Woken { worker: usize },
+    /// A worker crashed.
+    Crashed { worker: usize },
+}
+
+/// A slot that is not as it was.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct SlotChange {
+    pub flow_before: Option<usize>,
+    pub flow: Option<usize>,
+    pub before: Slot,
+    pub after: Slot,
+    pub changes_words: bool,
+}
+
+/// What the cores know of a flow is not what it was.
+#[derive(Clone, Debug)]
+pub(super) struct CoreChange {
+    pub flow: usize,
+    pub before: Option<Grant>,
+    pub after: Option<Grant>,
+    pub changes_words: bool,
+}
+
+/// A packet was applied.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Application {
+    pub flow: usize,
+    pub packet: u32,
+    /// The packet of the flow that was applied before it.
+    pub previous: u32,
+    pub is_double: bool,
+}
+
+/// A packet left.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Departure {
+    pub flow: usize,
+    pub packet: u32,
+    /// The packet of the flow that left before it.
+    pub previous: u32,
+    pub is_applied: bool,
+    pub as_it_came: bool,
+}
+
+/// A value was imported.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Import {
+    pub flow: usize,
+    pub generation: u32,
+    /// The generation that the flow had on the fast path.
+    pub installed: u32,
+    pub is_second: bool,
+}
+
+/// A write-back was received.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct WrittenBack {
+    pub flow: usize,
+    pub generation: u32,
+    pub is_what_was_frozen: bool,
+}
+
+/// One step.
+#[derive(Default)]
+pub(super) struct Step {
+    pub cause: Cause,
+    /// Packet clock and link clock.
+    pub packet_now: u64,
+    pub now: u64,
+    pub slots: Vec<SlotChange>,
+    pub cores: Vec<CoreChange>,
+    pub applied: Vec<Application>,
+    pub left: Vec<Departure>,
+    pub imports: Vec<Import>,
+    pub written_back: Vec<WrittenBack>,
+    /// The fast path wanted to send a message of its own and found no buffer.
+    pub lacks_buffer: bool,
+    /// Nothing is under way and nothing will happen any more.
+    pub is_rest: bool,
+    pub faults: Vec<Violation>,
+}
+
+impl Step {
+    pub fn begin(&mut self, cause: Cause, now: u64, packet_now: u64) {
+        (self.cause, self.now, self.packet_now) = (cause, now, packet_now);
+        self.slots.clear();
+        self.cores.clear();
+        self.applied.clear();
+        self.left.clear();
+        self.imports.clear();
+        self.written_back.clear();
+        (self.lacks_buffer, self.is_rest) = (false, false);
+    }
+
+    /// Something is wrong that showed while the step was made.
+    pub fn fault(&mut self, rule: Rule, what: String) {
+        self.faults.push(Violation { rule, what });
+    }
+}
