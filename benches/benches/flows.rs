@@ -11,7 +11,11 @@ fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let flows: usize = if is_test { 1_000 } else { 1_000_000 };
     creation(flows, Paths::Slow, "made on the cores");
-    creation(flows, Paths::Both, "made on the cores and granted to the fast path");
+    creation(
+        flows,
+        Paths::Both,
+        "made on the cores and granted to the fast path",
+    );
 }
 
 fn creation(flows: usize, paths: Paths, what: &str) {
@@ -25,16 +29,29 @@ fn creation(flows: usize, paths: Paths, what: &str) {
     let ns = ns_each(started.elapsed(), flows);
     let grown = resident_bytes().saturating_sub(before);
     let made = node.node.workers[0].cores().stats().flows_created;
-    println!("{made} flows {what}: {ns:.0} ns each, {:.2} million per second and core, {} bytes each (resident)", 1000.0 / ns, grown / flows);
-    println!("    a flow on the cores {} bytes; a slot {} bytes", node.node.workers[0].cores().store().bytes_per_flow(), slot_bytes(&node));
+    println!(
+        "{made} flows {what}: {ns:.0} ns each, {:.2} million per second and core, {} bytes each (resident)",
+        1000.0 / ns,
+        grown / flows
+    );
+    println!(
+        "    a flow on the cores {} bytes; a slot {} bytes",
+        node.node.workers[0].cores().store().bytes_per_flow(),
+        slot_bytes(&node)
+    );
 }
 
 fn slot_bytes(node: &BenchNode) -> usize {
-    node.node.fast_path.stage().map_or(0, |stage| stage.memory_bytes() / stage.slots())
+    node.node
+        .fast_path
+        .stage()
+        .map_or(0, |stage| stage.memory_bytes() / stage.slots())
 }
 
 /// What the process has in memory, as the system counts it; 0 where it does not say.
 fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| text.split_whitespace().nth(1)?.parse::<usize>().ok());
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split_whitespace().nth(1)?.parse::<usize>().ok());
     pages.unwrap_or(0) * 4096
 }

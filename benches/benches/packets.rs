@@ -45,7 +45,14 @@ fn fast_path_hits(packets: usize, flows: u64, slots: usize, spread: Spread) {
     let before = bench.node.fast_packets();
     let ns = pass(&mut bench, &plan);
     let share = (bench.node.fast_packets() - before) as f64 / (ROUNDS * packets) as f64;
-    row(&format!("fast path, {flows} flows {spread}, {:.2} % hits", 100.0 * share), ns, Some(limit));
+    row(
+        &format!(
+            "fast path, {flows} flows {spread}, {:.2} % hits",
+            100.0 * share
+        ),
+        ns,
+        Some(limit),
+    );
 }
 
 fn mixed(packets: usize, complex_share: f64) {
@@ -55,19 +62,34 @@ fn mixed(packets: usize, complex_share: f64) {
     let before = bench.node.fast_packets();
     let ns = pass(&mut bench, &plan);
     let share = (bench.node.fast_packets() - before) as f64 / (ROUNDS * packets) as f64;
-    row(&format!("both paths on one core, {} % complex, {:.2} % on the fast path", 100.0 * complex_share, 100.0 * share), ns, None);
+    row(
+        &format!(
+            "both paths on one core, {} % complex, {:.2} % on the fast path",
+            100.0 * complex_share,
+            100.0 * share
+        ),
+        ns,
+        None,
+    );
 }
 
 fn slow_path_alone(packets: usize, flows: u64) {
     let plan = Plan::new(packets, flows, Spread::Uniform, 0.0, 3);
     let mut bench = prepared(packets, flows, 4_096, Paths::Slow);
     let ns = pass(&mut bench, &plan);
-    row(&format!("slow path alone (steering, link, worker, link), {flows} flows"), ns, None);
+    row(
+        &format!("slow path alone (steering, link, worker, link), {flows} flows"),
+        ns,
+        None,
+    );
 }
 
 /// A node whose flows all exist, and are on the fast path if there is one.
 fn prepared(packets: usize, flows: u64, slots: usize, paths: Paths) -> Bench {
-    let mut bench = Bench { node: BenchNode::load_balancer(slots, 2 * flows as usize + 1024, paths), trace: Trace::new(packets.max(flows as usize)) };
+    let mut bench = Bench {
+        node: BenchNode::load_balancer(slots, 2 * flows as usize + 1024, paths),
+        trace: Trace::new(packets.max(flows as usize)),
+    };
     for _ in 0..2 {
         bench.trace.fill(&Plan::each_flow(flows));
         let rest = bench.trace.frames().split_off(flows as usize);
@@ -91,6 +113,11 @@ fn pass(bench: &mut Bench, plan: &Plan) -> f64 {
 
 fn limit(trace: &mut Trace, plan: &Plan, slots: usize) -> f64 {
     let lines = Lines::new(slots);
-    let time = median(ROUNDS, trace, |trace| trace.fill(plan), |trace| drop(lines.touch(trace.frames())));
+    let time = median(
+        ROUNDS,
+        trace,
+        |trace| trace.fill(plan),
+        |trace| _ = lines.touch(trace.frames()),
+    );
     ns_each(time, plan.len())
 }

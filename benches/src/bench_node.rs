@@ -22,7 +22,9 @@ pub struct BenchNode {
 impl BenchNode {
     /// A node for a load balancer with eight backends.
     pub fn load_balancer(slots: usize, flows: usize, paths: Paths) -> Self {
-        let backends: Vec<String> = (1..=8).map(|n| format!("{{ endpoint = \"10.254.0.{n}:8080\" }}")).collect();
+        let backends: Vec<String> = (1..=8)
+            .map(|n| format!("{{ endpoint = \"10.254.0.{n}:8080\" }}"))
+            .collect();
         Self::new(
             &format!(
                 "[service]\nname = \"bench\"\nchain = [\"load_balancer\"]\n\
@@ -37,7 +39,8 @@ impl BenchNode {
 
     /// A node for any service.
     pub fn new(text: &str, paths: Paths) -> Self {
-        let service = Service::parse(text, Path::new("bench.toml")).unwrap_or_else(|error| panic!("{error}"));
+        let service =
+            Service::parse(text, Path::new("bench.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
         let now = Instant(1_000_000_000);
         node.fast_path.start(now);
@@ -49,7 +52,10 @@ impl BenchNode {
             batch: Vec::with_capacity(BATCH),
             to_cores: Sender::default(),
             from_cores: Sender::default(),
-            clock: Clock { packet: now, link: now },
+            clock: Clock {
+                packet: now,
+                link: now,
+            },
         }
     }
 
@@ -65,18 +71,33 @@ impl BenchNode {
             for frame in &mut self.batch {
                 frame.set_timestamp(self.clock.packet);
             }
-            self.node.fast_path.process(&mut self.batch, self.clock, &mut self.node.pools, &mut self.output);
+            self.node.fast_path.process(
+                &mut self.batch,
+                self.clock,
+                &mut self.node.pools,
+                &mut self.output,
+            );
             if !self.output.punts.is_empty() {
                 self.serve_punts();
             }
-            done.extend(self.output.departures.drain(..).map(|departure| departure.frame));
+            done.extend(
+                self.output
+                    .departures
+                    .drain(..)
+                    .map(|departure| departure.frame),
+            );
         }
         drop(waiting);
         *frames = done;
     }
 
     fn serve_punts(&mut self) {
-        let Node { fast_path, workers, pools, worker_pools } = &mut self.node;
+        let Node {
+            fast_path,
+            workers,
+            pools,
+            worker_pools,
+        } = &mut self.node;
         let mut punts = std::mem::take(&mut self.output.punts);
         for (worker, mut frame) in punts.drain(..) {
             number(&mut frame, self.to_cores.number());

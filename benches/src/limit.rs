@@ -11,7 +11,9 @@ impl Lines {
     /// A table whose pages have all been touched.
     pub fn new(slots: usize) -> Self {
         let mut lines = ZeroedArray::new(slots);
-        lines.iter_mut().for_each(|line: &mut CacheLine| line.0[0] = 1);
+        lines
+            .iter_mut()
+            .for_each(|line: &mut CacheLine| line.0[0] = 1);
         Self(lines)
     }
 
@@ -28,13 +30,19 @@ impl Lines {
                 *place = self.place(frame);
                 prefetch(&self.0[*place]);
             }
-            sum = places[..batch.len()].iter().fold(sum, |sum, &place| sum.wrapping_add(self.0[place].0[0]));
+            sum = places[..batch.len()]
+                .iter()
+                .fold(sum, |sum, &place| sum.wrapping_add(self.0[place].0[0]));
         }
         black_box(sum)
     }
 
     fn place(&self, frame: &Frame) -> usize {
-        let mixed = frame.bytes().get(26..38).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let mixed = frame
+            .bytes()
+            .get(26..38)
+            .and_then(|bytes| bytes.first_chunk())
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((hash * self.0.len() as u64) >> 32) as usize
     }

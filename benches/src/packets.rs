@@ -25,12 +25,18 @@ impl std::fmt::Display for Spread {
 }
 
 /// The service that all packets go to.
-pub const SERVICE: Endpoint = Endpoint { address: Address(0xffff_0aff_0001), port: 80 };
+pub const SERVICE: Endpoint = Endpoint {
+    address: Address(0xffff_0aff_0001),
+    port: 80,
+};
 
 /// The client end of a flow.
 pub fn client(flow: u64) -> Endpoint {
     let address = Address(0xffff_0000_0000 | u128::from(0x0b00_0000 + (flow >> 4) as u32));
-    Endpoint { address, port: 1024 + ((flow & 15) << 8 | (flow >> 8 & 0xff)) as u16 }
+    Endpoint {
+        address,
+        port: 1024 + ((flow & 15) << 8 | (flow >> 8 & 0xff)) as u16,
+    }
 }
 
 /// The acknowledgement bit, alone: an established connection's ordinary segment.
@@ -52,21 +58,28 @@ impl Plan {
             Spread::Uniform => None,
             Spread::Zipf(exponent) => Zipf::new(flows as f64, exponent).ok(),
         };
-        let mut plan = Self { flows: Vec::with_capacity(packets), complex: Vec::with_capacity(packets) };
+        let mut plan = Self {
+            flows: Vec::with_capacity(packets),
+            complex: Vec::with_capacity(packets),
+        };
         for _ in 0..packets {
             let flow = match &zipf {
                 Some(zipf) => zipf.sample(&mut random) as u64 - 1,
                 None => random.next_u64() % flows,
             };
             plan.flows.push(flow as u32);
-            plan.complex.push((random.next_u64() as f64 / u64::MAX as f64) < complex_share);
+            plan.complex
+                .push((random.next_u64() as f64 / u64::MAX as f64) < complex_share);
         }
         plan
     }
 
     /// One packet of each flow.
     pub fn each_flow(flows: u64) -> Self {
-        Self { flows: (0..flows as u32).collect(), complex: vec![false; flows as usize] }
+        Self {
+            flows: (0..flows as u32).collect(),
+            complex: vec![false; flows as usize],
+        }
     }
 
     /// How many packets there are.
@@ -91,11 +104,19 @@ pub struct Trace {
 impl Trace {
     /// Frames for up to `packets` packets.
     pub fn new(packets: usize) -> Self {
-        let template = PacketBuilder::tcp(client(0), SERVICE).flags(ACK).payload(&[0; 6]).to_vec().expect("a valid packet");
+        let template = PacketBuilder::tcp(client(0), SERVICE)
+            .flags(ACK)
+            .payload(&[0; 6])
+            .to_vec()
+            .expect("a valid packet");
         assert_eq!(template.len(), 60, "64 bytes with the frame check sequence");
         let mut pool = Pool::new(packets, 64);
         let frames = std::iter::from_fn(|| pool.take()).collect();
-        Self { _pool: pool, frames, template }
+        Self {
+            _pool: pool,
+            frames,
+            template,
+        }
     }
 
     /// Fills the frames with a plan's packets; the last written are the first evicted, so at the
@@ -106,7 +127,8 @@ impl Trace {
             frame.fill(&self.template);
             let flags = if plan.complex[index] { SYN } else { ACK };
             let bytes = frame.bytes_mut();
-            rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index]))).expect("both are IPv4");
+            rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index])))
+                .expect("both are IPv4");
             rewrite::set_tcp_flags(bytes, &layout, flags).expect("it is TCP");
         }
     }

@@ -3,7 +3,12 @@
 use std::time::{Duration, Instant};
 
 /// Runs `body` over `rounds` rounds, each after `prepare`, and returns the median time.
-pub fn median<T>(rounds: usize, state: &mut T, mut prepare: impl FnMut(&mut T), mut body: impl FnMut(&mut T)) -> Duration {
+pub fn median<T>(
+    rounds: usize,
+    state: &mut T,
+    mut prepare: impl FnMut(&mut T),
+    mut body: impl FnMut(&mut T),
+) -> Duration {
     let mut times: Vec<Duration> = (0..rounds)
         .map(|_| {
             prepare(state);
@@ -23,6 +28,11 @@ pub fn ns_each(time: Duration, count: usize) -> f64 {
 
 /// One row: what, ns per packet, Mpps, and how it compares with the machine's limit.
 pub fn row(what: &str, ns: f64, limit_ns: Option<f64>) {
-    let against = limit_ns.map_or(String::new(), |limit| format!("   limit {limit:6.1} ns, ratio {:5.2}", ns / limit));
-    println!("{what:<58} {ns:8.1} ns/packet {:8.2} Mpps{against}", 1000.0 / ns);
+    let against = limit_ns.map_or(String::new(), |limit| {
+        format!("   limit {limit:6.1} ns, ratio {:5.2}", ns / limit)
+    });
+    println!(
+        "{what:<58} {ns:8.1} ns/packet {:8.2} Mpps{against}",
+        1000.0 / ns
+    );
 }

@@ -18,7 +18,10 @@ fn main() -> ExitCode {
             Ok(seconds) => run_all(&[fuzz_step(seconds)]),
             Err(_) => usage(),
         },
-        ["bench"] => run_all(&[step("benches", cargo(&["bench", "--package", "twinpath-benches"]))]),
+        ["bench"] => run_all(&[step(
+            "benches",
+            cargo(&["bench", "--package", "twinpath-benches"]),
+        )]),
         _ => usage(),
     }
 }
@@ -35,7 +38,10 @@ struct Step {
 }
 
 fn step(name: &'static str, does: impl Fn() -> bool + 'static) -> Step {
-    Step { name, does: Box::new(does) }
+    Step {
+        name,
+        does: Box::new(does),
+    }
 }
 
 /// Seconds that each fuzz target gets within `test`.
@@ -44,9 +50,22 @@ const FUZZ_SECONDS: u64 = 10;
 fn test_steps() -> Vec<Step> {
     vec![
         step("format", cargo(&["fmt", "--all", "--check"])),
-        step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
+        step(
+            "lints",
+            cargo(&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "--deny",
+                "warnings",
+            ]),
+        ),
         step("tests", cargo(&["test", "--workspace"])),
-        step("benches run", cargo(&["bench", "--package", "twinpath-benches", "--", "--test"])),
+        step(
+            "benches run",
+            cargo(&["bench", "--package", "twinpath-benches", "--", "--test"]),
+        ),
         step("first command", first_command()),
         step("hyperscan", hyperscan()),
         fuzz_step(FUZZ_SECONDS),
@@ -60,23 +79,52 @@ fn run_all(steps: &[Step]) -> ExitCode {
         let started = Instant::now();
         println!("\n==== {} ====", step.name);
         let passed = (step.does)();
-        println!("==== {}: {} in {} s ====", step.name, if passed { "passed" } else { "FAILED" }, started.elapsed().as_secs());
+        println!(
+            "==== {}: {} in {} s ====",
+            step.name,
+            if passed { "passed" } else { "FAILED" },
+            started.elapsed().as_secs()
+        );
         if !passed {
             failed.push(step.name);
         }
     }
-    println!("\nsteps: {} passed, {} failed", steps.len() - failed.len(), failed.len());
+    println!(
+        "\nsteps: {} passed, {} failed",
+        steps.len() - failed.len(),
+        failed.len()
+    );
     failed.iter().for_each(|name| println!("failed: {name}"));
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn cargo(arguments: &'static [&'static str]) -> impl Fn() -> bool {
-    move || succeeds(Command::new(env!("CARGO")).args(arguments).current_dir(root()))
+    move || {
+        succeeds(
+            Command::new(env!("CARGO"))
+                .args(arguments)
+                .current_dir(root()),
+        )
+    }
 }
 
 /// The README's first command, shortened.
 fn first_command() -> impl Fn() -> bool {
-    cargo(&["run", "--release", "--", "run", "examples/edge.toml", "--for", "2s", "--report", "target/first-command"])
+    cargo(&[
+        "run",
+        "--release",
+        "--",
+        "run",
+        "examples/edge.toml",
+        "--for",
+        "2s",
+        "--report",
+        "target/first-command",
+    ])
 }
 
 /// The inspector's other matcher, where the system has the library or lets us install it.
@@ -86,7 +134,14 @@ fn hyperscan() -> impl Fn() -> bool {
             println!("skipped: libhyperscan-dev is not installed");
             return true;
         }
-        cargo(&["test", "--package", "twinpath-nf", "--features", "hyperscan", "inspector"])()
+        cargo(&[
+            "test",
+            "--package",
+            "twinpath-nf",
+            "--features",
+            "hyperscan",
+            "inspector",
+        ])()
     }
 }
 
@@ -106,13 +161,26 @@ fn fuzz(seconds: u64) -> bool {
     }
     let host = "x86_64-unknown-linux-gnu";
     let folder = root().join("fuzz");
-    let built = succeeds(Command::new(env!("CARGO")).args(["build", "--release", "--target", host]).current_dir(&folder).env("RUSTFLAGS", FUZZ_FLAGS));
-    built && fuzz_targets(&folder).iter().all(|target| fuzz_one(&folder, host, target, seconds))
+    let built = succeeds(
+        Command::new(env!("CARGO"))
+            .args(["build", "--release", "--target", host])
+            .current_dir(&folder)
+            .env("RUSTFLAGS", FUZZ_FLAGS),
+    );
+    built
+        && fuzz_targets(&folder)
+            .iter()
+            .all(|target| fuzz_one(&folder, host, target, seconds))
 }
 
 fn fuzz_targets(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder.join("fuzz_targets")).into_iter().flatten().flatten();
-    let mut targets: Vec<String> = entries.filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned())).collect();
+    let entries = std::fs::read_dir(folder.join("fuzz_targets"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut targets: Vec<String> = entries
+        .filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned()))
+        .collect();
     targets.sort();
     targets
 }
@@ -122,9 +190,25 @@ fn fuzz_one(folder: &Path, host: &str, target: &str, seconds: u64) -> bool {
     let found = folder.join("target/corpus").join(target);
     let kept = folder.join("corpus").join(target);
     let made = std::fs::create_dir_all(&found).is_ok() && std::fs::create_dir_all(&kept).is_ok();
-    let limits = [format!("-max_total_time={seconds}"), "-timeout=10".into(), "-rss_limit_mb=2048".into(), "-max_len=4096".into(), "-print_final_stats=1".into(), "-verbosity=0".into()];
-    let program = target_folder(folder).join(host).join("release").join(target);
-    made && succeeds(Command::new(program).arg(&found).arg(&kept).args(limits).current_dir(folder))
+    let limits = [
+        format!("-max_total_time={seconds}"),
+        "-timeout=10".into(),
+        "-rss_limit_mb=2048".into(),
+        "-max_len=4096".into(),
+        "-print_final_stats=1".into(),
+        "-verbosity=0".into(),
+    ];
+    let program = target_folder(folder)
+        .join(host)
+        .join("release")
+        .join(target);
+    made && succeeds(
+        Command::new(program)
+            .arg(&found)
+            .arg(&kept)
+            .args(limits)
+            .current_dir(folder),
+    )
 }
 
 fn target_folder(folder: &Path) -> PathBuf {
@@ -138,7 +222,8 @@ fn has_library(header: &str, package: &str) -> bool {
 /// Installs a Debian package where we may: as root, in continuous integration.
 fn installs(package: &str) -> bool {
     let may = std::env::var_os("CI").is_some() && is_root();
-    may && succeeds(Command::new("apt-get").args(["update", "-qq"])) && succeeds(Command::new("apt-get").args(["install", "-y", "-qq", package]))
+    may && succeeds(Command::new("apt-get").args(["update", "-qq"]))
+        && succeeds(Command::new("apt-get").args(["install", "-y", "-qq", package]))
 }
 
 fn is_root() -> bool {

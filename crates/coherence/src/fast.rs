@@ -24,8 +24,23 @@ pub struct Clock {
     pub link: Instant,
 }
 
+/// What parsing and steering found of a packet.
+#[derive(Copy, Clone, Debug)]
+pub struct Parsed {
+    /// Where its headers are.
+    pub layout: Layout,
+    /// Its flow.
+    pub keyed: Keyed,
+    /// The hash of the flow's key.
+    pub hash: u64,
+}
+
 /// What the state stage decides about a packet.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a header is written into its frame at once; boxing it would allocate per packet"
+)]
 pub enum Decision {
     /// Out; the packet has been rewritten.
     Exit {
@@ -34,7 +49,7 @@ pub enum Decision {
     },
     /// Dropped.
     Drop(DropReason),
-    /// To the cores, with this header. Boxed by nobody: it is written into the frame at once.
+    /// To the cores, with this header.
     Punt(Header),
 }
 
@@ -117,21 +132,14 @@ impl StateStage {
 
     /// Decides about one packet; if it exits here, it has been rewritten.
     #[inline]
-    pub fn packet(
-        &mut self,
-        frame: &mut Frame,
-        layout: &Layout,
-        keyed: &Keyed,
-        hash: u64,
-        clock: Clock,
-    ) -> Decision {
-        let Some(id) = self.table.find(&keyed.key, hash) else {
-            return self.stranger(frame, layout, keyed, hash, clock);
+    pub fn packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
+        let Some(id) = self.table.find(&parsed.keyed.key, parsed.hash) else {
+            return self.stranger(frame, parsed, clock);
         };
         let slot = Slot::unpack(self.table.control(id));
         match slot.fsm {
-            Fsm::Active => self.active(id, slot, frame, layout, keyed, clock),
-            _ => self.waiting(id, slot, frame, layout, keyed, hash, clock),
+            Fsm::Active => self.active(id, slot, frame, parsed, clock),
+            _ => self.waiting(id, slot, frame, parsed, clock),
         }
     }
 
@@ -142,23 +150,22 @@ impl StateStage {
         id: SlotId,
         mut slot: Slot,
         frame: &mut Frame,
-        layout: &Layout,
-        keyed: &Keyed,
+        parsed: &Parsed,
         clock: Clock,
     ) -> Decision {
         if self.table.words(id).iter().all(|&word| word == 0) {
             // Nothing is known of the flow, so this packet opens it, exactly as on the cores.
-            slot.initiator = opener(frame.bytes(), layout, keyed);
+            slot.initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
         }
-        let outcome = match keyed.role {
+        let outcome = match parsed.keyed.role {
             Role::Member => {
-                let view = view(frame, layout, keyed, direction(keyed.side, slot.initiator));
+                let view = view(frame, parsed, direction(parsed.keyed.side, slot.initiator));
                 self.interpreter.run(&view, self.table.words(id))
             }
             Role::Fragment | Role::Error => Outcome::Complex,
         };
         if outcome == Outcome::Complex {
-            return self.freeze(id, slot, frame, keyed, clock);
+            return self.freeze(id, slot, frame, parsed, clock);
         }
         slot.time_ns = frame.timestamp().0;
         self.table.set_control(id, slot.pack());
@@ -168,7 +175,7 @@ impl StateStage {
         match outcome {
             Outcome::Drop(reason) => Decision::Drop(reason),
             _ => {
-                self.interpreter.commit(frame, layout);
+                self.interpreter.commit(frame, &parsed.layout);
                 Decision::Exit {
                     is_reply: outcome == Outcome::Reply,
                 }
@@ -181,12 +188,12 @@ impl StateStage {
         id: SlotId,
         slot: Slot,
         frame: &Frame,
-        keyed: &Keyed,
+        parsed: &Parsed,
         clock: Clock,
     ) -> Decision {
         self.stats.write_backs += 1;
         self.transition(id, slot, Event::Complex, clock);
-        Decision::Punt(self.header(id, Message::WriteBack, frame, keyed))
+        Decision::Punt(self.header(id, Message::WriteBack, frame, &parsed.keyed))
     }
 
     /// A packet of a flow that has, or had, a slot without valid state.
@@ -196,12 +203,10 @@ impl StateStage {
         id: SlotId,
         slot: Slot,
         frame: &Frame,
-        layout: &Layout,
-        keyed: &Keyed,
-        hash: u64,
+        parsed: &Parsed,
         clock: Clock,
     ) -> Decision {
-        let event = self.event_without_state(frame, layout, keyed, hash, slot.fsm);
+        let event = self.event_without_state(frame, parsed, slot.fsm);
         if slot.fsm == Fsm::Incomplete {
             self.stats.cancellations += 1;
         }
@@ -214,53 +219,40 @@ impl StateStage {
             Action::WriteBack => Message::WriteBack,
             _ => Message::Plain,
         };
-        Decision::Punt(self.header(id, message, frame, keyed))
+        Decision::Punt(self.header(id, message, frame, &parsed.keyed))
     }
 
     /// A packet of a flow without a slot: take one if the flow is worth it and one is free.
     #[cold]
-    fn stranger(
-        &mut self,
-        frame: &Frame,
-        layout: &Layout,
-        keyed: &Keyed,
-        hash: u64,
-        clock: Clock,
-    ) -> Decision {
-        let event = self.event_without_state(frame, layout, keyed, hash, Fsm::Initial);
+    fn stranger(&mut self, frame: &Frame, parsed: &Parsed, clock: Clock) -> Decision {
+        let event = self.event_without_state(frame, parsed, Fsm::Initial);
         if event != (Event::Simple { hot: true }) {
-            return Decision::Punt(header(Message::Plain, frame, keyed));
+            return Decision::Punt(header(Message::Plain, frame, &parsed.keyed));
         }
         let is_free = |control: &[u64; 3]| Slot::unpack(*control).fsm == Fsm::Initial;
-        let Some(id) = self.table.vacant(hash, is_free) else {
+        let Some(id) = self.table.vacant(parsed.hash, is_free) else {
             self.stats.collisions += 1;
-            return Decision::Punt(header(Message::Plain, frame, keyed));
+            return Decision::Punt(header(Message::Plain, frame, &parsed.keyed));
         };
-        self.table.assign(id, &keyed.key, hash);
+        self.table.assign(id, &parsed.keyed.key, parsed.hash);
         self.stats.pulls += 1;
         self.transition(id, Slot::default(), event, clock);
-        Decision::Punt(self.header(id, Message::Pull, frame, keyed))
+        Decision::Punt(self.header(id, Message::Pull, frame, &parsed.keyed))
     }
 
     /// What a packet is to a slot that has no state to run the programs on.
-    fn event_without_state(
-        &mut self,
-        frame: &Frame,
-        layout: &Layout,
-        keyed: &Keyed,
-        hash: u64,
-        fsm: Fsm,
-    ) -> Event {
+    fn event_without_state(&mut self, frame: &Frame, parsed: &Parsed, fsm: Fsm) -> Event {
         // Whether a packet is always complex never depends on the direction's programs alone, so
         // either direction may be asked while the opener is not known.
-        let is_complex = keyed.role != Role::Member
+        let is_complex = parsed.keyed.role != Role::Member
             || self
                 .interpreter
-                .is_always_complex(&view(frame, layout, keyed, Direction::Original));
+                .is_always_complex(&view(frame, parsed, Direction::Original));
         match is_complex {
             true => Event::Complex,
             false => Event::Simple {
-                hot: fsm == Fsm::Initial && self.sketch.count(hash) >= self.config.hot_packets,
+                hot: fsm == Fsm::Initial
+                    && self.sketch.count(parsed.hash) >= self.config.hot_packets,
             },
         }
     }
@@ -483,16 +475,11 @@ pub const fn direction(side: Side, initiator: Side) -> Direction {
 }
 
 #[inline(always)]
-fn view<'a>(
-    frame: &'a Frame,
-    layout: &'a Layout,
-    keyed: &'a Keyed,
-    direction: Direction,
-) -> PacketView<'a> {
+fn view<'a>(frame: &'a Frame, parsed: &'a Parsed, direction: Direction) -> PacketView<'a> {
     PacketView {
         bytes: frame.bytes(),
-        layout,
-        keyed,
+        layout: &parsed.layout,
+        keyed: &parsed.keyed,
         direction,
         now: frame.timestamp(),
     }

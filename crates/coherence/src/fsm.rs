@@ -218,7 +218,10 @@ impl Slot {
     /// this packet, unless it keeps happening.
     fn cancel(&mut self, backoff: Backoff, next_generation: impl FnOnce() -> u32) -> Action {
         self.cancelled = self.cancelled.saturating_add(1);
-        if self.cancelled % backoff.rearms.saturating_add(1) != 0 {
+        if !self
+            .cancelled
+            .is_multiple_of(backoff.rearms.saturating_add(1))
+        {
             self.generation = next_generation();
             return Action::Pull;
         }

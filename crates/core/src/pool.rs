@@ -296,7 +296,10 @@ impl Pool {
             closed: AtomicBool::new(false),
         });
         let capacity = (stride - BOOKKEEPING) as u32;
-        let stride = Stride { bytes: stride, capacity };
+        let stride = Stride {
+            bytes: stride,
+            capacity,
+        };
         Self {
             region,
             free: Vec::new(),
@@ -319,7 +322,9 @@ impl Pool {
             self.exhausted += 1;
             return None;
         };
-        self.low_water = self.low_water.min(self.free.len() + self.frames - self.fresh);
+        self.low_water = self
+            .low_water
+            .min(self.free.len() + self.frames - self.fresh);
         let mut frame = Frame(buffer.0);
         let book = frame.book_mut();
         (book.head, book.len) = (HEADROOM as u32, 0);
@@ -350,7 +355,11 @@ impl Pool {
         if self.fresh == self.frames {
             return None;
         }
-        let buffer = new_buffer(&self.region, self.fresh * self.stride.bytes, self.stride.capacity);
+        let buffer = new_buffer(
+            &self.region,
+            self.fresh * self.stride.bytes,
+            self.stride.capacity,
+        );
         self.fresh += 1;
         Some(buffer)
     }

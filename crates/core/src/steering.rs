@@ -149,10 +149,8 @@ impl Steering {
         if !ordinary {
             return self.unusual_key(frame, layout);
         }
-        if self.kv_port.is_some() && layout.transport == Transport::Udp {
-            if let Some(keyed) = self.entry_key(frame, layout) {
-                return Some(keyed);
-            }
+        if let Some(keyed) = self.entry_key(frame, layout) {
+            return Some(keyed);
         }
         let (source, destination) = (
             fields::source(frame, layout),
@@ -177,7 +175,8 @@ impl Steering {
     }
 
     fn entry_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
-        if Some(fields::destination(frame, layout).port) != self.kv_port {
+        let port = self.kv_port?;
+        if layout.transport != Transport::Udp || fields::destination_port(frame, layout) != port {
             return None;
         }
         let view = kv::KvView::new(fields::payload(frame, layout))

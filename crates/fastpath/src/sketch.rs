@@ -131,7 +131,7 @@ mod tests {
     fn counts_halve_once_per_window() {
         let mut sketch = Sketch::new(64, WINDOW);
         let hash = hash_lanes([3; 5], 1);
-        (0..64).for_each(|_| drop(sketch.count(hash)));
+        (0..64).for_each(|_| _ = sketch.count(hash));
         // In steps much smaller than a window, so that the continuous hand is what is tested.
         for step in 0..=100u64 {
             sketch.advance(Instant(step * 1_000_000));

@@ -94,7 +94,9 @@ impl Trace {
     /// The frame at `index`, counted from 0.
     pub fn at(&self, index: usize) -> Option<TraceFrame<'_>> {
         let entry = self.entries.get(index)?;
-        let start = index.checked_sub(1).map_or(0, |before| self.entries[before].end);
+        let start = index
+            .checked_sub(1)
+            .map_or(0, |before| self.entries[before].end);
         Some(TraceFrame {
             timestamp_ns: entry.timestamp_ns,
             frame: &self.bytes[start..entry.end],

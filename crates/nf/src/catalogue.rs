@@ -55,7 +55,10 @@ impl FunctionConfig {
     ///
     /// # Errors
     /// A file that the configuration names cannot be read or is wrong.
-    pub fn build(&self, folder: &Path) -> Result<Box<dyn NetworkFunction>, inspector::InspectorError> {
+    pub fn build(
+        &self,
+        folder: &Path,
+    ) -> Result<Box<dyn NetworkFunction>, inspector::InspectorError> {
         Ok(match self {
             Self::Firewall(config) => Box::new(firewall::Firewall::new(config)),
             Self::Reassembler(config) => Box::new(reassembler::Reassembler::new(config)),

@@ -9,12 +9,12 @@
 
 pub mod catalogue;
 mod checked;
-pub mod reassembler;
+pub mod duration;
+pub mod firewall;
 pub mod inspector;
 pub mod kv_store;
 pub mod load_balancer;
-pub mod duration;
-pub mod firewall;
+pub mod reassembler;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]

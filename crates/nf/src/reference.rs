@@ -142,7 +142,9 @@ impl Trial<'_> {
             Field::NowTicks => packet.timestamp().ticks(),
             Field::AliasRow => packet.alias_row,
             Field::WindowMatch => self.inspect(),
-            Field::KvOperation => self.request().map_or(0, |request| twinpath_core::key_value::operation(&request)),
+            Field::KvOperation => self
+                .request()
+                .map_or(0, |request| twinpath_core::key_value::operation(&request)),
             Field::KvValueLength => self
                 .request()
                 .map_or(0, |request| request.value().len() as u32),

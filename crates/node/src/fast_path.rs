@@ -1,9 +1,9 @@
 //! The fast path: from a batch of frames to frames that leave and frames for the cores.
 
 use twinpath_coherence::fast::header as punt_header;
-use twinpath_coherence::{Clock, Decision, StateStage};
-use twinpath_core::wire::{Layout, dissect};
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Pools, Steering};
+use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
+use twinpath_core::wire::dissect;
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
@@ -66,20 +66,12 @@ pub struct Counts {
     pub no_own_buffer: u64,
 }
 
-/// What parsing and steering found of one packet of the batch.
-#[derive(Copy, Clone)]
-struct Prepared {
-    layout: Layout,
-    keyed: Keyed,
-    hash: u64,
-}
-
 /// The fast path of a node: one thread owns it.
 pub struct FastPath {
     steering: Steering,
     stage: Option<StateStage>,
     returns: Vec<Receiver>,
-    prepared: Vec<Option<Prepared>>,
+    prepared: Vec<Option<Parsed>>,
     drops: DropCounters,
     counts: Counts,
 }
@@ -160,7 +152,7 @@ impl FastPath {
             }
             let prepared = dissect(frame.bytes()).ok().and_then(|layout| {
                 let keyed = self.steering.key(frame.bytes(), &layout)?;
-                Some(Prepared {
+                Some(Parsed {
                     layout,
                     keyed,
                     hash: keyed.key.hash(self.steering.seed()),
@@ -185,19 +177,14 @@ impl FastPath {
     fn decide(
         &mut self,
         mut frame: Frame,
-        prepared: &Prepared,
+        prepared: &Parsed,
         clock: Clock,
         pools: &mut Pools,
         out: &mut FastOutput,
     ) {
-        let Prepared {
-            layout,
-            keyed,
-            hash,
-        } = prepared;
         let decision = match &mut self.stage {
-            Some(stage) => stage.packet(&mut frame, layout, keyed, *hash, clock),
-            None => Decision::Punt(punt_header(Message::Plain, &frame, keyed)),
+            Some(stage) => stage.packet(&mut frame, prepared, clock),
+            None => Decision::Punt(punt_header(Message::Plain, &frame, &prepared.keyed)),
         };
         match decision {
             Decision::Exit { is_reply } => self.depart(frame, Via::Fast, is_reply, out),
@@ -205,7 +192,7 @@ impl FastPath {
                 self.drops.count(reason);
                 pools.give(frame);
             }
-            Decision::Punt(header) => self.punt(frame, &header, *hash, pools, out),
+            Decision::Punt(header) => self.punt(frame, &header, prepared.hash, pools, out),
         }
     }
 

@@ -65,6 +65,7 @@ impl Sink for CaptureSink {
 }
 
 /// One of the places where packets of a run can go.
+#[expect(clippy::large_enum_variant, reason = "there is one per run")]
 pub enum Exit {
     /// A capture file.
     Capture(CaptureSink),

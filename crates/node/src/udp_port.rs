@@ -40,7 +40,10 @@ impl UdpPort {
         let socket = UdpSocket::bind(address)?;
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
-        Ok(Self { socket: Arc::new(socket), local })
+        Ok(Self {
+            socket: Arc::new(socket),
+            local,
+        })
     }
 
     /// The address that clients send to.
@@ -50,7 +53,11 @@ impl UdpPort {
 
     /// The two directions.
     pub fn split(self) -> (UdpFeed, UdpSink) {
-        let sink = UdpSink { socket: Arc::clone(&self.socket), local: self.local, counts: SinkCounts::default() };
+        let sink = UdpSink {
+            socket: Arc::clone(&self.socket),
+            local: self.local,
+            counts: SinkCounts::default(),
+        };
         (UdpFeed::new(self.socket, self.local), sink)
     }
 }
@@ -69,12 +76,26 @@ pub struct UdpFeed {
 impl UdpFeed {
     fn new(socket: Arc<UdpSocket>, local: SocketAddr) -> Self {
         let datagram = vec![0; MAX_DATAGRAM_BYTES];
-        Self { socket, local, datagram, clock: MonotonicClock::start(), datagrams: 0, bytes: 0 }
+        Self {
+            socket,
+            local,
+            datagram,
+            clock: MonotonicClock::start(),
+            datagrams: 0,
+            bytes: 0,
+        }
     }
 
     fn failed(&self, source: io::Error) -> CaptureError {
-        let place = Place { record: self.datagrams + 1, offset: self.bytes };
-        CaptureError::Read { path: format!("udp:{}", self.local).into(), place, source }
+        let place = Place {
+            record: self.datagrams + 1,
+            offset: self.bytes,
+        };
+        CaptureError::Read {
+            path: format!("udp:{}", self.local).into(),
+            place,
+            source,
+        }
     }
 }
 
@@ -88,9 +109,13 @@ impl Feed for UdpFeed {
         self.datagrams += 1;
         self.bytes += len as u64;
         let payload = self.datagram.get(..len).unwrap_or(&self.datagram);
-        let frame = PacketBuilder::udp(peer.into(), local_endpoint(self.local, peer)).payload(payload);
+        let frame =
+            PacketBuilder::udp(peer.into(), local_endpoint(self.local, peer)).payload(payload);
         Ok(match frame.write(buffer) {
-            Ok(len) => Fed::Packet { timestamp_ns: self.clock.now_ns(), len },
+            Ok(len) => Fed::Packet {
+                timestamp_ns: self.clock.now_ns(),
+                len,
+            },
             Err(_) => Fed::TooLong,
         })
     }
@@ -101,7 +126,10 @@ impl Feed for UdpFeed {
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+        ErrorKind::WouldBlock
+            | ErrorKind::Interrupted
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
     )
 }
 
@@ -124,8 +152,13 @@ struct MonotonicClock {
 
 impl MonotonicClock {
     fn start() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { began: Instant::now(), began_ns: since_epoch.as_nanos() as u64 }
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            began: Instant::now(),
+            began_ns: since_epoch.as_nanos() as u64,
+        }
     }
 
     fn now_ns(&self) -> u64 {
@@ -159,7 +192,9 @@ impl UdpSink {
     }
 
     fn send(&mut self, frame: &[u8]) {
-        let Some((to, payload)) = datagram(frame).filter(|&(to, _)| to.port != 0 && !self.is_own(to)) else {
+        let Some((to, payload)) =
+            datagram(frame).filter(|&(to, _)| to.port != 0 && !self.is_own(to))
+        else {
             self.counts.unsendable += 1;
             return;
         };
@@ -170,7 +205,8 @@ impl UdpSink {
     }
 
     fn is_own(&self, to: Endpoint) -> bool {
-        to == self.local.into() || to.port == self.local.port() && to.address.to_ip().is_unspecified()
+        to == self.local.into()
+            || to.port == self.local.port() && to.address.to_ip().is_unspecified()
     }
 
     /// An address of the socket's own IP version.
@@ -194,7 +230,12 @@ impl Sink for UdpSink {
 fn datagram(frame: &[u8]) -> Option<(Endpoint, &[u8])> {
     let layout = dissect(frame).ok()?;
     let is_datagram = layout.transport == Transport::Udp && layout.fragment == Fragment::Whole;
-    is_datagram.then(|| (fields::destination(frame, &layout), fields::payload(frame, &layout)))
+    is_datagram.then(|| {
+        (
+            fields::destination(frame, &layout),
+            fields::payload(frame, &layout),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -205,9 +246,17 @@ mod tests {
     use twinpath_core::Pools;
 
     fn client(local: SocketAddr) -> UdpSocket {
-        let any: SocketAddr = if local.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }.parse().expect("an address");
+        let any: SocketAddr = if local.is_ipv4() {
+            "127.0.0.1:0"
+        } else {
+            "[::1]:0"
+        }
+        .parse()
+        .expect("an address");
         let socket = UdpSocket::bind(any).expect("loopback");
-        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
+        socket
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("a time-out");
         socket.connect(local).expect("loopback");
         socket
     }
@@ -232,7 +281,12 @@ mod tests {
 
     fn leave(sink: &mut UdpSink, frame: &[u8]) {
         let frame = Pools::new(1, 1).take_filled(frame).expect("a buffer");
-        sink.packet(&Departure { frame, via: Via::Fast, is_reply: true }).expect("never fails");
+        sink.packet(&Departure {
+            frame,
+            via: Via::Fast,
+            is_reply: true,
+        })
+        .expect("never fails");
     }
 
     #[test]
@@ -241,16 +295,28 @@ mod tests {
             let (mut feed, mut sink, local) = port(address);
             let client = client(local);
             let mut buffer = [0; 2048];
-            assert_eq!(feed.next_into(&mut buffer).expect("a sound socket"), Fed::Nothing);
+            assert_eq!(
+                feed.next_into(&mut buffer).expect("a sound socket"),
+                Fed::Nothing
+            );
             client.send(b"question").expect("sent");
             let (first_ns, len) = wait_for_packet(&mut feed, &mut buffer);
             let layout = dissect(&buffer[..len]).expect("a sound frame");
-            let (from, to) = (fields::source(&buffer, &layout), fields::destination(&buffer, &layout));
+            let (from, to) = (
+                fields::source(&buffer, &layout),
+                fields::destination(&buffer, &layout),
+            );
             assert_eq!(from, client.local_addr().expect("bound").into());
             assert_eq!(to, local.into());
             assert_eq!(fields::payload(&buffer[..len], &layout), b"question");
 
-            leave(&mut sink, &PacketBuilder::udp(to, from).payload(b"answer").to_vec().expect("a frame"));
+            leave(
+                &mut sink,
+                &PacketBuilder::udp(to, from)
+                    .payload(b"answer")
+                    .to_vec()
+                    .expect("a frame"),
+            );
             let mut answer = [0; 64];
             let len = client.recv(&mut answer).expect("an answer");
             assert_eq!(&answer[..len], b"answer");
@@ -267,9 +333,18 @@ mod tests {
         let mut buffer = [0; 256];
         let (_, len) = wait_for_packet(&mut feed, &mut buffer);
         let layout = dissect(&buffer[..len]).expect("a sound frame");
-        let (from, to) = (fields::source(&buffer, &layout), fields::destination(&buffer, &layout));
+        let (from, to) = (
+            fields::source(&buffer, &layout),
+            fields::destination(&buffer, &layout),
+        );
         assert!(from.address.is_v4() && to.address.is_v4());
-        leave(&mut sink, &PacketBuilder::udp(to, from).payload(b"answer").to_vec().expect("a frame"));
+        leave(
+            &mut sink,
+            &PacketBuilder::udp(to, from)
+                .payload(b"answer")
+                .to_vec()
+                .expect("a frame"),
+        );
         let mut answer = [0; 64];
         assert_eq!(client.recv(&mut answer).expect("an answer"), 6);
     }
@@ -277,14 +352,27 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_counted_and_not_sent() {
         let (mut feed, mut sink, local) = port("127.0.0.1:0");
-        let (own, peer): (Endpoint, Endpoint) = (local.into(), "127.0.0.1:9".parse().expect("an endpoint"));
-        let to_itself = PacketBuilder::udp(peer, own).payload(b"again").to_vec().expect("a frame");
+        let (own, peer): (Endpoint, Endpoint) =
+            (local.into(), "127.0.0.1:9".parse().expect("an endpoint"));
+        let to_itself = PacketBuilder::udp(peer, own)
+            .payload(b"again")
+            .to_vec()
+            .expect("a frame");
         let no_datagram = PacketBuilder::tcp(own, peer).to_vec().expect("a frame");
         leave(&mut sink, &to_itself);
         leave(&mut sink, &no_datagram);
-        assert_eq!(sink.counts(), SinkCounts { unsendable: 2, ..SinkCounts::default() });
+        assert_eq!(
+            sink.counts(),
+            SinkCounts {
+                unsendable: 2,
+                ..SinkCounts::default()
+            }
+        );
         std::thread::sleep(Duration::from_millis(5));
-        assert_eq!(feed.next_into(&mut [0; 256]).expect("a sound socket"), Fed::Nothing);
+        assert_eq!(
+            feed.next_into(&mut [0; 256]).expect("a sound socket"),
+            Fed::Nothing
+        );
     }
 
     #[test]

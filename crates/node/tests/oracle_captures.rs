@@ -10,9 +10,16 @@ const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
 const BALANCER: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.254.0.1:8080\" }] }]\n";
 
 fn chain(functions: &str) -> String {
-    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/inspector.rules");
+    let rules = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/inspector.rules"
+    );
     let mut text = format!("[service]\nchain = [{functions}]\n");
-    for (name, table) in [("firewall", FIREWALL.to_owned()), ("load_balancer", BALANCER.to_owned()), ("inspector", format!("[inspector]\nrules = {rules:?}\n"))] {
+    for (name, table) in [
+        ("firewall", FIREWALL.to_owned()),
+        ("load_balancer", BALANCER.to_owned()),
+        ("inspector", format!("[inspector]\nrules = {rules:?}\n")),
+    ] {
         if functions.contains(name) {
             text.push_str(&table);
         }
@@ -20,7 +27,13 @@ fn chain(functions: &str) -> String {
     text
 }
 
-const EACH: [&str; 5] = ["\"reassembler\"", "\"inspector\"", "\"firewall\"", "\"load_balancer\"", "\"kv_store\""];
+const EACH: [&str; 5] = [
+    "\"reassembler\"",
+    "\"inspector\"",
+    "\"firewall\"",
+    "\"load_balancer\"",
+    "\"kv_store\"",
+];
 const ALL: &str = "\"firewall\", \"reassembler\", \"inspector\", \"load_balancer\"";
 
 fn compare(chains: &[&str], variant: Variant, execution: Execution) {
@@ -29,11 +42,22 @@ fn compare(chains: &[&str], variant: Variant, execution: Execution) {
         for functions in chains {
             let service = service(&chain(functions));
             let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
-            assert_eq!(expected.report.fast.packets + expected.report.slow.packets, trace.len() as u64);
+            assert_eq!(
+                expected.report.fast.packets + expected.report.slow.packets,
+                trace.len() as u64
+            );
             let found = run(&vary(&service, variant), &trace, Paths::Both, execution);
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            assert_same(&expected.flows, &found.flows, &format!("{name} {functions} {variant:?} {execution:?}"));
-            println!("{name} {functions}: {} of {} packets on the fast path", found.report.fast.packets, trace.len());
+            assert_same(
+                &expected.flows,
+                &found.flows,
+                &format!("{name} {functions} {variant:?} {execution:?}"),
+            );
+            println!(
+                "{name} {functions}: {} of {} packets on the fast path",
+                found.report.fast.packets,
+                trace.len()
+            );
         }
     }
 }
@@ -70,5 +94,9 @@ fn eager_pulls() {
 
 #[test]
 fn threads_that_race() {
-    compare(&[ALL, "\"reassembler\""], Variant::EagerPulls, Execution::Threads);
+    compare(
+        &[ALL, "\"reassembler\""],
+        Variant::EagerPulls,
+        Execution::Threads,
+    );
 }

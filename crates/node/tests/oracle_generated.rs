@@ -51,11 +51,29 @@ fn balanced_traffic(packets: u64) -> Trace {
 fn chosen_backends(all: &Trace) -> HashMap<Endpoint, Endpoint> {
     let mut requests = Trace::new();
     let vip: Endpoint = "10.255.0.1:80".parse().expect("an endpoint");
-    let ends = |packet: &[u8]| dissect(packet).map(|layout| (fields::source(packet, &layout), fields::destination(packet, &layout))).expect("valid");
-    all.iter().filter(|frame| ends(frame.frame).1 == vip).for_each(|frame| requests.push(frame.timestamp_ns, frame.frame));
-    let service = service(&format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}"));
+    let ends = |packet: &[u8]| {
+        dissect(packet)
+            .map(|layout| {
+                (
+                    fields::source(packet, &layout),
+                    fields::destination(packet, &layout),
+                )
+            })
+            .expect("valid")
+    };
+    all.iter()
+        .filter(|frame| ends(frame.frame).1 == vip)
+        .for_each(|frame| requests.push(frame.timestamp_ns, frame.frame));
+    let service = service(&format!(
+        "[service]\nchain = [\"load_balancer\"]\n{BALANCED}"
+    ));
     let balanced = run(&service, &requests, Paths::Slow, Execution::Virtual);
-    balanced.flows.into_values().flatten().map(|packet| ends(&packet)).collect()
+    balanced
+        .flows
+        .into_values()
+        .flatten()
+        .map(|packet| ends(&packet))
+        .collect()
 }
 
 fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
@@ -64,58 +82,106 @@ fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
     for variant in VARIANTS {
         for execution in [Execution::Virtual, Execution::Threads] {
             let found = run(&vary(&service, variant), trace, Paths::Both, execution);
-            assert_same(&expected.flows, &found.flows, &format!("{text} {variant:?} {execution:?}"));
-            println!("{variant:?} {execution:?}: {:.1} % on the fast path", 100.0 * found.report.fast.share);
+            assert_same(
+                &expected.flows,
+                &found.flows,
+                &format!("{text} {variant:?} {execution:?}"),
+            );
+            println!(
+                "{variant:?} {execution:?}: {:.1} % on the fast path",
+                100.0 * found.report.fast.share
+            );
         }
     }
     let plain = run(&service, trace, Paths::Both, Execution::Virtual);
-    assert!(plain.report.fast.share >= least_fast_share, "the fast path did too little to be a test: {}", plain.report.fast.share);
+    assert!(
+        plain.report.fast.share >= least_fast_share,
+        "the fast path did too little to be a test: {}",
+        plain.report.fast.share
+    );
 }
 
 fn rules() -> String {
-    format!("[inspector]\nrules = {:?}\n", concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/inspector.rules"))
+    format!(
+        "[inspector]\nrules = {:?}\n",
+        concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../examples/inspector.rules"
+        )
+    )
 }
 
 #[test]
 fn reassembler_in_order() {
-    compare("[service]\nchain = [\"reassembler\"]\n", &tcp_traffic(0.0, 20_000), 0.3);
+    compare(
+        "[service]\nchain = [\"reassembler\"]\n",
+        &tcp_traffic(0.0, 20_000),
+        0.3,
+    );
 }
 
 #[test]
 fn reassembler_with_a_tenth_out_of_order() {
-    compare("[service]\nchain = [\"reassembler\"]\n", &tcp_traffic(0.1, 20_000), 0.1);
+    compare(
+        "[service]\nchain = [\"reassembler\"]\n",
+        &tcp_traffic(0.1, 20_000),
+        0.1,
+    );
 }
 
 #[test]
 fn firewall() {
-    compare("[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\" }]\n", &tcp_traffic(0.02, 20_000), 0.3);
+    compare(
+        "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\" }]\n",
+        &tcp_traffic(0.02, 20_000),
+        0.3,
+    );
 }
 
 #[test]
 fn inspector() {
-    compare(&format!("[service]\nchain = [\"inspector\"]\n{}", rules()), &tcp_traffic(0.01, 20_000), 0.3);
+    compare(
+        &format!("[service]\nchain = [\"inspector\"]\n{}", rules()),
+        &tcp_traffic(0.01, 20_000),
+        0.3,
+    );
 }
 
 #[test]
 fn load_balancer_both_ways() {
-    compare(&format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}"), &balanced_traffic(10_000), 0.3);
+    compare(
+        &format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}"),
+        &balanced_traffic(10_000),
+        0.3,
+    );
 }
 
 #[test]
 fn load_balancer_behind_a_firewall() {
-    compare(&format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}"), &balanced_traffic(10_000), 0.2);
+    compare(
+        &format!(
+            "[service]\nchain = [\"firewall\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}"
+        ),
+        &balanced_traffic(10_000),
+        0.2,
+    );
 }
 
 #[test]
 fn everything_in_one_chain() {
-    let text = format!("[service]\nchain = [\"firewall\", \"reassembler\", \"inspector\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}{}", rules());
+    let text = format!(
+        "[service]\nchain = [\"firewall\", \"reassembler\", \"inspector\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}{}",
+        rules()
+    );
     compare(&text, &tcp_traffic(0.05, 20_000), 0.1);
 }
 
 #[test]
 fn key_value_store() {
     let requests = generate(
-        &traffic("packets = 20000\nflows = 10\nkv = { share = 1.0, get_share = 0.5, keys = 300 }\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n"),
+        &traffic(
+            "packets = 20000\nflows = 10\nkv = { share = 1.0, get_share = 0.5, keys = 300 }\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n",
+        ),
         5,
     );
     compare("[service]\nchain = [\"kv_store\"]\n", &requests, 0.3);

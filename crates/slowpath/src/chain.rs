@@ -132,13 +132,13 @@ impl Chain {
 
     /// Whether a function has work pending that only the cores can do.
     pub fn is_pending<T>(&self, record: &Record<'_, T>) -> bool {
-        let pending = |(place, function): (usize, &Box<dyn NetworkFunction>)| {
-            function.is_pending(
-                &record.words[self.words[place].clone()],
-                record.handles[place],
-            )
-        };
-        self.functions.iter().enumerate().any(pending)
+        self.functions
+            .iter()
+            .zip(&self.words)
+            .zip(record.handles.iter())
+            .any(|((function, words), &handle)| {
+                function.is_pending(&record.words[words.clone()], handle)
+            })
     }
 
     /// Releases the private state of a flow that is reset.

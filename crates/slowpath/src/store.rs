@@ -159,7 +159,7 @@ impl<T: Default> FlowStore<T> {
         if self.next == self.limit {
             return None;
         }
-        if self.next % CHUNK == 0 {
+        if self.next.is_multiple_of(CHUNK) {
             self.chunks.push(Chunk {
                 heads: Vec::with_capacity(CHUNK),
                 words: vec![0; CHUNK * self.words],
@@ -298,7 +298,7 @@ mod tests {
 
     /// Few distinct hashes, so that runs collide and gaps must be closed right.
     fn hash(number: u64) -> u64 {
-        (number % 13) << 32 | number % 7
+        ((number % 13) << 32) | (number % 7)
     }
 
     proptest! {

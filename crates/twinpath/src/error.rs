@@ -48,7 +48,9 @@ pub enum CommandError {
     #[error("cannot catch Ctrl-C: {0}")]
     Signals(#[source] io::Error),
     /// A search that came to its limit.
-    #[error("there is more to search than the scope's limit of steps allows; choose a smaller --scope")]
+    #[error(
+        "there is more to search than the scope's limit of steps allows; choose a smaller --scope"
+    )]
     Unfinished,
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]

@@ -16,7 +16,10 @@ pub(crate) use examples;
 /// Writes to standard output. A reader that has gone away, as `head` does, is no error.
 pub fn print(text: &str) -> Result<(), CommandError> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
         _ => Ok(()),
     }

@@ -18,7 +18,8 @@ impl Stop {
         for signal in [SIGINT, SIGTERM] {
             // What a shell shows for a process that the signal ended.
             let exit_code = 128 + signal;
-            flag::register_conditional_shutdown(signal, exit_code, stop.flag()).map_err(CommandError::Signals)?;
+            flag::register_conditional_shutdown(signal, exit_code, stop.flag())
+                .map_err(CommandError::Signals)?;
             flag::register(signal, stop.flag()).map_err(CommandError::Signals)?;
         }
         Ok(stop)

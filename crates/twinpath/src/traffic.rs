@@ -29,26 +29,38 @@ pub enum NoTraffic {
 
 /// Reads a file that describes nothing but traffic; paths in it start from its folder.
 pub fn load(path: &Path) -> Result<TrafficConfig, crate::error::CommandError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File { path: path.into(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File {
+        path: path.into(),
+        source,
+    })?;
     if toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("service")) {
         return Err(NoTraffic::IsService(path.into()).into());
     }
-    let mut config: TrafficConfig = toml::from_str(&text).map_err(|error| misread(&error, &text, path))?;
+    let mut config: TrafficConfig =
+        toml::from_str(&text).map_err(|error| misread(&error, &text, path))?;
     config.resolve_paths(path.parent().unwrap_or(Path::new(".")));
-    config.validate().map_err(|source| NoTraffic::Invalid { path: path.into(), source })?;
+    config.validate().map_err(|source| NoTraffic::Invalid {
+        path: path.into(),
+        source,
+    })?;
     Ok(config)
 }
 
 /// The traffic of a service file, and the service's seed.
 pub fn load_service(path: &Path) -> Result<(TrafficConfig, u64), crate::error::CommandError> {
     let service = Service::load(path)?;
-    let traffic = service.traffic.ok_or(NoTraffic::NotDescribed(path.into()))?;
+    let traffic = service
+        .traffic
+        .ok_or(NoTraffic::NotDescribed(path.into()))?;
     Ok((traffic, service.seed))
 }
 
 /// What is wrong with a traffic file, told as of service files.
 fn misread(error: &toml::de::Error, text: &str, path: &Path) -> ServiceError {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+    let before = error
+        .span()
+        .and_then(|span| text.get(..span.start))
+        .unwrap_or("");
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     ServiceError::Wrong {
         path: path.into(),
@@ -63,9 +75,13 @@ fn misread(error: &toml::de::Error, text: &str, path: &Path) -> ServiceError {
 /// rate and time.
 pub fn expected_packets(config: &TrafficConfig) -> Option<u64> {
     let rate_pps = match config.arrivals {
-        Arrivals::Constant { rate_pps } | Arrivals::Poisson { rate_pps } | Arrivals::OnOff { rate_pps, .. } => rate_pps,
+        Arrivals::Constant { rate_pps }
+        | Arrivals::Poisson { rate_pps }
+        | Arrivals::OnOff { rate_pps, .. } => rate_pps,
     };
-    let in_time = config.duration_ns.map(|length_ns| (length_ns as f64 / 1e9 * rate_pps) as u64);
+    let in_time = config
+        .duration_ns
+        .map(|length_ns| (length_ns as f64 / 1e9 * rate_pps) as u64);
     match (config.packets, in_time) {
         (Some(packets), Some(in_time)) => Some(packets.min(in_time)),
         (packets, in_time) => packets.or(in_time),
@@ -78,7 +94,12 @@ mod tests {
 
     fn config(packets: Option<u64>, duration_ns: Option<u64>) -> TrafficConfig {
         let arrivals = Arrivals::Constant { rate_pps: 1000.0 };
-        TrafficConfig { packets, duration_ns, arrivals, ..TrafficConfig::default() }
+        TrafficConfig {
+            packets,
+            duration_ns,
+            arrivals,
+            ..TrafficConfig::default()
+        }
     }
 
     #[test]
@@ -87,7 +108,13 @@ mod tests {
         assert_eq!(expected_packets(&config(None, None)), None);
         assert_eq!(expected_packets(&config(Some(7), None)), Some(7));
         assert_eq!(expected_packets(&config(None, two_seconds)), Some(2000));
-        assert_eq!(expected_packets(&config(Some(3000), two_seconds)), Some(2000));
-        assert_eq!(expected_packets(&config(Some(1999), two_seconds)), Some(1999));
+        assert_eq!(
+            expected_packets(&config(Some(3000), two_seconds)),
+            Some(2000)
+        );
+        assert_eq!(
+            expected_packets(&config(Some(1999), two_seconds)),
+            Some(1999)
+        );
     }
 }

@@ -31,7 +31,12 @@ pub enum ServiceError {
 
 impl ServiceError {
     pub(super) fn of_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
-        Self::at(error.span().map_or(0, |span| span.start), error.message().trim().to_owned(), text, path)
+        Self::at(
+            error.span().map_or(0, |span| span.start),
+            error.message().trim().to_owned(),
+            text,
+            path,
+        )
     }
 
     pub(super) fn at(offset: usize, message: String, text: &str, path: &Path) -> Self {

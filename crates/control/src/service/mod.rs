@@ -103,7 +103,10 @@ impl Service {
     /// The file cannot be read, or is wrong: the message names file, line and column, and what was
     /// expected.
     pub fn load(path: &Path) -> Result<Self, ServiceError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File { path: path.into(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File {
+            path: path.into(),
+            source,
+        })?;
         Self::parse(&text, path)
     }
 
@@ -112,9 +115,11 @@ impl Service {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ServiceError> {
-        let file: File = toml::from_str(text).map_err(|error| ServiceError::of_toml(&error, text, path))?;
+        let file: File =
+            toml::from_str(text).map_err(|error| ServiceError::of_toml(&error, text, path))?;
         let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        file.into_service(folder).map_err(|(span, message)| ServiceError::at(span.start, message, text, path))
+        file.into_service(folder)
+            .map_err(|(span, message)| ServiceError::at(span.start, message, text, path))
     }
 }
 
@@ -124,7 +129,10 @@ impl File {
     fn into_service(mut self, folder: PathBuf) -> Result<Service, Misplaced> {
         let chain = std::mem::replace(&mut self.service.chain, Spanned::new(0..0, Vec::new()));
         let functions = self.functions(&chain)?;
-        let traffic = self.traffic.map(|traffic| checked_traffic(traffic, &folder)).transpose()?;
+        let traffic = self
+            .traffic
+            .map(|traffic| checked_traffic(traffic, &folder))
+            .transpose()?;
         Ok(Service {
             name: self.service.name,
             seed: self.service.seed,
@@ -138,14 +146,29 @@ impl File {
         })
     }
 
-    fn functions(&mut self, chain: &Spanned<Vec<Spanned<FunctionName>>>) -> Result<Vec<FunctionConfig>, Misplaced> {
+    fn functions(
+        &mut self,
+        chain: &Spanned<Vec<Spanned<FunctionName>>>,
+    ) -> Result<Vec<FunctionConfig>, Misplaced> {
         let names = chain.get_ref();
         if names.is_empty() || names.len() > MAX_CHAIN {
-            return Err((chain.span(), format!("a chain has 1 to {MAX_CHAIN} functions, this one has {}", names.len())));
+            return Err((
+                chain.span(),
+                format!(
+                    "a chain has 1 to {MAX_CHAIN} functions, this one has {}",
+                    names.len()
+                ),
+            ));
         }
         for (index, name) in names.iter().enumerate() {
-            if names[..index].iter().any(|earlier| earlier.get_ref() == name.get_ref()) {
-                return Err((name.span(), format!("{} is in the chain twice", name.get_ref())));
+            if names[..index]
+                .iter()
+                .any(|earlier| earlier.get_ref() == name.get_ref())
+            {
+                return Err((
+                    name.span(),
+                    format!("{} is in the chain twice", name.get_ref()),
+                ));
             }
         }
         names.iter().map(|name| self.function(name)).collect()
@@ -154,21 +177,32 @@ impl File {
     fn function(&mut self, name: &Spanned<FunctionName>) -> Result<FunctionConfig, Misplaced> {
         let config = match name.get_ref() {
             FunctionName::Firewall => self.firewall.take().map(FunctionConfig::Firewall),
-            FunctionName::Reassembler => Some(FunctionConfig::Reassembler(self.reassembler.take().unwrap_or_default())),
+            FunctionName::Reassembler => Some(FunctionConfig::Reassembler(
+                self.reassembler.take().unwrap_or_default(),
+            )),
             FunctionName::Inspector => self.inspector.take().map(FunctionConfig::Inspector),
-            FunctionName::LoadBalancer => self.load_balancer.take().map(FunctionConfig::LoadBalancer),
-            FunctionName::KvStore => Some(FunctionConfig::KvStore(self.kv_store.take().unwrap_or_default())),
+            FunctionName::LoadBalancer => {
+                self.load_balancer.take().map(FunctionConfig::LoadBalancer)
+            }
+            FunctionName::KvStore => Some(FunctionConfig::KvStore(
+                self.kv_store.take().unwrap_or_default(),
+            )),
         };
         let name_text = name.get_ref();
         config.ok_or_else(|| (name.span(), format!("the chain has {name_text}, so the file needs a table [{name_text}] with its configuration")))
     }
 }
 
-fn checked_traffic(traffic: Spanned<TrafficConfig>, folder: &Path) -> Result<TrafficConfig, Misplaced> {
+fn checked_traffic(
+    traffic: Spanned<TrafficConfig>,
+    folder: &Path,
+) -> Result<TrafficConfig, Misplaced> {
     let span = traffic.span();
     let mut config = traffic.into_inner();
     config.resolve_paths(folder);
-    config.validate().map_err(|error| (span, error.to_string()))?;
+    config
+        .validate()
+        .map_err(|error| (span, error.to_string()))?;
     Ok(config)
 }
 

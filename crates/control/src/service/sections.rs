@@ -62,10 +62,14 @@ pub enum Device {
 }
 
 /// A number of things, from 1 to a limit.
-fn count<'de, D: serde::Deserializer<'de>, const MOST: u64>(deserializer: D) -> Result<usize, D::Error> {
+fn count<'de, D: serde::Deserializer<'de>, const MOST: u64>(
+    deserializer: D,
+) -> Result<usize, D::Error> {
     let count = NonZeroU64::deserialize(deserializer)?.get();
     if count > MOST {
-        return Err(serde::de::Error::custom(format!("{count} is too many: at most {MOST}")));
+        return Err(serde::de::Error::custom(format!(
+            "{count} is too many: at most {MOST}"
+        )));
     }
     Ok(count as usize)
 }
@@ -142,7 +146,10 @@ pub struct SlowPath {
 
 impl Default for SlowPath {
     fn default() -> Self {
-        Self { workers: 1, flows: 1 << 20 }
+        Self {
+            workers: 1,
+            flows: 1 << 20,
+        }
     }
 }
 

@@ -80,10 +80,6 @@ fn load_balancer() -> Built {
 
 /// Generated traffic for functions that users run; its own times are not used.
 pub(super) fn traffic(functions: Functions, traffic: &Traffic, seed: u64) -> TrafficConfig {
-    let is_balanced = matches!(
-        functions,
-        Functions::LoadBalancer | Functions::FirewallAndLoadBalancer
-    );
     TrafficConfig {
         packets: Some(traffic.packets.into()),
         flows: traffic.flows.into(),
@@ -100,7 +96,7 @@ pub(super) fn traffic(functions: Functions, traffic: &Traffic, seed: u64) -> Tra
         },
         fragment_share: 0.05,
         icmp_error_share: 0.02,
-        server_packets: !is_balanced,
+        server_packets: !functions.is_balanced(),
         hosts: hosts(),
         ..TrafficConfig::default()
     }

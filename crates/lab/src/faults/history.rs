@@ -205,11 +205,13 @@ impl History {
         self.flows[flow].truth.account.touch_unless_nothing(at);
     }
 
-    /// The cores hold a packet back.
-    pub fn holds(&mut self, number: u32) {
+    /// The cores hold a packet back; `found` and `now` as for [`Self::applies`].
+    pub fn holds(&mut self, number: u32, found: Account, now: Instant, step: &mut Step) {
         let Some((flow, at)) = self.expire(number) else {
             return;
         };
+        self.follow_ageing(flow, found, now);
+        self.finds(flow, number, found, step);
         let way = self.direction(number, flow);
         let truth = &mut self.flows[flow].truth;
         truth.held.push_back((number, way));
@@ -222,21 +224,28 @@ impl History {
         let Some(flow) = self.packet(number).and_then(|packet| packet.flow) else {
             return;
         };
-        let was_held = self.flows[flow].truth.held.front().copied();
-        if let Some((_, way)) = was_held.filter(|&(held, _)| held == number) {
+        let first_held = self.flows[flow].truth.held.front().copied();
+        if let Some((_, way)) = first_held.filter(|&(held, _)| held == number) {
             self.flows[flow].truth.held.pop_front();
             self.finds(flow, number, found, step);
             return self.enter(flow, number, way, step);
         }
-        let at = self.expire(number).map_or(now, |(_, at)| at);
+        let Some((flow, at)) = self.expire(number) else {
+            return;
+        };
+        self.follow_ageing(flow, found, now);
+        self.finds(flow, number, found, step);
+        let way = self.direction(number, flow);
+        self.enter(flow, number, way, step);
+        self.flows[flow].truth.account.touch_unless_nothing(at);
+    }
+
+    /// Ageing at the cores goes by their clock, which may be ahead of a packet under way.
+    fn follow_ageing(&mut self, flow: usize, found: Account, now: Instant) {
         let truth = &mut self.flows[flow].truth;
         if found.is_nothing() && truth.account.is_expired(now, self.expiry_ticks) {
             truth.account.close();
         }
-        let way = self.direction(number, flow);
-        self.finds(flow, number, found, step);
-        self.enter(flow, number, way, step);
-        self.flows[flow].truth.account.touch_unless_nothing(at);
     }
 
     fn finds(&self, flow: usize, number: u32, found: Account, step: &mut Step) {

@@ -75,7 +75,9 @@ impl Rule {
             Self::Progress => {
                 "invariant 8: timers act when they are due, and INCOMPLETE and FROZEN are left once nothing goes wrong any more"
             }
-            Self::LinkChecked => "the link: overtaken frames are dropped and counted, missing ones counted",
+            Self::LinkChecked => {
+                "the link: overtaken frames are dropped and counted, missing ones counted"
+            }
             Self::Conserved => {
                 "every packet has left, was dropped for a counted reason, was lost on the link or in a crash, or is held; every buffer comes home"
             }
@@ -143,11 +145,15 @@ fn require(holds: bool, what: impl FnOnce() -> String) -> Checked {
 ///    it back.
 fn nothing_behind(world: &Simulation) -> Checked {
     for (number, flow) in world.history.flows.iter().enumerate() {
-        let is_active = world.slot_of(flow).is_some_and(|slot| slot.fsm == Fsm::Active);
+        let is_active = world
+            .slot_of(flow)
+            .is_some_and(|slot| slot.fsm == Fsm::Active);
         let held = flow.truth.held.len();
         require(!is_active || flow.behind + held == 0, || {
             let behind = flow.behind;
-            format!("flow {number} is ACTIVE with {behind} frames under way and {held} packets held")
+            format!(
+                "flow {number} is ACTIVE with {behind} frames under way and {held} packets held"
+            )
         })?;
     }
     Ok(())
@@ -180,14 +186,23 @@ fn holds_the_truth(world: &Simulation, number: usize, flow: &FlowHistory) -> Che
     if world.is_at_fast_path(flow) {
         let words = world.words_of(flow);
         return require(words == truth.0, || {
-            format!("the slot of flow {number} holds {words:?}, the truth is {:?}", truth.0)
+            format!(
+                "the slot of flow {number} holds {words:?}, the truth is {:?}",
+                truth.0
+            )
         });
     }
-    let at_cores = flow.at_cores.as_ref().map_or(&[0; 3][..], |(_, words)| words);
+    let at_cores = flow
+        .at_cores
+        .as_ref()
+        .map_or(&[0; 3][..], |(_, words)| words);
     let may_be_gone = truth.is_expired(world.packet_now(), world.history.expiry_ticks);
     let is_gone = may_be_gone && at_cores == [0; 3];
     require(at_cores == truth.0 || is_gone, || {
-        format!("the cores have {at_cores:?} of flow {number}, the truth is {:?}", truth.0)
+        format!(
+            "the cores have {at_cores:?} of flow {number}, the truth is {:?}",
+            truth.0
+        )
     })
 }
 
@@ -231,10 +246,13 @@ fn freed_after_import(world: &Simulation, step: &Step) -> Checked {
 ///    applied were lost or dropped on the way, which [`conserved`] sees to.
 fn once_in_order(world: &Simulation, step: &Step) -> Checked {
     for applied in &step.applied {
-        require(!applied.is_double && applied.packet > applied.previous, || {
-            let (flow, packet, previous) = (applied.flow, applied.packet, applied.previous);
-            format!("packet {packet} of flow {flow} is applied after packet {previous}")
-        })?;
+        require(
+            !applied.is_double && applied.packet > applied.previous,
+            || {
+                let (flow, packet, previous) = (applied.flow, applied.packet, applied.previous);
+                format!("packet {packet} of flow {flow} is applied after packet {previous}")
+            },
+        )?;
     }
     for left in &step.left {
         let in_order = left.packet > left.previous || !world.scenario.functions.keeps_order();
@@ -256,7 +274,9 @@ fn once_in_order(world: &Simulation, step: &Step) -> Checked {
 ///    brings exactly these.
 fn frozen_stays(world: &Simulation, step: &Step) -> Checked {
     for (number, flow) in world.history.flows.iter().enumerate() {
-        let is_frozen = world.slot_of(flow).is_some_and(|slot| slot.fsm == Fsm::Frozen);
+        let is_frozen = world
+            .slot_of(flow)
+            .is_some_and(|slot| slot.fsm == Fsm::Frozen);
         require(!is_frozen || world.words_of(flow) == flow.frozen, || {
             let (now, then) = (world.words_of(flow), &flow.frozen);
             format!("flow {number} was frozen with {then:?} and now holds {now:?}")
@@ -284,7 +304,10 @@ fn no_cross_talk(world: &Simulation, step: &Step) -> Checked {
     for change in &step.cores {
         require(may_change_core(world, step, change), || {
             let (flow, before, after) = (change.flow, change.before, change.after);
-            format!("the cores' flow {flow} goes from {before:?} to {after:?} because of {:?}", step.cause)
+            format!(
+                "the cores' flow {flow} goes from {before:?} to {after:?} because of {:?}",
+                step.cause
+            )
         })?;
     }
     imports_are_of_what_was_granted(step)
@@ -338,7 +361,9 @@ fn is_due(world: &Simulation, step: &Step, slot: &Slot) -> bool {
 fn may_change_core(world: &Simulation, step: &Step, change: &CoreChange) -> bool {
     let flow = &world.history.flows[change.flow];
     match step.cause {
-        Cause::Received { flow: Some(flow), .. } if flow == change.flow => true,
+        Cause::Received {
+            flow: Some(flow), ..
+        } if flow == change.flow => true,
         Cause::Received { worker, .. } | Cause::Woken { worker } => {
             worker == flow.worker && time_may_change(world, step, change)
         }
@@ -352,9 +377,15 @@ fn time_may_change(world: &Simulation, step: &Step, change: &CoreChange) -> bool
         return false;
     };
     let keeps_grant = change.after.is_none_or(|after| after == before);
-    let entered = step.applied.iter().any(|applied| applied.flow == change.flow);
+    let entered = step
+        .applied
+        .iter()
+        .any(|applied| applied.flow == change.flow);
     let flow = &world.history.flows[change.flow];
-    let is_gone = flow.at_cores.as_ref().is_none_or(|(_, words)| words.iter().all(|&word| word == 0));
+    let is_gone = flow
+        .at_cores
+        .as_ref()
+        .is_none_or(|(_, words)| words.iter().all(|&word| word == 0));
     let is_ledger = world.scenario.functions.is_ledger();
     before.is_ours() && keeps_grant && (entered || is_gone || !is_ledger)
 }

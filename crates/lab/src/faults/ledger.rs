@@ -44,8 +44,12 @@ pub(super) const MOST_HELD: usize = 8;
 /// What the slow function did, in order: what the simulation listens to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Note {
-    /// A packet is held.
-    Held { key: FlowKey, packet: u32 },
+    /// A packet is held; the account before that.
+    Held {
+        key: FlowKey,
+        packet: u32,
+        found: [u32; WORDS],
+    },
     /// A packet was entered; the account before that.
     Entered {
         key: FlowKey,
@@ -58,6 +62,16 @@ pub(super) enum Note {
 
 /// Where notes are collected.
 pub(super) type Notes = Arc<Mutex<Vec<Note>>>;
+
+impl Note {
+    /// The flow that it is about, if it has one.
+    pub fn key(&self) -> Option<&FlowKey> {
+        match self {
+            Self::Held { key, .. } | Self::Entered { key, .. } => Some(key),
+            Self::Forgotten { .. } => None,
+        }
+    }
+}
 
 /// Takes the notes out.
 pub(super) fn take_notes(notes: &Notes, into: &mut Vec<Note>) {
@@ -93,6 +107,7 @@ impl Ledger {
         self.note(Note::Held {
             key: *flow.key,
             packet: packet.tcp_sequence(),
+            found: found(flow),
         });
         flow.words[LAST] = packet.timestamp().ticks();
         flow.wake_at(packet.timestamp() + self.hold);
@@ -120,7 +135,7 @@ impl Ledger {
         self.note(Note::Entered {
             key: *flow.key,
             packet: number,
-            found: [flow.words[DIGEST], flow.words[COUNT], flow.words[LAST]],
+            found: found(flow),
         });
         if flags & flags::RST != 0 {
             flow.words.fill(0);
@@ -140,6 +155,10 @@ impl Ledger {
             out.forward(packet);
         }
     }
+}
+
+fn found(flow: &Flow<'_>) -> [u32; WORDS] {
+    [flow.words[DIGEST], flow.words[COUNT], flow.words[LAST]]
 }
 
 impl NetworkFunction for Ledger {

@@ -6,7 +6,7 @@
 
 use super::draw::Draw;
 use super::scenario::LineFaults;
-use twinpath_core::{Frame, FlowKey, Pools, Side};
+use twinpath_core::{FlowKey, Frame, Pools, Side};
 use twinpath_link::{Header, Message, Sender, number};
 
 /// Which line: a worker's number, and which way.
@@ -139,16 +139,27 @@ impl Line {
                 // Of two copies one comes through.
                 drop(std::mem::replace(&mut frame, double));
                 let at = self.carry(frame, sequence, cargo, now, true);
-                return Sending::Carried { number: sequence, at, double: None };
+                return Sending::Carried {
+                    number: sequence,
+                    at,
+                    double: None,
+                };
             }
-            return Sending::Lost { number: sequence, frame };
+            return Sending::Lost {
+                number: sequence,
+                frame,
+            };
         }
         let double_cargo = double.is_some().then(|| cargo.clone());
         let at = self.carry(frame, sequence, cargo, now, false);
         let double = double
             .zip(double_cargo)
             .map(|(frame, cargo)| self.carry(frame, sequence, cargo, now, true));
-        Sending::Carried { number: sequence, at, double }
+        Sending::Carried {
+            number: sequence,
+            at,
+            double,
+        }
     }
 
     fn loses(&mut self) -> bool {
@@ -163,7 +174,14 @@ impl Line {
     }
 
     /// Puts a frame under way; returns when it arrives, and its ticket.
-    fn carry(&mut self, frame: Frame, number: u32, cargo: Cargo, now: u64, strays: bool) -> (u64, u64) {
+    fn carry(
+        &mut self,
+        frame: Frame,
+        number: u32,
+        cargo: Cargo,
+        now: u64,
+        strays: bool,
+    ) -> (u64, u64) {
         let due = self.due(now, strays);
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -194,7 +212,10 @@ impl Line {
     /// Takes a frame off the line, numbering it now if the line hides its order. Frames that it
     /// overtook are marked, and given to `overtaken`.
     pub fn receive(&mut self, ticket: u64, mut overtaken: impl FnMut(&Cargo)) -> Option<Transit> {
-        let place = self.under_way.iter().position(|transit| transit.ticket == ticket)?;
+        let place = self
+            .under_way
+            .iter()
+            .position(|transit| transit.ticket == ticket)?;
         let mut transit = self.under_way.remove(place);
         if self.hides_order {
             transit.number = self.newest + 1;
@@ -204,7 +225,8 @@ impl Line {
         }
         if !transit.is_overtaken {
             self.newest = transit.number;
-            let behind = |other: &&mut Transit| other.number <= transit.number && !other.is_overtaken;
+            let behind =
+                |other: &&mut Transit| other.number <= transit.number && !other.is_overtaken;
             for other in self.under_way.iter_mut().filter(behind) {
                 other.is_overtaken = true;
                 overtaken(&other.cargo);

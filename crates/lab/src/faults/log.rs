@@ -66,29 +66,93 @@ impl fmt::Display for Flow {
 /// One thing that happened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Happened {
-    Arrives { packet: u32, flow: Option<usize>, kind: Kind },
-    NoBuffer { packet: u32 },
-    DroppedFast { packet: u32 },
-    Leaves { packet: u32, is_fast: bool },
-    Sent { line: LineId, number: u32, says: Brief, due: u64, twice: bool },
-    Lost { line: LineId, number: u32, says: Brief },
-    RingFull { line: LineId, says: Brief },
-    Received { line: LineId, number: u32, says: Brief },
-    Overtaken { line: LineId, number: u32, says: Brief },
-    LostInCrash { line: LineId, number: u32, says: Brief },
-    Held { packet: u32 },
-    Entered { packet: u32 },
-    Forgotten { packet: u32 },
-    Imported { flow: usize, generation: u32 },
-    Slot { slot: usize, flow: usize, from: Fsm, to: Fsm, generation: u32 },
-    Paused { worker: usize, until: u64 },
-    Resumed { worker: usize },
-    Crashed { worker: usize, epoch: u32 },
-    Woken { worker: usize },
+    Arrives {
+        packet: u32,
+        flow: Option<usize>,
+        kind: Kind,
+    },
+    NoBuffer {
+        packet: u32,
+    },
+    DroppedFast {
+        packet: u32,
+    },
+    Leaves {
+        packet: u32,
+        is_fast: bool,
+    },
+    Sent {
+        line: LineId,
+        number: u32,
+        says: Brief,
+        due: u64,
+        twice: bool,
+    },
+    Lost {
+        line: LineId,
+        number: u32,
+        says: Brief,
+    },
+    RingFull {
+        line: LineId,
+        says: Brief,
+    },
+    Received {
+        line: LineId,
+        number: u32,
+        says: Brief,
+    },
+    Overtaken {
+        line: LineId,
+        number: u32,
+        says: Brief,
+    },
+    LostInCrash {
+        line: LineId,
+        number: u32,
+        says: Brief,
+    },
+    Held {
+        packet: u32,
+    },
+    Entered {
+        packet: u32,
+    },
+    Forgotten {
+        packet: u32,
+    },
+    Imported {
+        flow: usize,
+        generation: u32,
+    },
+    Slot {
+        slot: usize,
+        flow: usize,
+        from: Fsm,
+        to: Fsm,
+        generation: u32,
+    },
+    Paused {
+        worker: usize,
+        until: u64,
+    },
+    Resumed {
+        worker: usize,
+    },
+    Crashed {
+        worker: usize,
+        epoch: u32,
+    },
+    Woken {
+        worker: usize,
+    },
     Calm,
     LongSilence,
     GivesBack,
-    Sabotaged { line: LineId, how: &'static str },
+    Sabotaged {
+        line: LineId,
+        how: &'static str,
+    },
 }
 
 impl fmt::Display for LineId {
@@ -110,7 +174,12 @@ pub struct Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let microseconds = self.at_ns / 1000;
-        write!(f, "{microseconds:>9}.{:03} us  {}", self.at_ns % 1000, self.happened)
+        write!(
+            f,
+            "{microseconds:>9}.{:03} us  {}",
+            self.at_ns % 1000,
+            self.happened
+        )
     }
 }
 
@@ -122,16 +191,31 @@ impl fmt::Display for Happened {
             }
             Self::NoBuffer { packet } => write!(f, "no buffer for packet {packet}"),
             Self::DroppedFast { packet } => write!(f, "the fast path drops packet {packet}"),
-            Self::Leaves { packet, is_fast: true } => {
+            Self::Leaves {
+                packet,
+                is_fast: true,
+            } => {
                 write!(f, "packet {packet} leaves by the fast path")
             }
-            Self::Leaves { packet, is_fast: false } => {
+            Self::Leaves {
+                packet,
+                is_fast: false,
+            } => {
                 write!(f, "packet {packet} leaves after the cores")
             }
-            Self::Sent { line, number, says, due, twice } => {
+            Self::Sent {
+                line,
+                number,
+                says,
+                due,
+                twice,
+            } => {
                 let twice = if twice { ", and once more" } else { "" };
                 let (us, ns) = (due / 1000, due % 1000);
-                write!(f, "frame {number} {line}: {says}; arrives at {us}.{ns:03}{twice}")
+                write!(
+                    f,
+                    "frame {number} {line}: {says}; arrives at {us}.{ns:03}{twice}"
+                )
             }
             Self::Lost { line, number, says } => {
                 write!(f, "frame {number} {line}: {says}; it is lost")
@@ -152,18 +236,32 @@ impl fmt::Display for Happened {
             Self::Imported { flow, generation } => {
                 write!(f, "the cores import generation {generation} of flow {flow}")
             }
-            Self::Slot { slot, flow, from, to, generation } => write!(
+            Self::Slot {
+                slot,
+                flow,
+                from,
+                to,
+                generation,
+            } => write!(
                 f,
                 "slot {slot}: flow {flow}, {} -> {} (generation {generation})",
                 from.name(),
                 to.name()
             ),
             Self::Paused { worker, until } => {
-                write!(f, "worker {worker} pauses until {}.{:03}", until / 1000, until % 1000)
+                write!(
+                    f,
+                    "worker {worker} pauses until {}.{:03}",
+                    until / 1000,
+                    until % 1000
+                )
             }
             Self::Resumed { worker } => write!(f, "worker {worker} goes on"),
             Self::Crashed { worker, epoch } => {
-                write!(f, "worker {worker} crashes and starts again as epoch {epoch}")
+                write!(
+                    f,
+                    "worker {worker} crashes and starts again as epoch {epoch}"
+                )
             }
             Self::Woken { worker } => write!(f, "a deadline passes at worker {worker}"),
             Self::Calm => f.write_str("from here on nothing goes wrong any more"),

@@ -42,6 +42,10 @@ impl Functions {
         !matches!(self, Self::Reassembler | Self::ReassemblerAndFirewall)
     }
 
+    pub(super) const fn is_balanced(self) -> bool {
+        matches!(self, Self::LoadBalancer | Self::FirewallAndLoadBalancer)
+    }
+
     pub(super) const fn is_ledger(self) -> bool {
         matches!(self, Self::Ledger)
     }

@@ -290,7 +290,8 @@ impl Simulation {
         for worker in 0..self.workers.len() {
             if let Some(deadline) = self.workers[worker].cores().next_deadline() {
                 let at = self.link_time(deadline) + self.scenario.to_cores.delay_ns;
-                self.agenda.add_wake(worker, at.max(self.paused_until[worker]));
+                self.agenda
+                    .add_wake(worker, at.max(self.paused_until[worker]));
             }
         }
     }

@@ -4,8 +4,9 @@ use super::draw::{self, Draw};
 use super::functions;
 use super::scenario::{Functions, Scenario};
 use std::fmt;
+use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::wire::{Endpoint, PacketBuilder};
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields, rewrite};
 use twinpath_traffic::{Generator, TrafficError};
 
 /// What a packet is.
@@ -80,11 +81,6 @@ impl Kind {
     pub(super) const fn closes(self) -> bool {
         matches!(self, Self::End | Self::ComplexEnd)
     }
-
-    /// Whether the flow it belongs to, if any, is a ledger's.
-    pub(super) const fn has_flow(self) -> bool {
-        !matches!(self, Self::Malformed | Self::NotIp)
-    }
 }
 
 impl fmt::Display for Kind {
@@ -114,6 +110,9 @@ pub(super) struct Source {
     has_favourite: bool,
     generator: Option<Box<Generator>>,
     buffer: Vec<u8>,
+    /// Whether servers answer what comes out.
+    answers: bool,
+    answer: Option<Vec<u8>>,
 }
 
 impl Source {
@@ -138,17 +137,30 @@ impl Source {
             has_favourite: traffic.has_favourite,
             generator,
             buffer: vec![0; bytes],
+            answers: scenario.functions.is_balanced(),
+            answer: None,
         })
     }
 
     /// Packet `number`; `None` if there are no more.
     pub fn next(&mut self, number: u32) -> Option<(Kind, Vec<u8>)> {
+        if let Some(answer) = self.answer.take() {
+            return Some((Kind::Generated, answer));
+        }
         let Some(generator) = &mut self.generator else {
             let kind = self.kind();
             return Some((kind, self.ledger_packet(kind, number)));
         };
         let made = generator.next_into(&mut self.buffer)?;
         Some((Kind::Generated, self.buffer.get(..made.len)?.to_vec()))
+    }
+
+    /// A packet has left. Behind a balancer servers answer some: that cannot be generated
+    /// beforehand, since only now is it known which server it is.
+    pub fn hear(&mut self, bytes: &[u8]) {
+        if self.answers && self.answer.is_none() && self.draw.flip() {
+            self.answer = answer(bytes);
+        }
     }
 
     fn kind(&mut self) -> Kind {
@@ -191,4 +203,20 @@ impl Source {
         }
         bytes
     }
+}
+
+/// The packet with its ends swapped; nothing if it is no answer that makes sense.
+fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
+    let layout = dissect(bytes).ok()?;
+    if !matches!(layout.transport, Transport::Tcp | Transport::Udp) {
+        return None;
+    }
+    let (source, destination) = (
+        fields::source(bytes, &layout),
+        fields::destination(bytes, &layout),
+    );
+    let mut answer = bytes.to_vec();
+    rewrite::set_source(&mut answer, &layout, destination).ok()?;
+    rewrite::set_destination(&mut answer, &layout, source).ok()?;
+    Some(answer)
 }

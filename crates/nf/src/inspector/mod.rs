@@ -95,9 +95,8 @@ mod agreement;
 mod tests {
     use super::*;
 
-    fn shipped() -> Rules {
-        let text = include_str!("../../../../examples/inspector.rules");
-        Rules::parse(text, "examples/inspector.rules").unwrap()
+    fn attacks() -> Rules {
+        Rules::parse(include_str!("attacks.rules"), "attacks.rules").unwrap()
     }
 
     /// Every rule that a stream of one payload sets off, by name.
@@ -113,8 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_rules_find_what_they_are_named_after() {
-        let rules = shipped();
+    fn realistic_rules_find_what_they_are_named_after() {
+        let rules = attacks();
         let gate = Gate::new(&rules);
         let cases: [(&[u8], &str); 15] = [
             (
@@ -147,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_rules_leave_ordinary_traffic_alone() {
-        let rules = shipped();
+    fn realistic_rules_leave_ordinary_traffic_alone() {
+        let rules = attacks();
         let gate = Gate::new(&rules);
         let requests: [&[u8]; 4] = [
             b"GET /union/select.html HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0\r\n\r\n",
@@ -163,10 +162,21 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_file_does_not_set_off_its_own_bans() {
-        let rules = shipped();
-        let text = include_bytes!("../../../../examples/inspector.rules");
+    fn the_file_of_attacks_does_not_contain_the_eicar_text() {
+        let rules = attacks();
+        let text = include_bytes!("attacks.rules");
         let eicar = found(&rules, text).into_iter().find(|name| name == "eicar");
         assert_eq!(eicar, None);
+    }
+
+    #[test]
+    fn the_example_rules_find_what_the_example_service_plants() {
+        let text = include_str!("../../../../examples/inspector.rules");
+        let rules = Rules::parse(text, "examples/inspector.rules").unwrap();
+        let gate = Gate::new(&rules);
+        let see = |text: &[u8]| (gate.inspect(text), found(&rules, text).len());
+        assert_eq!(see(b"q=1' union select"), (GateOutcome::Full(0), 1));
+        assert_eq!(see(b"/bin/sh -c"), (GateOutcome::Partial, 1));
+        assert_eq!(see(b"card=4111-1111-1111-1111"), (GateOutcome::Partial, 1));
     }
 }

@@ -42,7 +42,13 @@ pub enum Variant {
     Asic,
 }
 
-pub const VARIANTS: [Variant; 5] = [Variant::Plain, Variant::FewSlots, Variant::OneWay, Variant::ShortLife, Variant::EagerPulls];
+pub const VARIANTS: [Variant; 5] = [
+    Variant::Plain,
+    Variant::FewSlots,
+    Variant::OneWay,
+    Variant::ShortLife,
+    Variant::EagerPulls,
+];
 
 pub fn vary(service: &Service, variant: Variant) -> Service {
     let mut service = service.clone();
@@ -62,21 +68,39 @@ pub fn vary(service: &Service, variant: Variant) -> Service {
 /// Runs a service over packets in memory.
 pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution) -> Outcome {
     let mut service = service.clone();
-    (service.run.paths, service.run.execution, service.run.pace) = (paths, execution, Some(Pace::Lossless));
+    (service.run.paths, service.run.execution, service.run.pace) =
+        (paths, execution, Some(Pace::Lossless));
     let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
     let mut observer = Observer::new(Live::hidden());
     let mut sink = Collect::default();
     let mut source = Source::trace(copy(trace));
-    let ports = Ports { input: Some(PathBuf::from("memory")), ..Ports::default() };
-    drive(&service, &ports, &mut node, &mut source, &mut sink, &mut observer, &AtomicBool::new(false)).expect("memory never fails");
+    let ports = Ports {
+        input: Some(PathBuf::from("memory")),
+        ..Ports::default()
+    };
+    drive(
+        &service,
+        &ports,
+        &mut node,
+        &mut source,
+        &mut sink,
+        &mut observer,
+        &AtomicBool::new(false),
+    )
+    .expect("memory never fails");
     let mut report = Report::default();
     observer.finish(0, 0, &node.fast_path, &node.workers, &mut report);
-    Outcome { flows: by_flow(sink.0), report }
+    Outcome {
+        flows: by_flow(sink.0),
+        report,
+    }
 }
 
 fn copy(trace: &Trace) -> Trace {
     let mut copy = Trace::new();
-    trace.iter().for_each(|frame| copy.push(frame.timestamp_ns, frame.frame));
+    trace
+        .iter()
+        .for_each(|frame| copy.push(frame.timestamp_ns, frame.frame));
     copy
 }
 
@@ -84,7 +108,10 @@ pub fn by_flow(packets: Vec<Vec<u8>>) -> Flows {
     let steering = Steering::new(0);
     let mut flows = Flows::new();
     for packet in packets {
-        let key = dissect(&packet).ok().and_then(|layout| steering.key(&packet, &layout)).map(|keyed| keyed.key);
+        let key = dissect(&packet)
+            .ok()
+            .and_then(|layout| steering.key(&packet, &layout))
+            .map(|keyed| keyed.key);
         flows.entry(key).or_default().push(packet);
     }
     flows
@@ -94,26 +121,53 @@ pub fn by_flow(packets: Vec<Vec<u8>>) -> Flows {
 pub fn assert_same(expected: &Flows, found: &Flows, what: &str) {
     for (key, packets) in expected {
         let name = key.map_or("no flow".into(), |key| key.to_string());
-        let others = found.get(key).unwrap_or_else(|| panic!("{what}: flow {name} is missing ({} packets)", packets.len()));
+        let others = found.get(key).unwrap_or_else(|| {
+            panic!("{what}: flow {name} is missing ({} packets)", packets.len())
+        });
         for (index, (packet, other)) in packets.iter().zip(others).enumerate() {
-            assert_eq!(packet, other, "{what}: flow {name}: packet {index} of {}", packets.len());
+            assert_eq!(
+                packet,
+                other,
+                "{what}: flow {name}: packet {index} of {}",
+                packets.len()
+            );
         }
-        assert_eq!(packets.len(), others.len(), "{what}: flow {name}: number of packets");
+        assert_eq!(
+            packets.len(),
+            others.len(),
+            "{what}: flow {name}: number of packets"
+        );
     }
-    let extra: Vec<_> = found.keys().filter(|key| !expected.contains_key(*key)).collect();
-    assert!(extra.is_empty(), "{what}: flows that should not be there: {extra:?}");
+    let extra: Vec<_> = found
+        .keys()
+        .filter(|key| !expected.contains_key(*key))
+        .collect();
+    assert!(
+        extra.is_empty(),
+        "{what}: flows that should not be there: {extra:?}"
+    );
 }
 
 /// The shared captures, by name; empty (with a notice) where they are absent, unless under CI.
 pub fn captures() -> Vec<PathBuf> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
+    let folder = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/traces"
+    ));
     let Ok(entries) = std::fs::read_dir(folder) else {
-        assert!(std::env::var_os("CI").is_none(), "the shared captures are missing");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "the shared captures are missing"
+        );
         println!("skipped: no shared captures");
         return Vec::new();
     };
     let is_capture = |path: &PathBuf| path.to_string_lossy().contains("cap");
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_capture).collect();
+    let mut paths: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_capture)
+        .collect();
     paths.sort();
     paths
 }

@@ -54,7 +54,14 @@ impl ValueEnum for Without {
     fn value_variants<'a>() -> &'a [Self] {
         const ALL: [Without; 6] = {
             let [a, b, c, d, e, f] = Safeguard::ALL;
-            [Without(a), Without(b), Without(c), Without(d), Without(e), Without(f)]
+            [
+                Without(a),
+                Without(b),
+                Without(c),
+                Without(d),
+                Without(e),
+                Without(f),
+            ]
         };
         &ALL
     }
@@ -117,9 +124,18 @@ impl Coherence {
 }
 
 fn heading(scope: &Scope, without: Option<Safeguard>) -> String {
-    let safeguards = without.map_or("with all safeguards".to_owned(), |safeguard| format!("without {}", safeguard.name()));
-    let Scope { flows, to_cores, to_fast, .. } = scope;
-    format!("coherence, {safeguards}: {flows} flows on one slot, up to {to_cores} frames to the cores and {to_fast} back\n")
+    let safeguards = without.map_or("with all safeguards".to_owned(), |safeguard| {
+        format!("without {}", safeguard.name())
+    });
+    let Scope {
+        flows,
+        to_cores,
+        to_fast,
+        ..
+    } = scope;
+    format!(
+        "coherence, {safeguards}: {flows} flows on one slot, up to {to_cores} frames to the cores and {to_fast} back\n"
+    )
 }
 
 /// Progress on standard error: a line that is kept up to date where that is a terminal, otherwise
@@ -133,8 +149,12 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Display {
     fn new() -> Self {
-        let style = ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        Self { bar: ProgressBar::new_spinner().with_style(style), next_line: LINE_INTERVAL }
+        let style = ProgressStyle::with_template("{spinner} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        Self {
+            bar: ProgressBar::new_spinner().with_style(style),
+            next_line: LINE_INTERVAL,
+        }
     }
 
     fn show(&mut self, progress: Progress) {

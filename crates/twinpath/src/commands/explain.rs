@@ -42,7 +42,10 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         explanation.to_string()
     };
     output::print(&text)?;
-    let fits = explanation.devices.iter().all(|device| device.refusal.is_none() || !device.is_chosen);
+    let fits = explanation
+        .devices
+        .iter()
+        .all(|device| device.refusal.is_none() || !device.is_chosen);
     Ok(if fits { Outcome::Good } else { Outcome::Bad })
 }
 
@@ -142,7 +145,9 @@ impl Explanation {
     /// Builds what a run would build, as far as it takes no memory, and looks at it.
     fn of(service: &Service) -> Result<Self, CommandError> {
         let chain = wiring::chain(service)?;
-        chain.steering(service.seed).map_err(wiring::BuildError::from)?;
+        chain
+            .steering(service.seed)
+            .map_err(wiring::BuildError::from)?;
         let programs = chain.programs();
         let coherence = wiring::coherence(service);
         Ok(Self {
@@ -152,7 +157,9 @@ impl Explanation {
                 Paths::Slow => "slow",
             },
             cores_only: cores_only(&coherence),
-            devices: [Budget::asic(), Budget::software()].map(|budget| DeviceFit::of(&budget, &programs, service)).into(),
+            devices: [Budget::asic(), Budget::software()]
+                .map(|budget| DeviceFit::of(&budget, &programs, service))
+                .into(),
             state_table: TableFacts::of(&coherence, chain.word_count()),
             cores: CoresFacts::of(service, chain.most_held_frames())?,
             functions: programs.into_iter().map(Function::of).collect(),
@@ -162,7 +169,12 @@ impl Explanation {
 
 impl Function {
     fn of(program: FastProgram) -> Self {
-        let texts = |conditions: &Vec<Condition>| conditions.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let texts = |conditions: &Vec<Condition>| {
+            conditions
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
         let steps = program.steps.iter().map(|step| StepFacts {
             name: step.name,
             when: texts(&step.when),
@@ -171,12 +183,33 @@ impl Function {
         });
         Self {
             name: program.name,
-            words: program.words.iter().map(|word| WordFacts { name: word.name, meaning: word.meaning }).collect(),
-            always_complex: program.always_complex.iter().map(|conditions| texts(conditions).join(" and ")).collect(),
+            words: program
+                .words
+                .iter()
+                .map(|word| WordFacts {
+                    name: word.name,
+                    meaning: word.meaning,
+                })
+                .collect(),
+            always_complex: program
+                .always_complex
+                .iter()
+                .map(|conditions| texts(conditions).join(" and "))
+                .collect(),
             prologue: program.prologue.iter().map(ToString::to_string).collect(),
             steps: steps.collect(),
-            tables: program.tables.iter().map(|table| RewriteTable { name: table.name, rows: table.rows.len() }).collect(),
-            ternary_entries: program.window.as_ref().map_or(0, |window| window.ternary_entries()),
+            tables: program
+                .tables
+                .iter()
+                .map(|table| RewriteTable {
+                    name: table.name,
+                    rows: table.rows.len(),
+                })
+                .collect(),
+            ternary_entries: program
+                .window
+                .as_ref()
+                .map_or(0, |window| window.ternary_entries()),
             listing: program.to_string(),
         }
     }
@@ -185,14 +218,18 @@ impl Function {
 /// What no program decides: the mechanism's own reasons to send packets to the cores.
 fn cores_only(coherence: &CoherenceConfig) -> Vec<String> {
     let mut reasons = vec![
-        "packets that a program below calls always complex, or for which none of its steps holds".to_owned(),
+        "packets that a program below calls always complex, or for which none of its steps holds"
+            .to_owned(),
         "fragments, and ICMP errors about a flow".to_owned(),
         "packets of a flow while its state is on its way to the fast path or back".to_owned(),
         "flows whose bucket of the state table is full of others".to_owned(),
     ];
     if coherence.hot_packets > 1 {
         let window = twinpath_nf::duration::Human(coherence.sketch_window);
-        reasons.push(format!("flows with fewer than {} packets in about {window}", coherence.hot_packets));
+        reasons.push(format!(
+            "flows with fewer than {} packets in about {window}",
+            coherence.hot_packets
+        ));
     }
     reasons
 }
@@ -207,19 +244,42 @@ impl DeviceFit {
         Self {
             device: budget.name,
             is_chosen: budget.name == device,
-            uses: placement.as_ref().map_or(Vec::new(), |placement| uses(budget, placement)),
+            uses: placement
+                .as_ref()
+                .map_or(Vec::new(), |placement| uses(budget, placement)),
             refusal: placement.err().as_ref().map(BudgetError::to_string),
         }
     }
 }
 
 fn uses(budget: &Budget, placement: &Placement) -> Vec<Use> {
-    let Placement { words, stages, table_bytes, ternary_entries } = *placement;
+    let Placement {
+        words,
+        stages,
+        table_bytes,
+        ternary_entries,
+    } = *placement;
     vec![
-        Use { what: "state words", used: words, limit: budget.words },
-        Use { what: "stages", used: stages, limit: budget.stages },
-        Use { what: "table bytes", used: table_bytes, limit: budget.table_bytes },
-        Use { what: "ternary entries", used: ternary_entries, limit: budget.ternary_entries },
+        Use {
+            what: "state words",
+            used: words,
+            limit: budget.words,
+        },
+        Use {
+            what: "stages",
+            used: stages,
+            limit: budget.stages,
+        },
+        Use {
+            what: "table bytes",
+            used: table_bytes,
+            limit: budget.table_bytes,
+        },
+        Use {
+            what: "ternary entries",
+            used: ternary_entries,
+            limit: budget.ternary_entries,
+        },
     ]
 }
 
@@ -230,7 +290,10 @@ impl TableFacts {
         let bytes_per_slot = bucket.memory_bytes() / bucket.slots();
         let buckets = coherence.slots.div_ceil(bucket.ways());
         let slots = buckets * bucket.ways();
-        let residence = |flows| Residence { flows, share: resident_share(flows, buckets, bucket.ways()) };
+        let residence = |flows| Residence {
+            flows,
+            share: resident_share(flows, buckets, bucket.ways()),
+        };
         Self {
             slots,
             buckets,
@@ -238,7 +301,15 @@ impl TableFacts {
             words_per_slot: words,
             bytes_per_slot,
             bytes: slots * bytes_per_slot,
-            residence: [slots.div_ceil(4), slots.div_ceil(2), slots, 2 * slots, 4 * slots].map(residence).into(),
+            residence: [
+                slots.div_ceil(4),
+                slots.div_ceil(2),
+                slots,
+                2 * slots,
+                4 * slots,
+            ]
+            .map(residence)
+            .into(),
         }
     }
 }
@@ -247,6 +318,12 @@ impl CoresFacts {
     fn of(service: &Service, most_held_frames: usize) -> Result<Self, CommandError> {
         let bytes_per_flow = wiring::cores(service, 1)?.store().bytes_per_flow();
         let (workers, flows) = (service.slow_path.workers, service.slow_path.flows);
-        Ok(Self { workers, flows_per_worker: flows, bytes_per_flow, bytes_when_full: workers * flows * bytes_per_flow, most_held_frames })
+        Ok(Self {
+            workers,
+            flows_per_worker: flows,
+            bytes_per_flow,
+            bytes_when_full: workers * flows * bytes_per_flow,
+            most_held_frames,
+        })
     }
 }

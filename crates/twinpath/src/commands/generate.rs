@@ -74,14 +74,25 @@ impl Arguments {
         let (mut config, seed) = match (&self.service, &self.traffic) {
             (Some(path), _) => traffic::load_service(path)?,
             (None, Some(path)) => (traffic::load(path)?, 0),
-            (None, None) => (TrafficConfig { packets: Some(DEFAULT_PACKETS), ..TrafficConfig::default() }, 0),
+            (None, None) => (
+                TrafficConfig {
+                    packets: Some(DEFAULT_PACKETS),
+                    ..TrafficConfig::default()
+                },
+                0,
+            ),
         };
         config.packets = self.packets.or(config.packets);
         Ok((config, self.seed.unwrap_or(seed)))
     }
 }
 
-fn write(mut generator: Generator, path: &Path, bar: &ProgressBar, stop: &Stop) -> Result<Written, CommandError> {
+fn write(
+    mut generator: Generator,
+    path: &Path,
+    bar: &ProgressBar,
+    stop: &Stop,
+) -> Result<Written, CommandError> {
     let mut writer = CaptureWriter::create(path)?;
     let mut frame = vec![0; generator.frame_bytes_max()];
     let (mut first_ns, mut last_ns) = (None, 0);
@@ -97,20 +108,32 @@ fn write(mut generator: Generator, path: &Path, bar: &ProgressBar, stop: &Stop) 
         }
     }
     writer.finish()?;
-    Ok(Written { stats: generator.stats(), first_ns: first_ns.unwrap_or(last_ns), last_ns })
+    Ok(Written {
+        stats: generator.stats(),
+        first_ns: first_ns.unwrap_or(last_ns),
+        last_ns,
+    })
 }
 
 /// On standard error; hidden where that is no terminal.
 fn progress_bar(packets: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40.cyan/dim} {human_pos} of {human_len} packets, {per_sec}, {eta} left");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("█▉▊▋▌▍▎▏░");
+    let style = ProgressStyle::with_template(
+        "{bar:40.cyan/dim} {human_pos} of {human_len} packets, {per_sec}, {eta} left",
+    );
+    let style = style
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("█▉▊▋▌▍▎▏░");
     let bar = ProgressBar::new(packets).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
 fn summary(path: &Path, written: &Written) -> String {
-    let Written { stats, first_ns, last_ns } = written;
+    let Written {
+        stats,
+        first_ns,
+        last_ns,
+    } = written;
     let duration_ns = last_ns - first_ns;
     let per_second = |amount| units::fraction(amount, duration_ns) * 1e9;
     format!(

@@ -37,7 +37,12 @@ pub struct Arguments {
 #[derive(clap::Args)]
 struct Connection {
     /// The store's address: a host name or an IP address, and a port
-    #[arg(long, global = true, value_name = "ADDR", default_value = "127.0.0.1:19286")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDR",
+        default_value = "127.0.0.1:19286"
+    )]
     server: String,
     /// How long the first answer may take; each repetition waits twice as long
     #[arg(long, global = true, value_name = "TIME", default_value = "100ms")]
@@ -81,7 +86,10 @@ impl std::str::FromStr for KeyArgument {
 
     fn from_str(text: &str) -> Result<Self, KvError> {
         match key_from_text(text) {
-            Some(key) if !text.is_empty() => Ok(Self { text: text.into(), key }),
+            Some(key) if !text.is_empty() => Ok(Self {
+                text: text.into(),
+                key,
+            }),
             _ => Err(KvError::KeyLength(text.len())),
         }
     }
@@ -123,7 +131,9 @@ pub enum KvError {
         waited: String,
     },
     /// The server's host says that nobody listens.
-    #[error("nothing listens at {server}: start a store with twinpath run SERVICE.toml --listen {server}")]
+    #[error(
+        "nothing listens at {server}: start a store with twinpath run SERVICE.toml --listen {server}"
+    )]
     NobodyThere {
         /// Its address.
         server: SocketAddr,
@@ -146,7 +156,11 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 
 impl Connection {
     fn settings(&self) -> Settings {
-        Settings { timeout: self.timeout.duration(), attempts: self.attempts, ..Settings::default() }
+        Settings {
+            timeout: self.timeout.duration(),
+            attempts: self.attempts,
+            ..Settings::default()
+        }
     }
 
     fn get(&self, key: &KeyArgument) -> Result<Outcome, CommandError> {
@@ -187,7 +201,12 @@ impl Connection {
             session.exchange(&mut ended)?;
         }
         match ended.first() {
-            Some(Completion { answer: Answer::TimedOut, attempts, elapsed, .. }) => Err(session.silence(*attempts, *elapsed).into()),
+            Some(Completion {
+                answer: Answer::TimedOut,
+                attempts,
+                elapsed,
+                ..
+            }) => Err(session.silence(*attempts, *elapsed).into()),
             Some(completion) => Ok(completion.answer),
             None => Ok(Answer::TimedOut),
         }
@@ -198,7 +217,9 @@ impl Connection {
 fn negative(key: &KeyArgument, answer: Answer) -> Outcome {
     match answer {
         Answer::NotFound => output::notice(format_args!("{}: no such key", key.text)),
-        Answer::Refused(status) => output::notice(format_args!("{}: refused: {}", key.text, reason(status))),
+        Answer::Refused(status) => {
+            output::notice(format_args!("{}: refused: {}", key.text, reason(status)))
+        }
         other => output::notice(format_args!("{}: unexpected answer {other:?}", key.text)),
     }
     Outcome::Bad

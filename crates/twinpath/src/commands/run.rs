@@ -73,13 +73,17 @@ const DEFAULT_REPORT: &str = "twinpath-report";
 #[derive(Debug, thiserror::Error)]
 pub enum RunRefusal {
     /// Virtual time has no place for clients that wait.
-    #[error("--listen needs threads: clients do not live in virtual time (leave out --execution virtual)")]
+    #[error(
+        "--listen needs threads: clients do not live in virtual time (leave out --execution virtual)"
+    )]
     ListenInVirtualTime,
     /// Nobody would answer.
     #[error("--listen needs a function that answers datagrams: the chain has no key-value store")]
     NothingAnswers,
     /// The store would not know its requests.
-    #[error("--listen has port {listen}, but the key-value store answers on port {store} (set port = {listen} in [kv_store])")]
+    #[error(
+        "--listen has port {listen}, but the key-value store answers on port {store} (set port = {listen} in [kv_store])"
+    )]
     OtherPort {
         /// The port to listen on.
         listen: u16,
@@ -96,15 +100,26 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let mut opened = ports.open(&service)?;
     opened.source = opened.source.until(stop.flag());
     if let (Some(address), false) = (opened.local_address, arguments.quiet) {
-        output::notice(format_args!("{} serves {address}; Ctrl-C ends it", service.name));
+        output::notice(format_args!(
+            "{} serves {address}; Ctrl-C ends it",
+            service.name
+        ));
     }
     if arguments.pace == Some(Pace::Live) && service.run.execution == service::Execution::Virtual {
-        output::warning("--pace live has no effect: under virtual time nothing waits and nothing is lost");
+        output::warning(
+            "--pace live has no effect: under virtual time nothing waits and nothing is lost",
+        );
     }
     if let Some(time) = arguments.time {
         stop.after(time.duration());
     }
-    let finished = run_opened(&service, &ports, opened, arguments.live(&service), &stop.flag())?;
+    let finished = run_opened(
+        &service,
+        &ports,
+        opened,
+        arguments.live(&service),
+        &stop.flag(),
+    )?;
     warn(&finished);
     arguments.tell(&finished.report)?;
     Ok(Outcome::Good)
@@ -126,7 +141,11 @@ impl Arguments {
     }
 
     fn ports(&self) -> Ports {
-        Ports { input: self.input.clone(), output: self.output.clone(), listen: self.listen }
+        Ports {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            listen: self.listen,
+        }
     }
 
     fn live(&self, service: &Service) -> Live {
@@ -183,11 +202,19 @@ fn warn(finished: &Finished) {
     if let Some(truncated) = &finished.truncated {
         output::warning(format_args!("{truncated}; all packets before were run"));
     }
-    let SinkCounts { unsendable, refused, .. } = finished.udp.unwrap_or_default();
+    let SinkCounts {
+        unsendable,
+        refused,
+        ..
+    } = finished.udp.unwrap_or_default();
     if unsendable > 0 {
-        output::warning(format_args!("{unsendable} packets left that were no answers to a client; they were not sent"));
+        output::warning(format_args!(
+            "{unsendable} packets left that were no answers to a client; they were not sent"
+        ));
     }
     if refused > 0 {
-        output::warning(format_args!("{refused} answers were lost: the system did not take them"));
+        output::warning(format_args!(
+            "{refused} answers were lost: the system did not take them"
+        ));
     }
 }

@@ -26,10 +26,17 @@ fn programs_devices_and_memory_are_told() {
 
 #[test]
 fn a_chain_that_does_not_fit_its_device_is_a_negative_answer() {
-    let place = Place::with("x.toml", &SERVICE.replace("[fast_path]", "[fast_path]\ndevice = \"asic\""));
+    let place = Place::with(
+        "x.toml",
+        &SERVICE.replace("[fast_path]", "[fast_path]\ndevice = \"asic\""),
+    );
     let said = place.run(&["explain", "x.toml"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.out.contains("  asic (this service's)      does not fit: "), "{said:?}");
+    assert!(
+        said.out
+            .contains("  asic (this service's)      does not fit: "),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -45,6 +52,12 @@ fn json_says_the_same() {
 
 #[test]
 fn a_wrong_file_is_told_with_its_place() {
-    let place = Place::with("x.toml", "[service]\nchain = [\"reassembler\"]\n[fast_path]\nways = 3\n");
-    place.fail(&["explain", "x.toml"], "error: x.toml:4:8: 3 ways: expected 1, 2, 4 or 8");
+    let place = Place::with(
+        "x.toml",
+        "[service]\nchain = [\"reassembler\"]\n[fast_path]\nways = 3\n",
+    );
+    place.fail(
+        &["explain", "x.toml"],
+        "error: x.toml:4:8: 3 ways: expected 1, 2, 4 or 8",
+    );
 }

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::time::Duration;
 use twinpath_io::Trace;
 
-const TRAFFIC: &str = "packets = 3000\nflows = 50\nchurn_per_minute = 100_000\n[tcp]\nout_of_order_share = 0.05\n";
+const TRAFFIC: &str =
+    "packets = 3000\nflows = 50\nchurn_per_minute = 100_000\n[tcp]\nout_of_order_share = 0.05\n";
 
 #[test]
 fn a_capture_is_written_and_told_about() {
@@ -27,19 +28,29 @@ fn traffic_need_not_be_described() {
 #[test]
 fn the_seed_decides_and_gzip_is_gzip() {
     let place = Place::with("t.toml", TRAFFIC);
-    for (out, seed) in [("1.pcap", "1"), ("again.pcap", "1"), ("2.pcap", "2"), ("1.pcap.gz", "1")] {
+    for (out, seed) in [
+        ("1.pcap", "1"),
+        ("again.pcap", "1"),
+        ("2.pcap", "2"),
+        ("1.pcap.gz", "1"),
+    ] {
         place.succeed(&["generate", "t.toml", "--out", out, "--seed", seed]);
     }
     assert_eq!(place.read("1.pcap"), place.read("again.pcap"));
     assert_ne!(place.read("1.pcap"), place.read("2.pcap"));
     let mut unpacked = Vec::new();
-    flate2::read::MultiGzDecoder::new(&place.read("1.pcap.gz")[..]).read_to_end(&mut unpacked).expect("gzip");
+    flate2::read::MultiGzDecoder::new(&place.read("1.pcap.gz")[..])
+        .read_to_end(&mut unpacked)
+        .expect("gzip");
     assert_eq!(unpacked, place.read("1.pcap"));
 }
 
 #[test]
 fn a_services_traffic_has_the_services_seed() {
-    let service = format!("[service]\nchain = [\"reassembler\"]\nseed = 7\n[traffic]\n{}", TRAFFIC.replace("[tcp]", "[traffic.tcp]"));
+    let service = format!(
+        "[service]\nchain = [\"reassembler\"]\nseed = 7\n[traffic]\n{}",
+        TRAFFIC.replace("[tcp]", "[traffic.tcp]")
+    );
     let place = Place::with("s.toml", &service);
     place.write("t.toml", TRAFFIC.as_bytes());
     place.succeed(&["generate", "--service", "s.toml", "--out", "service.pcap"]);
@@ -50,30 +61,76 @@ fn a_services_traffic_has_the_services_seed() {
 #[test]
 fn what_cannot_be_generated_is_told() {
     let place = Place::with("t.toml", "packets = 10\nflows = \"many\"\n");
-    place.fail(&["generate", "t.toml", "--out", "a.pcap"], "error: t.toml:2:9: invalid type: string \"many\", expected u64");
+    place.fail(
+        &["generate", "t.toml", "--out", "a.pcap"],
+        "error: t.toml:2:9: invalid type: string \"many\", expected u64",
+    );
     place.write("endless.toml", b"flows = 10\n");
-    place.fail(&["generate", "endless.toml", "--out", "a.pcap"], "the traffic has no end: give --packets");
+    place.fail(
+        &["generate", "endless.toml", "--out", "a.pcap"],
+        "the traffic has no end: give --packets",
+    );
     place.write("zero.toml", b"packets = 1\nflows = 0\n");
-    place.fail(&["generate", "zero.toml", "--out", "a.pcap"], "error: zero.toml: flows is 0: expected a number from 1");
-    place.write("cdf.toml", b"packets = 1\nflow_size = { kind = \"cdf\", file = \"none.txt\" }\n");
-    place.fail(&["generate", "cdf.toml", "--out", "a.pcap"], "none.txt: No such file");
+    place.fail(
+        &["generate", "zero.toml", "--out", "a.pcap"],
+        "error: zero.toml: flows is 0: expected a number from 1",
+    );
+    place.write(
+        "cdf.toml",
+        b"packets = 1\nflow_size = { kind = \"cdf\", file = \"none.txt\" }\n",
+    );
+    place.fail(
+        &["generate", "cdf.toml", "--out", "a.pcap"],
+        "none.txt: No such file",
+    );
     place.write("s.toml", b"[service]\nchain = [\"reassembler\"]\n");
-    place.fail(&["generate", "s.toml", "--out", "a.pcap"], "this is a service file: give it with --service");
-    place.fail(&["generate", "--service", "s.toml", "--out", "a.pcap"], "it needs a table [traffic]");
-    place.fail(&["generate", "endless.toml", "--packets", "5", "--out", "no/folder.pcap"], "cannot create no/folder.pcap");
+    place.fail(
+        &["generate", "s.toml", "--out", "a.pcap"],
+        "this is a service file: give it with --service",
+    );
+    place.fail(
+        &["generate", "--service", "s.toml", "--out", "a.pcap"],
+        "it needs a table [traffic]",
+    );
+    place.fail(
+        &[
+            "generate",
+            "endless.toml",
+            "--packets",
+            "5",
+            "--out",
+            "no/folder.pcap",
+        ],
+        "cannot create no/folder.pcap",
+    );
     assert!(!place.path("a.pcap").exists());
 }
 
 #[test]
 fn ctrl_c_leaves_a_sound_capture() {
     let place = Place::with("t.toml", TRAFFIC);
-    let child = place.start(&["generate", "t.toml", "--packets", "1000000000", "--out", "a.pcap"]);
+    let child = place.start(&[
+        "generate",
+        "t.toml",
+        "--packets",
+        "1000000000",
+        "--out",
+        "a.pcap",
+    ]);
     std::thread::sleep(Duration::from_millis(500));
     interrupt(&child);
     let said: Said = child.wait_with_output().expect("it ends").into();
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.err.contains("stopped early"), "{said:?}");
-    let packets = said.out.split_once(": ").and_then(|(_, rest)| rest.split_once(" packets")).expect("a number").0;
+    let packets = said
+        .out
+        .split_once(": ")
+        .and_then(|(_, rest)| rest.split_once(" packets"))
+        .expect("a number")
+        .0;
     let trace = Trace::load(place.path("a.pcap")).expect("a sound capture");
-    assert_eq!(trace.len(), packets.replace(',', "").parse::<usize>().expect("a number"));
+    assert_eq!(
+        trace.len(),
+        packets.replace(',', "").parse::<usize>().expect("a number")
+    );
 }

@@ -16,8 +16,14 @@ struct Store {
 
 impl Store {
     fn start(host: &str, settings: &str) -> Self {
-        let free = UdpSocket::bind(format!("{host}:0")).expect("loopback").local_addr().expect("bound");
-        let service = format!("[service]\nname = \"store\"\nchain = [\"kv_store\"]\n[kv_store]\nport = {}\n{settings}", free.port());
+        let free = UdpSocket::bind(format!("{host}:0"))
+            .expect("loopback")
+            .local_addr()
+            .expect("bound");
+        let service = format!(
+            "[service]\nname = \"store\"\nchain = [\"kv_store\"]\n[kv_store]\nport = {}\n{settings}",
+            free.port()
+        );
         let place = Place::with("kv.toml", &service);
         let address = free.to_string();
         let mut child = place.start(&["run", "kv.toml", "--listen", &address, "--report", "r"]);
@@ -25,24 +31,50 @@ impl Store {
         let mut line = String::new();
         errors.read_line(&mut line).expect("a line");
         assert_eq!(line, format!("store serves {address}; Ctrl-C ends it\n"));
-        Self { place, child, errors, address }
+        Self {
+            place,
+            child,
+            errors,
+            address,
+        }
     }
 
     fn ask(&self, arguments: &[&str]) -> Said {
-        self.place.run(&[&["kv"][..], arguments, &["--server", &self.address, "--timeout", "1s"]].concat())
+        self.place.run(
+            &[
+                &["kv"][..],
+                arguments,
+                &["--server", &self.address, "--timeout", "1s"],
+            ]
+            .concat(),
+        )
     }
 
     fn answer(&self, arguments: &[&str], code: i32, out: &str) {
         let said = self.ask(arguments);
-        assert_eq!((said.code, said.out.as_str()), (Some(code), out), "{arguments:?}: {said:?}");
+        assert_eq!(
+            (said.code, said.out.as_str()),
+            (Some(code), out),
+            "{arguments:?}: {said:?}"
+        );
     }
 
     /// Ends it with Ctrl-C.
     fn stop(self) -> (Place, Said) {
         interrupt(&self.child);
         let output = self.child.wait_with_output().expect("it ends");
-        let rest: Vec<_> = self.errors.lines().map(|line| line.expect("UTF-8")).collect();
-        (self.place, Said { err: rest.join("\n"), ..output.into() })
+        let rest: Vec<_> = self
+            .errors
+            .lines()
+            .map(|line| line.expect("UTF-8"))
+            .collect();
+        (
+            self.place,
+            Said {
+                err: rest.join("\n"),
+                ..output.into()
+            },
+        )
     }
 }
 
@@ -51,7 +83,12 @@ fn what_is_put_can_be_got_until_it_is_deleted() {
     for host in ["127.0.0.1", "[::1]"] {
         let store = Store::start(host, "");
         store.answer(&["get", "colour"], 1, "");
-        assert!(store.ask(&["get", "colour"]).err.contains("colour: no such key"));
+        assert!(
+            store
+                .ask(&["get", "colour"])
+                .err
+                .contains("colour: no such key")
+        );
         store.answer(&["put", "colour", "green"], 0, "");
         store.answer(&["get", "colour"], 0, "green\n");
         store.answer(&["put", "colour", ""], 0, "");
@@ -63,22 +100,40 @@ fn what_is_put_can_be_got_until_it_is_deleted() {
         store.answer(&["get", "0123456789abcdef"], 0, &format!("{value}\n"));
         let (_, said) = store.stop();
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.out.starts_with("store: both paths, threads"), "{said:?}");
+        assert!(
+            said.out.starts_with("store: both paths, threads"),
+            "{said:?}"
+        );
     }
 }
 
 #[test]
 fn a_bench_is_answered_by_both_paths() {
     let store = Store::start("127.0.0.1", "[slow_path]\nflows = 4096\n");
-    let said = store.ask(&["bench", "--requests", "20000", "--keys", "500", "--preload", "--window", "8"]);
+    let said = store.ask(&[
+        "bench",
+        "--requests",
+        "20000",
+        "--keys",
+        "500",
+        "--preload",
+        "--window",
+        "8",
+    ]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.out.starts_with("20,000 answers in "), "{said:?}");
-    assert!(said.out.contains(" hits, 0 misses\n") && said.out.contains("lost      0 without"), "{said:?}");
+    assert!(
+        said.out.contains(" hits, 0 misses\n") && said.out.contains("lost      0 without"),
+        "{said:?}"
+    );
     assert!(said.out.contains("latency   min "), "{said:?}");
     let (place, said) = store.stop();
     let report = json::read(&place.path("r/report.json")).expect("a report");
     assert!(report.totals.packets_out >= 20_500, "{said:?}");
-    assert!(report.fast.packets > 10_000 && report.slow.packets > 0, "{said:?}");
+    assert!(
+        report.fast.packets > 10_000 && report.slow.packets > 0,
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -87,19 +142,40 @@ fn silence_is_told() {
     let mute = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let address = mute.local_addr().expect("bound").to_string();
     let quickly = ["--server", &address, "--timeout", "5ms", "--attempts", "2"];
-    place.fail(&[&["kv", "get", "a"][..], &quickly].concat(), &format!("no answer from {address} after 2 attempts"));
+    place.fail(
+        &[&["kv", "get", "a"][..], &quickly].concat(),
+        &format!("no answer from {address} after 2 attempts"),
+    );
     place.fail(&[&["kv", "bench"][..], &quickly].concat(), "no answer from");
     drop(mute);
-    place.fail(&[&["kv", "get", "a"][..], &quickly].concat(), &format!("nothing listens at {address}"));
+    place.fail(
+        &[&["kv", "get", "a"][..], &quickly].concat(),
+        &format!("nothing listens at {address}"),
+    );
 }
 
 #[test]
 fn what_cannot_be_asked_is_told() {
     let place = Place::new();
-    place.fail(&["kv", "get", "0123456789abcdefg"], "a key has 1 to 16 bytes, this one has 17");
+    place.fail(
+        &["kv", "get", "0123456789abcdefg"],
+        "a key has 1 to 16 bytes, this one has 17",
+    );
     place.fail(&["kv", "get", ""], "a key has 1 to 16 bytes");
-    place.fail(&["kv", "put", "a", &"v".repeat(129)], "a value has at most 128 bytes, this one has 129");
-    place.fail(&["kv", "get", "a", "--server", "nowhere"], "cannot find nowhere");
-    place.fail(&["kv", "bench", "--get-ratio", "2"], "expected a number from 0 to 1");
-    place.fail(&["kv", "bench", "--popularity", "bell"], "expected uniform, zipf");
+    place.fail(
+        &["kv", "put", "a", &"v".repeat(129)],
+        "a value has at most 128 bytes, this one has 129",
+    );
+    place.fail(
+        &["kv", "get", "a", "--server", "nowhere"],
+        "cannot find nowhere",
+    );
+    place.fail(
+        &["kv", "bench", "--get-ratio", "2"],
+        "expected a number from 0 to 1",
+    );
+    place.fail(
+        &["kv", "bench", "--popularity", "bell"],
+        "expected uniform, zipf",
+    );
 }

@@ -52,15 +52,23 @@ impl Place {
         let (steering, mut flows) = (Steering::new(0), Flows::new());
         for packet in Trace::load(self.path(name)).expect("a capture").iter() {
             let layout = dissect(packet.frame).ok();
-            let key = layout.and_then(|layout| steering.key(packet.frame, &layout)).map(|keyed| keyed.key);
-            flows.entry(key).or_default().push((packet.timestamp_ns, packet.frame.to_vec()));
+            let key = layout
+                .and_then(|layout| steering.key(packet.frame, &layout))
+                .map(|keyed| keyed.key);
+            flows
+                .entry(key)
+                .or_default()
+                .push((packet.timestamp_ns, packet.frame.to_vec()));
         }
         flows
     }
 
     /// Runs the command to its end.
     pub fn run(&self, arguments: &[&str]) -> Said {
-        self.command(arguments).output().expect("the command can be run").into()
+        self.command(arguments)
+            .output()
+            .expect("the command can be run")
+            .into()
     }
 
     /// Runs the command, which must end well.
@@ -74,7 +82,10 @@ impl Place {
     pub fn fail(&self, arguments: &[&str], why: &str) -> Said {
         let said = self.run(arguments);
         assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
-        assert!(said.err.contains(why), "{arguments:?}: expected {why:?} in {said:?}");
+        assert!(
+            said.err.contains(why),
+            "{arguments:?}: expected {why:?} in {said:?}"
+        );
         assert!(!said.err.contains("panicked"), "{said:?}");
         said
     }
@@ -82,12 +93,19 @@ impl Place {
     /// Starts the command.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command can be run")
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command can be run")
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_twinpath"));
-        command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null());
         command
     }
 }
@@ -95,24 +113,38 @@ impl Place {
 impl From<Output> for Said {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 
 /// Presses Ctrl-C.
 pub fn interrupt(child: &Child) {
     let kill = format!("kill -INT {}", child.id());
-    let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
+    let status = Command::new("sh")
+        .args(["-c", &kill])
+        .status()
+        .expect("a shell");
     assert!(status.success());
 }
 
 /// A shared capture; `None` (with a notice) where it is absent, unless under CI.
 pub fn shared_capture(name: &str) -> Option<String> {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces")).join(name);
+    let path = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/traces"
+    ))
+    .join(name);
     if path.exists() {
         return Some(path.to_string_lossy().into_owned());
     }
-    assert!(std::env::var_os("CI").is_none(), "the shared captures are missing");
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "the shared captures are missing"
+    );
     println!("skipped: no shared captures");
     None
 }

@@ -28,24 +28,55 @@ fn report(place: &Place, folder: &str) -> Report {
 fn generated_traffic_leaves_a_summary_and_a_report() {
     let place = Place::with("service.toml", SERVICE);
     let said = place.succeed(&["run", "service.toml", "--pace", "lossless"]);
-    assert!(said.out.starts_with("small: both paths, threads, 1 worker, seed 3\n"), "{said:?}");
-    assert!(said.out.contains("report: twinpath-report/report.html (and twinpath-report/report.json)\n"), "{said:?}");
-    assert!(said.err.contains("small: 100.0 % after"), "the progress is on standard error: {said:?}");
+    assert!(
+        said.out
+            .starts_with("small: both paths, threads, 1 worker, seed 3\n"),
+        "{said:?}"
+    );
+    assert!(
+        said.out
+            .contains("report: twinpath-report/report.html (and twinpath-report/report.json)\n"),
+        "{said:?}"
+    );
+    assert!(
+        said.err.contains("small: 100.0 % after"),
+        "the progress is on standard error: {said:?}"
+    );
     let report = report(&place, "twinpath-report");
     assert_eq!(report.totals.packets_in, 20_000);
     assert_eq!(report.totals.packets_out + report.dropped(), 20_000);
     assert!(report.fast.packets > 0 && report.slow.packets > 0);
-    assert!(place.read("twinpath-report/report.html").starts_with(b"<!DOCTYPE html>"));
+    assert!(
+        place
+            .read("twinpath-report/report.html")
+            .starts_with(b"<!DOCTYPE html>")
+    );
 }
 
 #[test]
 fn flags_override_the_file() {
     let place = Place::with("service.toml", SERVICE);
-    let flags = ["--paths", "slow", "--execution", "virtual", "--seed", "9", "--report", "here/and/there"];
+    let flags = [
+        "--paths",
+        "slow",
+        "--execution",
+        "virtual",
+        "--seed",
+        "9",
+        "--report",
+        "here/and/there",
+    ];
     let said = place.succeed(&[&["run", "service.toml"][..], &flags].concat());
-    assert!(said.out.starts_with("small: slow path only, virtual time, 1 worker, seed 9\n"), "{said:?}");
+    assert!(
+        said.out
+            .starts_with("small: slow path only, virtual time, 1 worker, seed 9\n"),
+        "{said:?}"
+    );
     let report = report(&place, "here/and/there");
-    assert_eq!((report.run.paths, report.run.execution, report.run.seed), (Paths::Slow, Execution::Virtual, 9));
+    assert_eq!(
+        (report.run.paths, report.run.execution, report.run.seed),
+        (Paths::Slow, Execution::Virtual, 9)
+    );
     assert_eq!(report.fast.packets, 0);
     assert!(!place.path("twinpath-report").exists());
 }
@@ -53,7 +84,14 @@ fn flags_override_the_file() {
 #[test]
 fn quiet_is_quiet() {
     let place = Place::with("service.toml", SERVICE);
-    let said = place.succeed(&["run", "service.toml", "--execution", "virtual", "--no-report", "--quiet"]);
+    let said = place.succeed(&[
+        "run",
+        "service.toml",
+        "--execution",
+        "virtual",
+        "--no-report",
+        "--quiet",
+    ]);
     assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
     assert!(!place.path("twinpath-report").exists());
 }
@@ -62,7 +100,18 @@ fn quiet_is_quiet() {
 fn run_both_ways(place: &Place, capture: &str) {
     for paths in ["both", "slow"] {
         let out = format!("{paths}.pcap");
-        let flags = ["--in", capture, "--out", &out, "--paths", paths, "--execution", "virtual", "--report", paths];
+        let flags = [
+            "--in",
+            capture,
+            "--out",
+            &out,
+            "--paths",
+            paths,
+            "--execution",
+            "virtual",
+            "--report",
+            paths,
+        ];
         place.succeed(&[&["run", "service.toml"][..], &flags].concat());
     }
     assert!(report(place, "both").fast.packets > 0, "{capture}");
@@ -72,12 +121,21 @@ fn run_both_ways(place: &Place, capture: &str) {
 #[test]
 fn both_paths_write_the_file_that_the_cores_alone_write() {
     let place = Place::with("service.toml", SERVICE);
-    place.succeed(&["generate", "--service", "service.toml", "--out", "generated.pcap.gz"]);
+    place.succeed(&[
+        "generate",
+        "--service",
+        "service.toml",
+        "--out",
+        "generated.pcap.gz",
+    ]);
     let mut captures = vec!["generated.pcap.gz".to_owned()];
     captures.extend(shared_capture("pcpp_browse_136flows.pcap"));
     for capture in captures {
         run_both_ways(&place, &capture);
-        assert!(place.read("both.pcap") == place.read("slow.pcap"), "{capture}: the outputs differ");
+        assert!(
+            place.read("both.pcap") == place.read("slow.pcap"),
+            "{capture}: the outputs differ"
+        );
     }
 }
 
@@ -87,46 +145,100 @@ fn both_paths_write_the_packets_that_the_cores_alone_write() {
     let place = Place::with("service.toml", SERVICE);
     if let Some(capture) = shared_capture("zeek_echo_500conn.pcap.gz") {
         run_both_ways(&place, &capture);
-        assert!(place.flows("both.pcap") == place.flows("slow.pcap"), "{capture}: the outputs differ");
+        assert!(
+            place.flows("both.pcap") == place.flows("slow.pcap"),
+            "{capture}: the outputs differ"
+        );
     }
 }
 
 #[test]
 fn a_capture_leaves_no_report_unless_asked() {
     let place = Place::with("service.toml", SERVICE);
-    place.succeed(&["generate", "--service", "service.toml", "--packets", "500", "--out", "a.pcap"]);
+    place.succeed(&[
+        "generate",
+        "--service",
+        "service.toml",
+        "--packets",
+        "500",
+        "--out",
+        "a.pcap",
+    ]);
     let said = place.succeed(&["run", "service.toml", "--in", "a.pcap"]);
-    assert!(said.out.contains("\na.pcap: ") && !said.out.contains("report:"), "{said:?}");
+    assert!(
+        said.out.contains("\na.pcap: ") && !said.out.contains("report:"),
+        "{said:?}"
+    );
     assert!(!place.path("twinpath-report").exists());
 }
 
 #[test]
 fn a_capture_that_breaks_off_is_run_as_far_as_it_goes() {
     let place = Place::with("service.toml", SERVICE);
-    place.succeed(&["generate", "--service", "service.toml", "--packets", "100", "--out", "whole.pcap"]);
+    place.succeed(&[
+        "generate",
+        "--service",
+        "service.toml",
+        "--packets",
+        "100",
+        "--out",
+        "whole.pcap",
+    ]);
     let whole = place.read("whole.pcap");
     place.write("cut.pcap", &whole[..whole.len() - 5]);
     let said = place.succeed(&["run", "service.toml", "--in", "cut.pcap", "--report", "r"]);
-    assert!(said.err.contains("warning: cut.pcap is truncated: the file ends within record 100"), "{said:?}");
+    assert!(
+        said.err
+            .contains("warning: cut.pcap is truncated: the file ends within record 100"),
+        "{said:?}"
+    );
     assert_eq!(report(&place, "r").totals.packets_in, 99);
 }
 
 #[test]
 fn what_is_wrong_with_a_file_is_told_with_its_place() {
     let place = Place::with("bad.toml", "[service]\nchain = [\"firewall\", \"nat46\"]\n");
-    place.fail(&["run", "bad.toml"], "error: bad.toml:2:22: unknown variant `nat46`, expected one of");
-    place.fail(&["run", "none.toml"], "error: none.toml: No such file or directory");
+    place.fail(
+        &["run", "bad.toml"],
+        "error: bad.toml:2:22: unknown variant `nat46`, expected one of",
+    );
+    place.fail(
+        &["run", "none.toml"],
+        "error: none.toml: No such file or directory",
+    );
     place.write("idle.toml", b"[service]\nchain = [\"reassembler\"]\n");
-    place.fail(&["run", "idle.toml"], "nothing to run: give a capture with --in");
-    place.fail(&["run", "idle.toml", "--in", "none.pcap"], "cannot open none.pcap");
+    place.fail(
+        &["run", "idle.toml"],
+        "nothing to run: give a capture with --in",
+    );
+    place.fail(
+        &["run", "idle.toml", "--in", "none.pcap"],
+        "cannot open none.pcap",
+    );
     place.write("text.pcap", b"hello");
-    place.fail(&["run", "idle.toml", "--in", "text.pcap"], "text.pcap is not a capture: it begins with 68656c6c");
+    place.fail(
+        &["run", "idle.toml", "--in", "text.pcap"],
+        "text.pcap is not a capture: it begins with 68656c6c",
+    );
     place.write("wifi.pcap", &capture_header(105));
     place.fail(&["run", "idle.toml", "--in", "wifi.pcap"], "link type 105");
     place.write("empty.pcap", &capture_header(1));
-    place.fail(&["run", "idle.toml", "--in", "empty.pcap", "--out", "no/such/folder.pcap"], "cannot create no/such/folder.pcap");
+    place.fail(
+        &[
+            "run",
+            "idle.toml",
+            "--in",
+            "empty.pcap",
+            "--out",
+            "no/such/folder.pcap",
+        ],
+        "cannot create no/such/folder.pcap",
+    );
     place.write("file", b"");
-    place.fail(&["run", "idle.toml", "--in", "empty.pcap", "--report", "file"], "file");
+    place.fail(
+        &["run", "idle.toml", "--in", "empty.pcap", "--report", "file"],
+        "file",
+    );
     let said = place.succeed(&["run", "idle.toml", "--in", "empty.pcap"]);
     assert!(said.out.contains("empty.pcap"), "{said:?}");
 }
@@ -141,8 +253,19 @@ fn capture_header(link_type: u32) -> Vec<u8> {
 fn a_chain_that_does_not_fit_is_refused() {
     let asic = SERVICE.replace("[traffic]", "[fast_path]\ndevice = \"asic\"\n[traffic]");
     let place = Place::with("service.toml", &asic);
-    place.fail(&["run", "service.toml"], "the chain does not fit the fast path");
-    place.succeed(&["run", "service.toml", "--paths", "slow", "--execution", "virtual", "--no-report"]);
+    place.fail(
+        &["run", "service.toml"],
+        "the chain does not fit the fast path",
+    );
+    place.succeed(&[
+        "run",
+        "service.toml",
+        "--paths",
+        "slow",
+        "--execution",
+        "virtual",
+        "--no-report",
+    ]);
 }
 
 /// Traffic without an end.
@@ -155,15 +278,23 @@ fn interrupt_a_run(execution: &str) {
     let mut child = place.start(&["run", "endless.toml", "--execution", execution]);
     // Where standard error is no terminal there is a line of progress every few seconds.
     let mut progress = String::new();
-    BufReader::new(child.stderr.as_mut().expect("a pipe")).read_line(&mut progress).expect("a line");
+    BufReader::new(child.stderr.as_mut().expect("a pipe"))
+        .read_line(&mut progress)
+        .expect("a line");
     assert!(progress.starts_with("small: after "), "{progress}");
     interrupt(&child);
     let said: Said = child.wait_with_output().expect("it ends").into();
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.out.contains("report: twinpath-report/report.html"), "{said:?}");
+    assert!(
+        said.out.contains("report: twinpath-report/report.html"),
+        "{said:?}"
+    );
     let report = report(&place, "twinpath-report");
     assert!(report.totals.packets_in > 0, "{said:?}");
-    assert_eq!(report.totals.packets_out + report.dropped(), report.totals.packets_in);
+    assert_eq!(
+        report.totals.packets_out + report.dropped(),
+        report.totals.packets_in
+    );
 }
 
 #[test]
@@ -187,7 +318,13 @@ fn a_run_ends_when_its_time_is_up() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let place = Place::with("service.toml", SERVICE);
-    let mut child = place.start(&["run", "service.toml", "--execution", "virtual", "--no-report"]);
+    let mut child = place.start(&[
+        "run",
+        "service.toml",
+        "--execution",
+        "virtual",
+        "--no-report",
+    ]);
     drop(child.stdout.take());
     let said: Said = child.wait_with_output().expect("it ends").into();
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -196,10 +333,32 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn listening_has_conditions() {
     let place = Place::with("service.toml", SERVICE);
-    place.fail(&["run", "service.toml", "--listen", "127.0.0.1:19286"], "the chain has no key-value store");
-    place.fail(&["run", "service.toml", "--listen", "127.0.0.1:19286", "--execution", "virtual"], "--listen needs threads");
-    place.fail(&["run", "service.toml", "--listen", "somewhere"], "invalid socket address");
+    place.fail(
+        &["run", "service.toml", "--listen", "127.0.0.1:19286"],
+        "the chain has no key-value store",
+    );
+    place.fail(
+        &[
+            "run",
+            "service.toml",
+            "--listen",
+            "127.0.0.1:19286",
+            "--execution",
+            "virtual",
+        ],
+        "--listen needs threads",
+    );
+    place.fail(
+        &["run", "service.toml", "--listen", "somewhere"],
+        "invalid socket address",
+    );
     place.write("kv.toml", b"[service]\nchain = [\"kv_store\"]\n");
-    place.fail(&["run", "kv.toml", "--listen", "127.0.0.1:1234"], "the key-value store answers on port 19286");
-    place.fail(&["run", "kv.toml", "--listen", "192.0.2.1:19286"], "cannot listen on 192.0.2.1:19286");
+    place.fail(
+        &["run", "kv.toml", "--listen", "127.0.0.1:1234"],
+        "the key-value store answers on port 19286",
+    );
+    place.fail(
+        &["run", "kv.toml", "--listen", "192.0.2.1:19286"],
+        "cannot listen on 192.0.2.1:19286",
+    );
 }

@@ -203,10 +203,10 @@ proptest! {
             } else {
                 prop_assert_eq!(tracked, before, "what is not believed changes nothing");
             }
-            for side in 0..2 {
+            for (side, start) in starts.iter().enumerate() {
                 let half = tracked.halves[side];
-                prop_assert_eq!(half.end, starts[side].wrapping_add(history.highest_end(side) as u32));
-                prop_assert_eq!(half.limit, starts[side].wrapping_add(history.limit(side) as u32));
+                prop_assert_eq!(half.end, start.wrapping_add(history.highest_end(side) as u32));
+                prop_assert_eq!(half.limit, start.wrapping_add(history.limit(side) as u32));
                 prop_assert_eq!(i64::from(half.window), history.largest_window(side));
             }
         }

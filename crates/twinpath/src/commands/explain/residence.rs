@@ -47,8 +47,14 @@ mod tests {
     fn the_formula_is_what_the_table_does() {
         for ways in [1, 2, 4, 8] {
             for flows in [4_000, 16_384, 60_000] {
-                let (expected, found) = (resident_share(flows, 16_384 / ways, ways), measured_share(flows, 16_384, ways));
-                assert!((expected - found).abs() < 0.01, "{flows} flows, {ways} ways: {found}, not {expected}");
+                let (expected, found) = (
+                    resident_share(flows, 16_384 / ways, ways),
+                    measured_share(flows, 16_384, ways),
+                );
+                assert!(
+                    (expected - found).abs() < 0.01,
+                    "{flows} flows, {ways} ways: {found}, not {expected}"
+                );
             }
         }
     }

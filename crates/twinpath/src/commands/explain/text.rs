@@ -6,17 +6,33 @@ use twinpath_control::report::units;
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.functions.iter().map(|function| function.name).collect();
+        let names: Vec<_> = self
+            .functions
+            .iter()
+            .map(|function| function.name)
+            .collect();
         writeln!(f, "{}: {}", self.service, names.join(" -> "))?;
         if self.paths == "slow" {
-            writeln!(f, "everything runs on the cores: the file has paths = \"slow\"")?;
+            writeln!(
+                f,
+                "everything runs on the cores: the file has paths = \"slow\""
+            )?;
         }
-        writeln!(f, "\nThe fast path runs these programs; words are a flow's state\n")?;
-        self.functions.iter().try_for_each(|function| writeln!(f, "{function}"))?;
+        writeln!(
+            f,
+            "\nThe fast path runs these programs; words are a flow's state\n"
+        )?;
+        self.functions
+            .iter()
+            .try_for_each(|function| writeln!(f, "{function}"))?;
         writeln!(f, "The cores do the rest")?;
-        self.cores_only.iter().try_for_each(|reason| writeln!(f, "  {reason}"))?;
+        self.cores_only
+            .iter()
+            .try_for_each(|reason| writeln!(f, "  {reason}"))?;
         writeln!(f, "\nDevices")?;
-        self.devices.iter().try_for_each(|device| writeln!(f, "{device}"))?;
+        self.devices
+            .iter()
+            .try_for_each(|device| writeln!(f, "{device}"))?;
         writeln!(f, "\n{}\n{}", self.state_table, self.cores)
     }
 }
@@ -25,18 +41,31 @@ impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.listing)?;
         for (index, table) in self.tables.iter().enumerate() {
-            writeln!(f, "  table[{index}] {}: {} rows", table.name, units::count(table.rows as u64))?;
+            writeln!(
+                f,
+                "  table[{index}] {}: {} rows",
+                table.name,
+                units::count(table.rows as u64)
+            )?;
         }
         match self.ternary_entries {
             0 => Ok(()),
-            entries => writeln!(f, "  window matcher: {} ternary entries", units::count(entries as u64)),
+            entries => writeln!(
+                f,
+                "  window matcher: {} ternary entries",
+                units::count(entries as u64)
+            ),
         }
     }
 }
 
 impl Display for DeviceFit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let chosen = if self.is_chosen { " (this service's)" } else { "" };
+        let chosen = if self.is_chosen {
+            " (this service's)"
+        } else {
+            ""
+        };
         let name = format!("{}{chosen}", self.device);
         match &self.refusal {
             Some(refusal) => write!(f, "  {name:<26} does not fit: {refusal}"),
@@ -52,8 +81,18 @@ impl Display for Use {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { what, used, limit } = *self;
         match what.strip_suffix(" bytes") {
-            Some(of) => write!(f, "{} of {} of {of}", units::bytes(used as u64), units::bytes(limit as u64)),
-            None => write!(f, "{} of {} {what}", units::count(used as u64), units::count(limit as u64)),
+            Some(of) => write!(
+                f,
+                "{} of {} of {of}",
+                units::bytes(used as u64),
+                units::bytes(limit as u64)
+            ),
+            None => write!(
+                f,
+                "{} of {} {what}",
+                units::count(used as u64),
+                units::count(limit as u64)
+            ),
         }
     }
 }
@@ -62,10 +101,22 @@ impl Display for TableFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let [slots, buckets] = [self.slots, self.buckets].map(|number| units::count(number as u64));
         writeln!(f, "State table")?;
-        writeln!(f, "  {slots} slots in {buckets} buckets of {}; {} words and {} bytes a slot, {} in all", self.ways, self.words_per_slot, self.bytes_per_slot, units::bytes(self.bytes as u64))?;
+        writeln!(
+            f,
+            "  {slots} slots in {buckets} buckets of {}; {} words and {} bytes a slot, {} in all",
+            self.ways,
+            self.words_per_slot,
+            self.bytes_per_slot,
+            units::bytes(self.bytes as u64)
+        )?;
         writeln!(f, "  if all flows want a slot, it has one for")?;
         for residence in &self.residence {
-            writeln!(f, "  {:>9} of {:>13} flows", units::percent(residence.share), units::count(residence.flows as u64))?;
+            writeln!(
+                f,
+                "  {:>9} of {:>13} flows",
+                units::percent(residence.share),
+                units::count(residence.flows as u64)
+            )?;
         }
         Ok(())
     }
@@ -73,10 +124,18 @@ impl Display for TableFacts {
 
 impl Display for CoresFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let [flows, frames] = [self.flows_per_worker, self.most_held_frames].map(|number| units::count(number as u64));
+        let [flows, frames] = [self.flows_per_worker, self.most_held_frames]
+            .map(|number| units::count(number as u64));
         let full = units::bytes(self.bytes_when_full as u64);
         writeln!(f, "Cores")?;
-        writeln!(f, "  workers: {}, each with up to {flows} flows of {} bytes, {full} when full", self.workers, self.bytes_per_flow)?;
-        write!(f, "  beside that, functions hold at most {frames} frames a worker")
+        writeln!(
+            f,
+            "  workers: {}, each with up to {flows} flows of {} bytes, {full} when full",
+            self.workers, self.bytes_per_flow
+        )?;
+        write!(
+            f,
+            "  beside that, functions hold at most {frames} frames a worker"
+        )
     }
 }

@@ -48,7 +48,10 @@ pub struct Arguments {
 }
 
 fn share(text: &str) -> Result<f64, NoShare> {
-    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or(NoShare)
+    text.parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or(NoShare)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +89,10 @@ const OPERATIONS_STREAM: u64 = 2;
 
 /// Measures.
 pub fn execute(arguments: &Arguments, connection: &Connection) -> Result<Outcome, CommandError> {
-    let settings = Settings { in_flight: arguments.window.into(), ..connection.settings() };
+    let settings = Settings {
+        in_flight: arguments.window.into(),
+        ..connection.settings()
+    };
     let mut bench = Bench {
         session: Session::connect(&connection.server, settings)?,
         window: arguments.window.into(),
@@ -103,7 +109,11 @@ pub fn execute(arguments: &Arguments, connection: &Connection) -> Result<Outcome
     let elapsed = began.elapsed();
     let repeated = bench.session.repeated() - repeated_before;
     output::print(&tally.summary(arguments.window, elapsed, repeated))?;
-    Ok(if tally.timed_out == 0 { Outcome::Good } else { Outcome::Bad })
+    Ok(if tally.timed_out == 0 {
+        Outcome::Good
+    } else {
+        Outcome::Bad
+    })
 }
 
 /// The requests of the measurement: keys with what to do with them.
@@ -113,7 +123,11 @@ fn requests(arguments: &Arguments) -> impl Iterator<Item = (u64, KvOp)> + use<> 
     let chooser = Chooser::new(&arguments.popularity.0, arguments.keys);
     let is_get = Chance::new(arguments.get_ratio);
     (0..arguments.requests).map(move |_| {
-        let operation = if is_get.draw(&mut operations) { KvOp::Get } else { KvOp::Put };
+        let operation = if is_get.draw(&mut operations) {
+            KvOp::Get
+        } else {
+            KvOp::Put
+        };
         (chooser.choose(&mut keys), operation)
     })
 }
@@ -128,7 +142,12 @@ struct Bench {
 
 impl Bench {
     /// Keeps the window full until there are no more requests and all have ended.
-    fn run(&mut self, what: &str, total: u64, mut requests: impl Iterator<Item = (u64, KvOp)>) -> Result<Tally, KvError> {
+    fn run(
+        &mut self,
+        what: &str,
+        total: u64,
+        mut requests: impl Iterator<Item = (u64, KvOp)>,
+    ) -> Result<Tally, KvError> {
         let bar = progress_bar(what, total);
         let mut tally = Tally::new();
         let mut ended = Vec::new();
@@ -143,7 +162,9 @@ impl Bench {
                 tally.count(&completion);
                 if tally.answered() == 0 && tally.timed_out > 0 {
                     bar.finish_and_clear();
-                    return Err(self.session.silence(completion.attempts, completion.elapsed));
+                    return Err(self
+                        .session
+                        .silence(completion.attempts, completion.elapsed));
                 }
             }
         }
@@ -151,9 +172,14 @@ impl Bench {
         Ok(tally)
     }
 
-    fn fill_window(&mut self, requests: &mut impl Iterator<Item = (u64, KvOp)>) -> Result<(), KvError> {
+    fn fill_window(
+        &mut self,
+        requests: &mut impl Iterator<Item = (u64, KvOp)>,
+    ) -> Result<(), KvError> {
         while self.session.in_flight() < self.window && !self.stop.is_requested() {
-            let Some((key, operation)) = requests.next() else { break };
+            let Some((key, operation)) = requests.next() else {
+                break;
+            };
             let operation = match operation {
                 KvOp::Put => Operation::Put(&self.value),
                 KvOp::Get | KvOp::Delete => Operation::Get,
@@ -165,9 +191,15 @@ impl Bench {
 }
 
 fn progress_bar(what: &str, total: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{prefix} {bar:40.cyan/dim} {human_pos} of {human_len}, {per_sec}");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("█▉▊▋▌▍▎▏░");
-    ProgressBar::new(total).with_style(style).with_prefix(what.to_owned())
+    let style = ProgressStyle::with_template(
+        "{prefix} {bar:40.cyan/dim} {human_pos} of {human_len}, {per_sec}",
+    );
+    let style = style
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("█▉▊▋▌▍▎▏░");
+    ProgressBar::new(total)
+        .with_style(style)
+        .with_prefix(what.to_owned())
 }
 
 /// What has come back.
@@ -182,7 +214,14 @@ struct Tally {
 
 impl Tally {
     fn new() -> Self {
-        Self { latency: LatencyRecorder::new(), hits: 0, misses: 0, stored: 0, refused: 0, timed_out: 0 }
+        Self {
+            latency: LatencyRecorder::new(),
+            hits: 0,
+            misses: 0,
+            stored: 0,
+            refused: 0,
+            timed_out: 0,
+        }
     }
 
     fn count(&mut self, completion: &Completion) {
@@ -207,7 +246,12 @@ impl Tally {
         let elapsed_ns = elapsed.as_nanos() as u64;
         let per_second = units::fraction(self.answered(), elapsed_ns) * 1e9;
         let latency = self.latency.percentiles();
-        let percentiles = [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns];
+        let percentiles = [
+            latency.p50_ns,
+            latency.p90_ns,
+            latency.p99_ns,
+            latency.p999_ns,
+        ];
         let [p50, p90, p99, p999] = percentiles.map(units::duration);
         format!(
             "{} answers in {}: {} a second, at most {window} unanswered at a time\n  \
@@ -237,10 +281,22 @@ mod tests {
     #[test]
     fn popularity_is_read() {
         let zipf = |exponent| Ok(Popularity(config::Popularity::Zipf { exponent }));
-        assert_eq!("uniform".parse(), Ok(Popularity(config::Popularity::Uniform {})));
+        assert_eq!(
+            "uniform".parse(),
+            Ok(Popularity(config::Popularity::Uniform {}))
+        );
         assert_eq!("zipf".parse(), zipf(0.99));
         assert_eq!("zipf:1.2".parse(), zipf(1.2));
-        for text in ["", "zip", "zipf:", "zipf:0", "zipf:-1", "zipf:NaN", "zipf:inf", "uniform:1"] {
+        for text in [
+            "",
+            "zip",
+            "zipf:",
+            "zipf:0",
+            "zipf:-1",
+            "zipf:NaN",
+            "zipf:inf",
+            "uniform:1",
+        ] {
             assert_eq!(text.parse::<Popularity>(), Err(NoPopularity), "{text}");
         }
     }

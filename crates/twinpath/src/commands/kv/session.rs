@@ -27,12 +27,24 @@ pub struct Session {
 impl Session {
     /// Opens a socket to the first address that the server's name has.
     pub fn connect(server: &str, settings: Settings) -> Result<Self, KvError> {
-        let unknown = |source| KvError::Unknown { server: server.to_owned(), source };
+        let unknown = |source| KvError::Unknown {
+            server: server.to_owned(),
+            source,
+        };
         let address = server.to_socket_addrs().map_err(unknown)?.next();
         let server = address.ok_or_else(|| unknown(ErrorKind::NotFound.into()))?;
         let socket = open(server).map_err(|source| KvError::Socket { server, source })?;
-        let client = Client::new(Settings { first_sequence: first_sequence(), ..settings });
-        Ok(Self { client, socket, server, began: WallClock::now(), was_refused: false })
+        let client = Client::new(Settings {
+            first_sequence: first_sequence(),
+            ..settings
+        });
+        Ok(Self {
+            client,
+            socket,
+            server,
+            began: WallClock::now(),
+            was_refused: false,
+        })
     }
 
     /// Takes a request; [`Self::exchange`] sends it.
@@ -58,9 +70,14 @@ impl Session {
         self.send()?;
         let mut datagram = [0; MAX_MESSAGE_BYTES + 1];
         for _ in 0..self.client.in_flight().min(MOST_RECEIVED) {
-            let Some(length) = self.receive(&mut datagram)? else { break };
+            let Some(length) = self.receive(&mut datagram)? else {
+                break;
+            };
             // What answers nothing is a late answer to an attempt that was given up.
-            ended.extend(self.client.receive(self.now(), datagram.get(..length).unwrap_or(&[])));
+            ended.extend(
+                self.client
+                    .receive(self.now(), datagram.get(..length).unwrap_or(&[])),
+            );
         }
         Ok(())
     }
@@ -92,7 +109,10 @@ impl Session {
                 Ok(())
             }
             ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
-            _ => Err(KvError::Socket { server: self.server, source: error }),
+            _ => Err(KvError::Socket {
+                server: self.server,
+                source: error,
+            }),
         }
     }
 
@@ -102,7 +122,11 @@ impl Session {
         if self.was_refused {
             return KvError::NobodyThere { server };
         }
-        KvError::NoAnswer { server, attempts, waited: units::duration(waited.as_nanos() as u64) }
+        KvError::NoAnswer {
+            server,
+            attempts,
+            waited: units::duration(waited.as_nanos() as u64),
+        }
     }
 
     fn now(&self) -> Instant {
@@ -123,6 +147,8 @@ fn open(server: SocketAddr) -> io::Result<UdpSocket> {
 
 /// Another one each time, so that a late answer to an earlier command is no answer to this one.
 fn first_sequence() -> u32 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) as u32
 }

@@ -1,0 +1,414 @@
+//! What happens at the fast path.
+
+use super::agenda::Next;
+use super::history::{PacketHistory, Place};
+use super::invariants::Rule;
+use super::line::{Cargo, LineId, Sending, Transit};
+use super::log::{Brief, Happened};
+use super::simulation::Simulation;
+use super::step::Cause;
+use super::traffic::Kind;
+use twinpath_core::wire::dissect;
+use twinpath_core::{DropReason, Frame, Side};
+use twinpath_node::{Departure, FastOutput, Via};
+
+impl Simulation {
+    /// Packets arrive, a few at once.
+    pub(super) fn arrive(&mut self) {
+        let traffic = &self.scenario.traffic;
+        let (burst, rate) = (traffic.burst.max(1), traffic.gap_ns);
+        let count = 1 + self.arrivals.below(burst.into());
+        let mut numbers = Vec::new();
+        let is_over = (0..count).any(|_| !self.take_packet(&mut numbers));
+        self.process(&numbers);
+        self.sweep();
+        if is_over {
+            let grace = self.arrivals.below(10 * rate + 1);
+            return self.agenda.add(self.now + grace, Next::Calm);
+        }
+        let is_silent = self
+            .arrivals
+            .permille(self.scenario.traffic.silence_permille);
+        let silence = u64::from(is_silent) * self.scenario.traffic.silence_ns;
+        let gap = self.arrivals.below(rate + 1);
+        self.agenda.add(self.now + gap + silence, Next::Arrival);
+        self.plan_mishaps();
+    }
+
+    /// The next packet comes in. False if there is none.
+    fn take_packet(&mut self, numbers: &mut Vec<u32>) -> bool {
+        let number = self.history.arrived() + 1;
+        if number > self.scenario.traffic.packets {
+            return false;
+        }
+        let Some((kind, bytes)) = self.source.next(number) else {
+            return false;
+        };
+        self.coverage.packets += 1;
+        let (flow, side) = self.steer(&bytes);
+        self.note(Happened::Arrives {
+            packet: number,
+            flow,
+            kind,
+        });
+        let frame = self.pools.take_filled(&bytes);
+        let at = self.packet_now();
+        let place = if frame.is_some() {
+            Place::FastPath
+        } else {
+            Place::Dropped
+        };
+        self.history.arrive(PacketHistory {
+            flow,
+            kind,
+            side,
+            at,
+            bytes,
+            place,
+            copies: 0,
+            is_applied: false,
+        });
+        match frame {
+            Some(frame) => self.admit(frame, number, numbers),
+            None => self.turn_away(number),
+        }
+        true
+    }
+
+    fn steer(&mut self, bytes: &[u8]) -> (Option<usize>, Side) {
+        let layout = dissect(bytes).ok();
+        let Some(keyed) = layout.and_then(|layout| self.steering.key(bytes, &layout)) else {
+            return (None, Side::Low);
+        };
+        let hash = keyed.key.hash(self.seed);
+        let worker = self.fast_path.worker(hash);
+        (
+            Some(self.history.admit(keyed.key, hash, worker)),
+            keyed.side,
+        )
+    }
+
+    fn admit(&mut self, mut frame: Frame, number: u32, numbers: &mut Vec<u32>) {
+        frame.set_timestamp(self.packet_now());
+        frame.set_received_ns(self.now);
+        frame.set_ordinal(number.into());
+        self.batch.push(frame);
+        numbers.push(number);
+    }
+
+    fn turn_away(&mut self, number: u32) {
+        self.note(Happened::NoBuffer { packet: number });
+        self.fast_path.count_drop(DropReason::NoBuffer);
+        self.tally.dropped_fast += 1;
+        self.coverage.no_buffer += 1;
+    }
+
+    fn process(&mut self, numbers: &[u32]) {
+        let flow = |&number: &u32| self.history.packet(number)?.flow;
+        let flows = numbers.iter().filter_map(flow).collect();
+        self.begin(Cause::Packets(flows));
+        let clock = self.clock();
+        self.fast_path
+            .process(&mut self.batch, clock, &mut self.pools, &mut self.output);
+        self.settle(numbers);
+        self.check();
+    }
+
+    /// Finds out what became of each packet of a batch.
+    fn settle(&mut self, numbers: &[u32]) {
+        let FastOutput { departures, punts } = std::mem::take(&mut self.output);
+        let mut departures = departures.into_iter().peekable();
+        let mut punts = punts.into_iter().peekable();
+        for &number in numbers {
+            let is_this = |frame: &Frame| frame.ordinal() == number.into();
+            if let Some(departure) = departures.next_if(|departure| is_this(&departure.frame)) {
+                self.apply_fast(number);
+                self.leave(departure, Place::FastPath);
+            } else if let Some((worker, frame)) = punts.next_if(|(_, frame)| is_this(frame)) {
+                self.send(to(worker), frame);
+            } else {
+                self.note(Happened::DroppedFast { packet: number });
+                self.tally.dropped_fast += 1;
+                self.apply_fast(number);
+                let step = &mut self.step;
+                self.history
+                    .moves(number, &[Place::FastPath], Place::Dropped, step);
+            }
+        }
+        if departures.next().is_some() || punts.next().is_some() {
+            let what = "the fast path puts out what it was not given".into();
+            self.step.fault(Rule::Conserved, what);
+        }
+    }
+
+    fn apply_fast(&mut self, number: u32) {
+        if self.scenario.functions.is_ledger() {
+            self.history.applies_fast(number, &mut self.step);
+        }
+    }
+
+    /// A packet leaves.
+    fn leave(&mut self, departure: Departure, from: Place) {
+        let number = departure.frame.ordinal() as u32;
+        let is_fast = departure.via == Via::Fast;
+        self.note(Happened::Leaves {
+            packet: number,
+            is_fast,
+        });
+        self.coverage.left_fast += u64::from(is_fast);
+        self.coverage.left_slow += u64::from(!is_fast);
+        let as_it_came = self.is_as_it_came(number, &departure);
+        self.history
+            .moves(number, &[from], Place::Left, &mut self.step);
+        self.history.leaves(number, as_it_came, &mut self.step);
+        self.source.hear(departure.frame.bytes());
+        self.pools.give(departure.frame);
+    }
+
+    fn is_as_it_came(&self, number: u32, departure: &Departure) -> bool {
+        let Some(packet) = self.history.packet(number) else {
+            return false;
+        };
+        packet.kind == Kind::Generated
+            || (departure.is_reply == (packet.kind == Kind::Reply)
+                && departure.frame.bytes() == packet.bytes)
+    }
+
+    /// The fast path looks at its timers.
+    pub(super) fn sweep(&mut self) {
+        self.begin(Cause::Sweep);
+        let before = self.fast_path.counts().no_own_buffer;
+        let clock = self.clock();
+        self.fast_path
+            .sweep(clock, &mut self.pools, &mut self.output);
+        self.step.lacks_buffer = self.fast_path.counts().no_own_buffer > before;
+        self.send_own();
+        self.check();
+    }
+
+    /// The fast path gives everything back, as at the end of a run.
+    pub(super) fn give_back(&mut self) {
+        self.begin(Cause::GiveBack);
+        self.note(Happened::GivesBack);
+        let clock = self.clock();
+        let done = self
+            .fast_path
+            .give_all_back(clock, &mut self.pools, &mut self.output);
+        self.send_own();
+        self.check();
+        if !done {
+            let later = self.now + self.scenario.to_cores.delay_ns;
+            self.agenda.add(later, Next::GiveBack);
+        }
+    }
+
+    fn send_own(&mut self) {
+        for (worker, frame) in std::mem::take(&mut self.output.punts) {
+            self.send(to(worker), frame);
+        }
+    }
+
+    /// A frame comes back from a worker.
+    pub(super) fn returned(&mut self, line: LineId, ticket: u64) {
+        let Some((transit, gap)) = self.take_off(line, ticket) else {
+            return;
+        };
+        let Transit {
+            cargo,
+            mut frame,
+            is_overtaken,
+            ..
+        } = transit;
+        self.begin(Cause::Returned {
+            flow: self.history.flow_of(&cargo.key),
+            message: cargo.message,
+            generation: cargo.generation,
+            is_overtaken,
+        });
+        self.tamper_on_return(line, &cargo, &mut frame);
+        let before = *self.fast_path.counts();
+        let clock = self.clock();
+        self.fast_path
+            .returned(line.worker, frame, clock, &mut self.pools, &mut self.output);
+        let counts = self.fast_path.counts();
+        let counted = (
+            counts.link_reordered - before.link_reordered,
+            counts.link_lost - before.link_lost,
+        );
+        self.check_numbers(line, counted, is_overtaken, gap);
+        for departure in std::mem::take(&mut self.output.departures) {
+            self.leave(departure, Place::Back);
+        }
+        self.send_own();
+        self.check();
+    }
+
+    /// A receiver must drop and count frames that were overtaken, and count those missing.
+    pub(super) fn check_numbers(
+        &mut self,
+        line: LineId,
+        (reordered, lost): (u64, u64),
+        is_overtaken: bool,
+        gap: u32,
+    ) {
+        if (reordered, lost) != (u64::from(is_overtaken), u64::from(gap)) {
+            let what = format!(
+                "{line}: {reordered} overtaken and {lost} missing were counted, there were {} and {gap}",
+                u64::from(is_overtaken)
+            );
+            self.step.fault(Rule::LinkChecked, what);
+        }
+    }
+
+    /// Takes a frame off a line, with the number of frames missing before it.
+    pub(super) fn take_off(&mut self, line: LineId, ticket: u64) -> Option<(Transit, u32)> {
+        let newest = self.line(line).newest;
+        let mut overtaken = Vec::new();
+        let transit = self
+            .line(line)
+            .receive(ticket, |cargo| overtaken.push(cargo.clone()))?;
+        for cargo in &overtaken {
+            self.gone(cargo);
+        }
+        let says = Brief::of(&transit.cargo, self.history.flow_of(&transit.cargo.key));
+        let number = transit.number;
+        if transit.is_overtaken {
+            self.coverage.frames_overtaken += 1;
+            self.note(Happened::Overtaken { line, number, says });
+            return Some((transit, 0));
+        }
+        self.note(Happened::Received { line, number, says });
+        self.off_the_link(&transit.cargo);
+        let gap = number - newest - 1;
+        Some((transit, gap))
+    }
+
+    /// A frame will never be received.
+    pub(super) fn gone(&mut self, cargo: &Cargo) {
+        self.off_the_link(cargo);
+        let packet = cargo
+            .packet
+            .and_then(|packet| self.history.packet_mut(packet));
+        if let Some(packet) = packet {
+            let is_under_way = matches!(packet.place, Place::ToCores | Place::Back);
+            if packet.copies == 0 && is_under_way {
+                packet.place = Place::Lost;
+            }
+        }
+    }
+
+    fn off_the_link(&mut self, cargo: &Cargo) {
+        if let Some(packet) = cargo
+            .packet
+            .and_then(|packet| self.history.packet_mut(packet))
+        {
+            packet.copies = packet.copies.saturating_sub(1);
+        }
+        if let Some(flow) = self.history.flow_of(&cargo.key) {
+            let behind = &mut self.history.flows[flow].behind;
+            *behind = behind.saturating_sub(usize::from(cargo.must_come_first()));
+        }
+    }
+
+    /// Sends a frame, as a driver of production does: what is not sent has no number.
+    pub(super) fn send(&mut self, line: LineId, mut frame: Frame) {
+        let Some(cargo) = Cargo::of(&frame) else {
+            let what = format!("{line}: a frame without a header");
+            return self.step.fault(Rule::LinkChecked, what);
+        };
+        let says = Brief::of(&cargo, self.history.flow_of(&cargo.key));
+        if self.tamper_on_sending(line, &cargo, &mut frame) {
+            drop(frame);
+            return self.lost(line, 0, says, &cargo);
+        }
+        let now = self.now;
+        let place = &mut self.lines[line.worker][usize::from(line.is_back)];
+        match place.send(frame, cargo.clone(), now, &mut self.spare) {
+            Sending::Carried { number, at, double } => {
+                self.carried(line, number, says, &cargo, at, double)
+            }
+            Sending::Lost { number, frame } => {
+                drop(frame);
+                self.lost(line, number, says, &cargo);
+            }
+            Sending::Refused(frame) => {
+                drop(frame);
+                self.coverage.ring_full += 1;
+                self.note(Happened::RingFull { line, says });
+                self.packet_goes(&cargo, line, Place::Dropped);
+            }
+        }
+    }
+
+    fn carried(
+        &mut self,
+        line: LineId,
+        number: u32,
+        says: Brief,
+        cargo: &Cargo,
+        (due, ticket): (u64, u64),
+        double: Option<(u64, u64)>,
+    ) {
+        let copies = 1 + usize::from(double.is_some());
+        self.coverage.frames_doubled += u64::from(double.is_some());
+        self.note(Happened::Sent {
+            line,
+            number,
+            says,
+            due,
+            twice: double.is_some(),
+        });
+        let place = if line.is_back {
+            Place::Back
+        } else {
+            Place::ToCores
+        };
+        self.packet_goes(cargo, line, place);
+        if let Some(packet) = cargo
+            .packet
+            .and_then(|packet| self.history.packet_mut(packet))
+        {
+            packet.copies += copies;
+        }
+        if let Some(flow) = self.history.flow_of(&cargo.key) {
+            self.history.flows[flow].behind += copies * usize::from(cargo.must_come_first());
+        }
+        self.agenda.add(due, Next::Frame { line, ticket });
+        if let Some((due, ticket)) = double {
+            self.agenda.add(due, Next::Frame { line, ticket });
+        }
+    }
+
+    fn lost(&mut self, line: LineId, number: u32, says: Brief, cargo: &Cargo) {
+        self.coverage.frames_lost += 1;
+        self.note(Happened::Lost { line, number, says });
+        self.packet_goes(cargo, line, Place::Lost);
+    }
+
+    fn packet_goes(&mut self, cargo: &Cargo, line: LineId, to: Place) {
+        let from = if line.is_back {
+            Place::AtCores
+        } else {
+            Place::FastPath
+        };
+        if let Some(packet) = cargo.packet {
+            self.history.moves(packet, &[from], to, &mut self.step);
+        }
+    }
+}
+
+/// The line to a worker.
+pub(super) const fn to(worker: usize) -> LineId {
+    LineId {
+        worker,
+        is_back: false,
+    }
+}
+
+/// The line from a worker.
+pub(super) const fn from(worker: usize) -> LineId {
+    LineId {
+        worker,
+        is_back: true,
+    }
+}

@@ -1,0 +1,173 @@
+//! Looking into production after a step: which slots and flows are not as they were.
+
+use super::history::FlowHistory;
+use super::ledger::MOST_HELD;
+use super::log::Happened;
+use super::simulation::Simulation;
+use super::step::{CoreChange, SlotChange};
+use twinpath_coherence::Grant;
+use twinpath_coherence::fsm::{Fsm, Slot};
+use twinpath_core::{DropReason, FlowKey};
+
+impl Simulation {
+    /// Compares slots and flows with what they were, and brings the history up to date.
+    pub(super) fn look(&mut self) {
+        for slot in self.changed_slots() {
+            self.follow_slot(slot);
+        }
+        for flow in 0..self.history.flows.len() {
+            self.look_at_cores(flow);
+        }
+    }
+
+    fn changed_slots(&self) -> Vec<usize> {
+        let Some(stage) = self.fast_path.stage() else {
+            return Vec::new();
+        };
+        let count = self.words.len() / self.slots.len();
+        let as_it_was = |place: usize, key: &FlowKey, slot: &Slot, words: &[u32]| {
+            self.slots[place] == *slot
+                && self.keys[place] == *key
+                && self.words[place * count..(place + 1) * count] == *words
+        };
+        stage
+            .each_slot()
+            .enumerate()
+            .filter(|(place, (key, slot, words))| !as_it_was(*place, key, slot, words))
+            .map(|(place, _)| place)
+            .collect()
+    }
+
+    fn follow_slot(&mut self, place: usize) {
+        let stage = self.fast_path.stage();
+        let Some((key, after, words)) = stage.and_then(|stage| stage.each_slot().nth(place)) else {
+            return;
+        };
+        let count = words.len();
+        let seen = &mut self.words[place * count..(place + 1) * count];
+        let changes_words = *seen != *words;
+        seen.copy_from_slice(words);
+        let before = std::mem::replace(&mut self.slots[place], after);
+        let flow_before = self.owners[place];
+        let flow = self.history.flow_of(&key);
+        self.keys[place] = key;
+        self.owners[place] = flow;
+        if let Some(flow) = flow_before.filter(|_| flow_before != flow) {
+            self.history.flows[flow].slot = None;
+        }
+        self.step.slots.push(SlotChange {
+            flow_before,
+            flow,
+            before,
+            after,
+            changes_words,
+        });
+        if let Some(flow) = flow {
+            self.history.flows[flow].slot = Some(place);
+            self.follow_state(place, flow, &before, &after);
+        }
+    }
+
+    fn follow_state(&mut self, place: usize, flow: usize, before: &Slot, after: &Slot) {
+        if (before.fsm, before.generation) == (after.fsm, after.generation) {
+            return;
+        }
+        self.note(Happened::Slot {
+            slot: place,
+            flow,
+            from: before.fsm,
+            to: after.fsm,
+            generation: after.generation,
+        });
+        match after.fsm {
+            Fsm::Active => self.history.flows[flow].install(after.generation),
+            Fsm::Frozen => {
+                let words = self.words_of(&self.history.flows[flow]).to_vec();
+                self.history.flows[flow].frozen = words;
+            }
+            Fsm::Initial | Fsm::Incomplete => {}
+        }
+    }
+
+    /// What the cores know of a flow.
+    pub(super) fn at_cores(&self, flow: usize) -> Option<(Grant, &[u32])> {
+        let FlowHistory {
+            key, hash, worker, ..
+        } = &self.history.flows[flow];
+        let store = self.workers[*worker].cores().store();
+        let (_, words, grant) = store.view(store.find(key, *hash)?);
+        Some((*grant, words))
+    }
+
+    fn look_at_cores(&mut self, flow: usize) {
+        let now = self.at_cores(flow);
+        let then = self.history.flows[flow].at_cores.as_ref();
+        let then = then.map(|(grant, words)| (*grant, words.as_slice()));
+        if now == then {
+            return;
+        }
+        let change = CoreChange {
+            flow,
+            before: then.map(|(grant, _)| grant),
+            after: now.map(|(grant, _)| grant),
+            changes_words: now.map(|(_, words)| words) != then.map(|(_, words)| words),
+        };
+        let now = now.map(|(grant, words)| (grant, words.to_vec()));
+        self.step.cores.push(change);
+        self.history.flows[flow].at_cores = now;
+    }
+
+    /// Whether a worker's functions may hold so many packets back. The ledger's are known.
+    pub(super) fn may_hold(&self, worker: usize, frames: i64) -> bool {
+        if self.scenario.functions.is_ledger() {
+            let flows = self.history.flows.iter();
+            let held = flows
+                .filter(|flow| flow.worker == worker)
+                .map(|flow| flow.truth.held.len())
+                .sum::<usize>();
+            return held <= MOST_HELD && frames == held as i64;
+        }
+        let most = self.workers[worker].cores().chain().most_held_frames();
+        (0..=most as i64).contains(&frames)
+    }
+
+    /// Adds up what production counted.
+    pub(super) fn count_all(&mut self) {
+        for worker in 0..self.workers.len() {
+            self.count_worker(worker);
+        }
+        let Some(stats) = self.fast_path.stage().map(|stage| *stage.stats()) else {
+            return;
+        };
+        let coverage = &mut self.coverage;
+        coverage.pulls += stats.pulls;
+        coverage.rearms += stats.rearms;
+        coverage.cancellations += stats.cancellations;
+        coverage.installs += stats.installs;
+        coverage.declines += stats.declines;
+        coverage.incomplete_timeouts += stats.incomplete_timeouts;
+        coverage.write_backs += stats.write_backs;
+        coverage.idle_write_backs += stats.idle_write_backs;
+        coverage.write_back_retries += stats.write_back_retries;
+        coverage.acknowledgements += stats.acknowledgements;
+        coverage.stale_messages += stats.stale_messages;
+        coverage.collisions += stats.collisions;
+        coverage.no_buffer += self.fast_path.counts().no_own_buffer;
+    }
+
+    /// Adds up what a worker's cores counted, before they crash or at the end.
+    pub(super) fn count_worker(&mut self, worker: usize) {
+        let worker = &self.workers[worker];
+        let stats = *worker.cores().stats();
+        let coverage = &mut self.coverage;
+        coverage.imports += stats.imports;
+        coverage.rescued += stats.rescued;
+        coverage.duplicate_write_backs += stats.duplicate_write_backs;
+        coverage.recalls += stats.recalls;
+        coverage.flows_aged += stats.flows_aged;
+        if !self.scenario.functions.is_ledger() {
+            let drops = worker.cores().drops();
+            coverage.flow_table_full += drops.of(DropReason::FlowTableFull);
+        }
+    }
+}

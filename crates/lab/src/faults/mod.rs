@@ -1,0 +1,50 @@
+//! Faults: the data plane of production in a world where everything goes wrong, by seed.
+//!
+//! A [`Simulation`] drives the [`FastPath`](twinpath_node::FastPath) and the
+//! [`Worker`](twinpath_node::Worker)s that the node runs, wired as there. Only the link and the
+//! clock are its own: frames are lost, one by one and in long outages, delayed, held up, delivered
+//! twice and, as a fault of its own, in another order; workers pause and crash, with or without
+//! what waited in their rings; tables, stores, rings and buffers are tiny; time-outs are shorter
+//! than the delays or much longer; flows fall silent for longer than anything remembers them.
+//!
+//! **A seed says it all.** [`Scenario::drawn`] draws from it what is switched on in a run, and the
+//! run draws its chances from it, so that [`Simulation::replay`] of a failed seed shows the same
+//! events, in words.
+//!
+//! **The network function is a ledger**: a flow's state is a digest of the packets applied to it
+//! and their order, computed by its fast program here and by its slow function there. The
+//! simulation follows every packet and so knows what each digest must be at any time.
+//!
+//! **After every step** all [`Rule`]s are checked: the eight invariants of the protocol, that
+//! reordering is detected and loss counted, and that no packet and no buffer disappears. That
+//! each of them can fail is shown by sabotage: a link that forges and replays.
+//!
+//! The functions that users run take their turn too, alone and in chains ([`Functions::REAL`]).
+//! What their values must be is not known here; all that can be told without it is checked.
+
+mod agenda;
+mod cores_side;
+mod draw;
+mod fast_side;
+mod functions;
+mod history;
+mod invariants;
+mod ledger;
+mod line;
+mod log;
+mod look;
+mod outcome;
+mod sabotage;
+mod scenario;
+mod simulation;
+mod step;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+pub use invariants::{Rule, Violation};
+pub use log::Event;
+pub use outcome::{Coverage, Outcome};
+pub use scenario::{CoreFaults, Functions, LineFaults, Resources, Scenario, Traffic};
+pub use simulation::{SetupError, Simulation};
+pub use traffic::Kind;
