@@ -25,8 +25,6 @@ pub enum DropReason {
     AlreadyDelivered,
     /// All bytes of the segment are held in another copy, which waits for those before them.
     AlreadyHeld,
-    /// The reassembler holds as much of this flow, or in all, as it may.
-    ReassemblyFull,
     /// No backend is left for this service.
     NoBackend,
     /// A fragment where the function needs the transport header.
@@ -39,7 +37,7 @@ pub enum DropReason {
     LinkReordered,
 }
 
-const PLAIN: [DropReason; 15] = [
+const PLAIN: [DropReason; 14] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::RingFull,
@@ -48,7 +46,6 @@ const PLAIN: [DropReason; 15] = [
     DropReason::InvalidState,
     DropReason::Banned,
     DropReason::AlreadyDelivered,
-    DropReason::ReassemblyFull,
     DropReason::NoBackend,
     DropReason::Fragment,
     DropReason::BadRequest,
@@ -82,13 +79,12 @@ impl DropReason {
             Self::InvalidState => 5,
             Self::Banned => 6,
             Self::AlreadyDelivered => 7,
-            Self::ReassemblyFull => 8,
-            Self::NoBackend => 9,
-            Self::Fragment => 10,
-            Self::BadRequest => 11,
-            Self::BadLinkFrame => 12,
-            Self::LinkReordered => 13,
-            Self::AlreadyHeld => 14,
+            Self::NoBackend => 8,
+            Self::Fragment => 9,
+            Self::BadRequest => 10,
+            Self::BadLinkFrame => 11,
+            Self::LinkReordered => 12,
+            Self::AlreadyHeld => 13,
         }
     }
 
@@ -105,7 +101,6 @@ impl DropReason {
             Self::Banned => "banned",
             Self::AlreadyDelivered => "already_delivered",
             Self::AlreadyHeld => "already_held",
-            Self::ReassemblyFull => "reassembly_full",
             Self::NoBackend => "no_backend",
             Self::Fragment => "fragment",
             Self::BadRequest => "bad_request",

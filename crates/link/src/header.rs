@@ -316,6 +316,12 @@ pub fn number(frame: &mut Frame, sequence: u32) {
     }
 }
 
+/// Whether a frame that carries a header carries a packet too.
+#[inline]
+pub fn carries_packet(frame: &Frame) -> bool {
+    frame.bytes().get(6).is_some_and(|flags| flags & 1 != 0)
+}
+
 /// Takes the header off a frame, leaving the packet.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use twinpath_coherence::Clock;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
-use twinpath_link::{Sender, number};
+use twinpath_link::{Sender, carries_packet, number};
 
 /// How a threaded run behaves.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -380,7 +380,10 @@ impl<S: Sink> FastThread<'_, S> {
             }
             self.observer.ring_full += u64::from(!std::mem::replace(&mut waited, true));
             if !self.tempo.is_lossless {
-                self.fast_path.count_drop(DropReason::RingFull);
+                // A message alone is no lost packet: the protocol sends it again.
+                if carries_packet(&frame) {
+                    self.fast_path.count_drop(DropReason::RingFull);
+                }
                 self.pools.give(frame);
                 return Ok(());
             }

@@ -62,7 +62,7 @@ pub struct Progress {
     pub steps: usize,
     /// Different states seen.
     pub states: usize,
-    /// Longest of the shortest ways to a state so far.
+    /// Longest way on which a state was first met.
     pub depth: usize,
     /// Time since the search began.
     pub elapsed: Duration,
@@ -79,7 +79,8 @@ pub enum Verdict {
         steps: usize,
         /// Different states.
         states: usize,
-        /// Longest of the shortest ways to a state.
+        /// Longest way on which a state was first met: with one thread, the longest of the shortest
+        /// ways.
         depth: usize,
     },
     /// A shortest way to break an invariant.
@@ -115,7 +116,7 @@ pub fn check_and_report(
     progress: impl FnMut(Progress) + Send,
 ) -> Verdict {
     let rules = Rules {
-        scope: *scope,
+        scope: scope.clamped(),
         safeguards: Without(without),
         renames: true,
     };
@@ -131,7 +132,7 @@ impl fmt::Display for Verdict {
                 depth,
             } => write!(
                 f,
-                "all {} invariants hold in all {states} states ({steps} steps searched, every state within {depth} steps of the start)",
+                "all {} invariants hold in all {states} states ({steps} steps searched, none further than {depth} from the start)",
                 Invariant::ALL.len()
             ),
             Self::Broken {

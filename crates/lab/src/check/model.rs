@@ -68,11 +68,13 @@ impl Rules {
         match step {
             Step::Arrive(flow, class) => {
                 spend(&mut state.left.packets);
-                self.spend_end(state, class == Class::Last);
+                if class == Class::Last {
+                    spend(&mut state.left.ends);
+                }
                 state.arrive(self, flow, class);
             }
-            Step::ToCores(place, outcome) => self.to_cores(state, place, outcome),
-            Step::ToFast(place) => self.to_fast(state, place),
+            Step::ToCores(place, outcome) => self.deliver_to_cores(state, place, outcome),
+            Step::ToFast(place) => self.deliver_to_fast(state, place),
             Step::LoseToCores => {
                 spend(&mut state.left.losses);
                 state.to_cores.lose_first();
@@ -113,13 +115,7 @@ impl Rules {
         }
     }
 
-    fn spend_end(&self, state: &mut State, ends: bool) {
-        if ends {
-            spend(&mut state.left.ends);
-        }
-    }
-
-    fn to_cores(&self, state: &mut State, place: u8, outcome: Outcome) {
+    fn deliver_to_cores(&self, state: &mut State, place: u8, outcome: Outcome) {
         match outcome {
             Outcome::Pass => {}
             Outcome::Decline => spend(&mut state.left.declines),
@@ -137,7 +133,7 @@ impl Rules {
         }
     }
 
-    fn to_fast(&self, state: &mut State, place: u8) {
+    fn deliver_to_fast(&self, state: &mut State, place: u8) {
         if place > 0 {
             spend(&mut state.left.reorderings);
         }
@@ -165,7 +161,7 @@ impl Rules {
         }
         // Before anything has happened the flows are alike.
         let flows = if state.started { self.scope.flows } else { 1 };
-        for &flow in &Flow::ALL[..flows.clamp(1, 2).into()] {
+        for &flow in &Flow::ALL[..flows.into()] {
             let mut arrives = |class| steps.push(Step::Arrive(flow, class));
             arrives(Class::Simple);
             arrives(Class::Complex);
@@ -237,7 +233,7 @@ impl Rules {
         if state.to_fast.frames.len() >= self.scope.to_fast.into() {
             return;
         }
-        for &flow in &Flow::ALL[..self.scope.flows.clamp(1, 2).into()] {
+        for &flow in &Flow::ALL[..self.scope.flows.into()] {
             self.cores_timers(state, flow, steps);
         }
     }

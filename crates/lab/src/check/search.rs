@@ -23,7 +23,7 @@ pub(super) fn search(rules: Rules, progress: impl FnMut(Progress) + Send) -> Ver
     let mut watcher = Watcher(progress);
     let checker = rules
         .checker()
-        .threads(rules.scope.threads.max(1).into())
+        .threads(rules.scope.threads.into())
         .finish_when(HasDiscoveries::AnyFailures)
         .target_state_count(rules.scope.most_steps)
         .spawn_bfs()

@@ -251,9 +251,14 @@ impl Simulation {
             }
         }
         self.lose_what_is_inside(worker);
+        let before = self.before(worker);
         match self.cores(worker) {
             Ok(cores) => self.workers[worker].restart(cores),
             Err(error) => self.step.fault(Rule::Conserved, error.to_string()),
+        }
+        if self.before(worker).dropped != before.dropped {
+            let what = format!("worker {worker} forgets {} drops", before.dropped);
+            self.step.fault(Rule::Conserved, what);
         }
         let epoch = self.epochs[worker];
         self.note(Happened::Crashed { worker, epoch });

@@ -120,7 +120,7 @@ impl Simulation {
         let mut departures = departures.into_iter().peekable();
         let mut punts = punts.into_iter().peekable();
         for &number in numbers {
-            let is_this = |frame: &Frame| frame.ordinal() == number.into();
+            let is_this = |frame: &Frame| frame.ordinal() == u64::from(number);
             if let Some(departure) = departures.next_if(|departure| is_this(&departure.frame)) {
                 self.apply_fast(number);
                 self.leave(departure, Place::FastPath);

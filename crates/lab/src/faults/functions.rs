@@ -2,6 +2,7 @@
 
 use super::ledger::{Ledger, Notes};
 use super::scenario::{Functions, Scenario, Traffic};
+use super::simulation::SetupError;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +46,7 @@ const LOAD_BALANCER: &str = r#"
 ///
 /// # Errors
 /// A configuration is refused.
-pub(super) fn chain(scenario: &Scenario, notes: &Notes) -> Result<Chain, std::io::Error> {
+pub(super) fn chain(scenario: &Scenario, notes: &Notes) -> Result<Chain, SetupError> {
     Ok(Chain::new(match scenario.functions {
         Functions::Ledger => vec![ledger(&scenario.traffic, notes)],
         Functions::Firewall => vec![firewall()?],
@@ -61,21 +62,21 @@ fn ledger(traffic: &Traffic, notes: &Notes) -> Box<dyn NetworkFunction> {
     Box::new(Ledger::new(hold, traffic.expiry_ticks, notes))
 }
 
-type Built = Result<Box<dyn NetworkFunction>, std::io::Error>;
+type Built = Result<Box<dyn NetworkFunction>, SetupError>;
 
 fn firewall() -> Built {
-    let config = toml::from_str(FIREWALL).map_err(std::io::Error::other)?;
-    FunctionConfig::Firewall(config).build(Path::new("."))
+    let config = FunctionConfig::Firewall(toml::from_str(FIREWALL)?);
+    Ok(config.build(Path::new("."))?)
 }
 
 fn reassembler() -> Built {
-    let config = toml::from_str(REASSEMBLER).map_err(std::io::Error::other)?;
-    FunctionConfig::Reassembler(config).build(Path::new("."))
+    let config = FunctionConfig::Reassembler(toml::from_str(REASSEMBLER)?);
+    Ok(config.build(Path::new("."))?)
 }
 
 fn load_balancer() -> Built {
-    let config = toml::from_str(LOAD_BALANCER).map_err(std::io::Error::other)?;
-    FunctionConfig::LoadBalancer(config).build(Path::new("."))
+    let config = FunctionConfig::LoadBalancer(toml::from_str(LOAD_BALANCER)?);
+    Ok(config.build(Path::new("."))?)
 }
 
 /// Generated traffic for functions that users run; its own times are not used.

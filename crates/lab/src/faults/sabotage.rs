@@ -162,11 +162,11 @@ impl Simulation {
         }
         if let Some((line, _, frame)) = saboteur.memory.take_if(|_| strikes) {
             saboteur.is_at_work = true;
-            self.replay(line, frame);
+            self.send_again(line, frame);
         }
     }
 
-    fn replay(&mut self, line: LineId, mut frame: Frame) {
+    fn send_again(&mut self, line: LineId, mut frame: Frame) {
         self.note(Happened::Sabotaged {
             line,
             how: "an old WB is sent again",

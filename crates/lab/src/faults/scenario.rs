@@ -185,7 +185,7 @@ fn traffic(draw: &mut Draw, delay_ns: u64) -> Traffic {
         packets: draw.between(60, 300) as u32,
         flows: draw.pick(&[1, 2, 3, 5, 8, 16, 24]),
         has_favourite: draw.flip(),
-        gap_ns: (2 * delay_ns) >> draw.below(5),
+        gap_ns: (16 * delay_ns) >> draw.below(8),
         burst: draw.pick(&[1, 1, 2, 8]),
         silence_permille: draw.sometimes(3, &[5, 20, 60]),
         silence_ns,
@@ -208,13 +208,13 @@ fn mix(draw: &mut Draw) -> Vec<(Kind, u32)> {
 
 fn protocol(draw: &mut Draw, delay_ns: u64, clock_rate: u64) -> Config {
     let mut after = |clock_rate| {
-        let factor = draw.pick(&[1, 3, 6, 20, 100]);
+        let factor = draw.pick(&[1, 3, 6, 10, 20, 100]);
         Duration::from_nanos(delay_ns * factor * clock_rate / 2)
     };
     let (incomplete_timeout, write_back_timeout) = (after(1), after(1));
     let time_to_live = after(clock_rate) * 4;
     Config {
-        slots: draw.pick(&[1, 2, 8, 16, 64]),
+        slots: draw.pick(&[1, 2, 8, 16, 64, 64]),
         ways: draw.pick(&[1, 1, 2, 4, 8]),
         hot_packets: draw.pick(&[1, 1, 2, 3]),
         sketch_window: Duration::from_nanos(delay_ns * draw.pick(&[1, 100, 10_000])),
@@ -234,7 +234,7 @@ fn resources(draw: &mut Draw, flows: u32) -> Resources {
     let few_flows = draw.between(1, flows) as usize;
     Resources {
         workers: draw.between(1, 3) as usize,
-        flows: if draw.one_in(4) { few_flows } else { 256 },
+        flows: if draw.one_in(6) { few_flows } else { 256 },
         buffers: scarce(draw, 2, 16, 512),
         worker_buffers: scarce(draw, 1, 4, 64),
         ring_frames: scarce(draw, 1, 8, 1024),
@@ -243,7 +243,7 @@ fn resources(draw: &mut Draw, flows: u32) -> Resources {
 
 fn scarce(draw: &mut Draw, least: u64, most: u64, plenty: usize) -> usize {
     let few = draw.between(least, most) as usize;
-    if draw.one_in(4) { few } else { plenty }
+    if draw.one_in(6) { few } else { plenty }
 }
 
 fn line(draw: &mut Draw, delay_ns: u64) -> LineFaults {

@@ -16,18 +16,29 @@ use super::traffic::Source;
 use std::collections::VecDeque;
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_coherence::{Clock, Cores, StateStage};
+use twinpath_core::steering::SteeringError;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::Interpreter;
-use twinpath_node::wiring::BuildError;
+use twinpath_fastpath::interpreter::CompileError;
+use twinpath_nf::inspector::InspectorError;
 use twinpath_node::{FastOutput, FastPath, Worker};
 use twinpath_traffic::TrafficError;
 
 /// Why a simulation cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The functions do not go together.
+    /// The configuration of a function is refused.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Config(#[from] toml::de::Error),
+    /// A function cannot be built.
+    #[error(transparent)]
+    Function(#[from] InspectorError),
+    /// Functions whose flows do not go together.
+    #[error(transparent)]
+    Steering(#[from] SteeringError),
+    /// Programs that do not go together.
+    #[error(transparent)]
+    Programs(#[from] CompileError),
     /// The traffic cannot be generated.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
@@ -99,10 +110,10 @@ impl Simulation {
     /// The functions do not go together, or their traffic cannot be generated.
     pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, SetupError> {
         let notes = Notes::default();
-        let chain = functions::chain(scenario, &notes).map_err(BuildError::from)?;
+        let chain = functions::chain(scenario, &notes)?;
         let programs = chain.programs();
-        let steering = chain.steering(seed).map_err(BuildError::from)?;
-        let interpreter = Interpreter::new(&programs).map_err(BuildError::from)?;
+        let steering = chain.steering(seed)?;
+        let interpreter = Interpreter::new(&programs)?;
         let stage = StateStage::new(scenario.protocol.clone(), interpreter, seed);
         let (slots, words) = (stage.slots(), chain.word_count());
         let workers = scenario.resources.workers;
@@ -168,7 +179,7 @@ impl Simulation {
         self
     }
 
-    fn employ(&mut self, worker: usize) -> Result<(), BuildError> {
+    fn employ(&mut self, worker: usize) -> Result<(), SetupError> {
         let cores = self.cores(worker)?;
         self.workers.push(Worker::new(cores));
         self.worker_pools
@@ -187,7 +198,7 @@ impl Simulation {
     }
 
     /// New cores for a worker, in its next epoch.
-    pub(super) fn cores(&mut self, worker: usize) -> Result<Cores, BuildError> {
+    pub(super) fn cores(&mut self, worker: usize) -> Result<Cores, SetupError> {
         self.epochs[worker] += 1;
         let chain = functions::chain(&self.scenario, &self.notes)?;
         let flows = self.scenario.resources.flows;

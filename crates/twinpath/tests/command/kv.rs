@@ -4,7 +4,6 @@ use crate::place::{Place, Said, interrupt};
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Child, ChildStderr};
-use twinpath_control::report::json;
 
 /// A store that serves a port of its own.
 struct Store {
@@ -128,7 +127,7 @@ fn a_bench_is_answered_by_both_paths() {
     );
     assert!(said.out.contains("latency   min "), "{said:?}");
     let (place, said) = store.stop();
-    let report = json::read(&place.path("r/report.json")).expect("a report");
+    let report = place.report("r");
     assert!(report.totals.packets_out >= 20_500, "{said:?}");
     assert!(
         report.fast.packets > 10_000 && report.slow.packets > 0,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
+use twinpath_control::report::{Report, json};
 use twinpath_core::wire::dissect;
 use twinpath_core::{FlowKey, Steering};
 use twinpath_io::Trace;
@@ -61,6 +62,26 @@ impl Place {
                 .push((packet.timestamp_ns, packet.frame.to_vec()));
         }
         flows
+    }
+
+    /// The report in a folder.
+    pub fn report(&self, folder: &str) -> Report {
+        json::read(&self.path(folder).join("report.json")).expect("a report")
+    }
+
+    /// Runs a capture over both paths, to `both.pcap` and a report in `both`, and over the cores
+    /// alone, to `slow.pcap` and `slow`. The fast path must have had something to do.
+    pub fn run_both_ways(&self, service: &str, capture: &str) {
+        for paths in ["both", "slow"] {
+            let out = format!("{paths}.pcap");
+            let ways = ["--execution", "virtual", "--paths", paths];
+            let ports = ["--in", capture, "--out", &out, "--report", paths];
+            self.succeed(&[&["run", service][..], &ways, &ports].concat());
+        }
+        assert!(
+            self.report("both").fast.packets > 0,
+            "{service}, {capture}: all on the cores"
+        );
     }
 
     /// Runs the command to its end.

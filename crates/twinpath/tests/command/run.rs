@@ -3,7 +3,7 @@
 use crate::place::{Place, Said, interrupt, shared_capture};
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
-use twinpath_control::report::{Execution, Paths, Report, json};
+use twinpath_control::report::{Execution, Paths};
 
 const SERVICE: &str = r#"
 [service]
@@ -19,10 +19,6 @@ flows = 200
 churn_per_minute = 60_000
 tcp = { out_of_order_share = 0.02 }
 "#;
-
-fn report(place: &Place, folder: &str) -> Report {
-    json::read(&place.path(folder).join("report.json")).expect("a report")
-}
 
 #[test]
 fn generated_traffic_leaves_a_summary_and_a_report() {
@@ -42,7 +38,7 @@ fn generated_traffic_leaves_a_summary_and_a_report() {
         said.err.contains("small: 100.0 % after"),
         "the progress is on standard error: {said:?}"
     );
-    let report = report(&place, "twinpath-report");
+    let report = place.report("twinpath-report");
     assert_eq!(report.totals.packets_in, 20_000);
     assert_eq!(report.totals.packets_out + report.dropped(), 20_000);
     assert!(report.fast.packets > 0 && report.slow.packets > 0);
@@ -72,7 +68,7 @@ fn flags_override_the_file() {
             .starts_with("small: slow path only, virtual time, 1 worker, seed 9\n"),
         "{said:?}"
     );
-    let report = report(&place, "here/and/there");
+    let report = place.report("here/and/there");
     assert_eq!(
         (report.run.paths, report.run.execution, report.run.seed),
         (Paths::Slow, Execution::Virtual, 9)
@@ -96,28 +92,6 @@ fn quiet_is_quiet() {
     assert!(!place.path("twinpath-report").exists());
 }
 
-/// Runs a capture over both paths and over the cores alone.
-fn run_both_ways(place: &Place, capture: &str) {
-    for paths in ["both", "slow"] {
-        let out = format!("{paths}.pcap");
-        let flags = [
-            "--in",
-            capture,
-            "--out",
-            &out,
-            "--paths",
-            paths,
-            "--execution",
-            "virtual",
-            "--report",
-            paths,
-        ];
-        place.succeed(&[&["run", "service.toml"][..], &flags].concat());
-    }
-    assert!(report(place, "both").fast.packets > 0, "{capture}");
-    assert!(place.read("both.pcap").len() > 1000, "{capture}");
-}
-
 #[test]
 fn both_paths_write_the_file_that_the_cores_alone_write() {
     let place = Place::with("service.toml", SERVICE);
@@ -131,7 +105,7 @@ fn both_paths_write_the_file_that_the_cores_alone_write() {
     let mut captures = vec!["generated.pcap.gz".to_owned()];
     captures.extend(shared_capture("pcpp_browse_136flows.pcap"));
     for capture in captures {
-        run_both_ways(&place, &capture);
+        place.run_both_ways("service.toml", &capture);
         assert!(
             place.read("both.pcap") == place.read("slow.pcap"),
             "{capture}: the outputs differ"
@@ -144,7 +118,7 @@ fn both_paths_write_the_file_that_the_cores_alone_write() {
 fn both_paths_write_the_packets_that_the_cores_alone_write() {
     let place = Place::with("service.toml", SERVICE);
     if let Some(capture) = shared_capture("zeek_echo_500conn.pcap.gz") {
-        run_both_ways(&place, &capture);
+        place.run_both_ways("service.toml", &capture);
         assert!(
             place.flows("both.pcap") == place.flows("slow.pcap"),
             "{capture}: the outputs differ"
@@ -192,7 +166,7 @@ fn a_capture_that_breaks_off_is_run_as_far_as_it_goes() {
             .contains("warning: cut.pcap is truncated: the file ends within record 100"),
         "{said:?}"
     );
-    assert_eq!(report(&place, "r").totals.packets_in, 99);
+    assert_eq!(place.report("r").totals.packets_in, 99);
 }
 
 #[test]
@@ -275,7 +249,14 @@ fn endless() -> Place {
 
 fn interrupt_a_run(execution: &str) {
     let place = endless();
-    let mut child = place.start(&["run", "endless.toml", "--execution", execution]);
+    let mut child = place.start(&[
+        "run",
+        "endless.toml",
+        "--pace",
+        "lossless",
+        "--execution",
+        execution,
+    ]);
     // Where standard error is no terminal there is a line of progress every few seconds.
     let mut progress = String::new();
     BufReader::new(child.stderr.as_mut().expect("a pipe"))
@@ -289,7 +270,7 @@ fn interrupt_a_run(execution: &str) {
         said.out.contains("report: twinpath-report/report.html"),
         "{said:?}"
     );
-    let report = report(&place, "twinpath-report");
+    let report = place.report("twinpath-report");
     assert!(report.totals.packets_in > 0, "{said:?}");
     assert_eq!(
         report.totals.packets_out + report.dropped(),
