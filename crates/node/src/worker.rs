@@ -48,8 +48,9 @@ impl Worker {
     }
 
     /// Takes the worker's flows and functions away, as a crash does, and gives it new ones. The
-    /// link goes on.
+    /// link goes on, and what was counted stays counted.
     pub fn restart(&mut self, cores: Cores) {
+        self.drops.absorb(self.cores.drops());
         self.cores = cores;
     }
 

@@ -212,7 +212,7 @@ fn protocol(draw: &mut Draw, delay_ns: u64, clock_rate: u64) -> Config {
         Duration::from_nanos(delay_ns * factor * clock_rate / 2)
     };
     let (incomplete_timeout, write_back_timeout) = (after(1), after(1));
-    let time_to_live = after(clock_rate) * 4;
+    let time_to_live = after(clock_rate) * draw.pick(&[4, 40]) as u32;
     Config {
         slots: draw.pick(&[1, 2, 8, 16, 64, 64]),
         ways: draw.pick(&[1, 1, 2, 4, 8]),
