@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p twinpath-benches --bench packets`. Every figure is the median of several passes
 //! over a trace of 64-byte packets that no cache holds; a load balancer rewrites each packet and
-//! mends its checksums.
+//! mends its checksums. Words behind `--` (`hits`, `mixed`, `slow`) run those parts alone.
 
 use twinpath_benches::bench_node::BenchNode;
 use twinpath_benches::limit::Lines;
@@ -18,24 +18,37 @@ struct Bench {
 }
 
 fn main() {
-    // `cargo test --benches` only wants to know that it runs.
+    // `cargo bench -- --test` only wants to know that it runs.
     let is_test = std::env::args().any(|argument| argument == "--test");
     let packets = if is_test { 20_000 } else { 2_000_000 };
+    let few = |flows: u64| if is_test { flows.min(1_000) } else { flows };
     println!("load balancer, {packets} packets of 64 bytes per pass, median of {ROUNDS} passes\n");
-    for (flows, slots) in [(1_000, 4_096), (32_000, 65_536), (1_000_000, 2_097_152)] {
-        for spread in [Spread::Uniform, Spread::Zipf(0.99)] {
-            let flows = if is_test { flows.min(1_000) } else { flows };
-            fast_path_hits(packets, flows, slots, spread);
+    if wanted("hits") {
+        for (flows, slots) in [(1_000, 4_096), (32_000, 65_536), (1_000_000, 2_097_152)] {
+            for spread in [Spread::Uniform, Spread::Zipf(0.99)] {
+                fast_path_hits(packets, few(flows), slots, spread);
+            }
         }
     }
-    println!();
-    for share in [0.01, 0.1] {
-        mixed(packets, share);
+    if wanted("mixed") {
+        [0.01, 0.1]
+            .into_iter()
+            .for_each(|share| mixed(packets, share));
     }
-    println!();
-    for flows in [32_000, 1_000_000] {
-        slow_path_alone(packets, if is_test { 1_000 } else { flows });
+    if wanted("slow") {
+        [32_000, 1_000_000]
+            .into_iter()
+            .for_each(|flows| slow_path_alone(packets, few(flows)));
     }
+}
+
+/// Whether a part was asked for: by name, or by naming none.
+fn wanted(part: &str) -> bool {
+    let mut named = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .peekable();
+    named.peek().is_none() || named.any(|name| name == part)
 }
 
 fn fast_path_hits(packets: usize, flows: u64, slots: usize, spread: Spread) {
@@ -56,7 +69,7 @@ fn fast_path_hits(packets: usize, flows: u64, slots: usize, spread: Spread) {
 }
 
 fn mixed(packets: usize, complex_share: f64) {
-    let (flows, slots) = (32_000, 65_536);
+    let (flows, slots) = (packets.min(32_000) as u64, 65_536);
     let plan = Plan::new(packets, flows, Spread::Zipf(0.99), complex_share, 2);
     let mut bench = prepared(packets, flows, slots, Paths::Both);
     let before = bench.node.fast_packets();

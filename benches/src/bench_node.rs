@@ -65,6 +65,9 @@ impl BenchNode {
         let mut waiting = frames.drain(..);
         loop {
             self.batch.extend(waiting.by_ref().take(BATCH));
+            // As a driver does: fetch what comes next while this batch is worked on.
+            let next = &waiting.as_slice()[..waiting.len().min(BATCH)];
+            next.iter().for_each(Frame::prefetch);
             if self.batch.is_empty() {
                 break;
             }

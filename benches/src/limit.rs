@@ -18,15 +18,14 @@ impl Lines {
     }
 
     /// Reads every frame's bookkeeping and bytes and, for each, one line of the table that the
-    /// packet's own bytes choose, fetching ahead in batches as the fast path does.
+    /// packet's own bytes choose, fetching the next batch ahead as a driver does.
     pub fn touch(&self, frames: &[Frame]) -> u64 {
         let mut sum = 0u64;
         let mut places = [0usize; 32];
-        for batch in frames.chunks(32) {
-            for (index, (place, frame)) in places.iter_mut().zip(batch).enumerate() {
-                if let Some(ahead) = batch.get(index + 4) {
-                    ahead.prefetch();
-                }
+        for (number, batch) in frames.chunks(32).enumerate() {
+            let next = frames.iter().skip(32 * (number + 1)).take(32);
+            next.for_each(Frame::prefetch);
+            for (place, frame) in places.iter_mut().zip(batch) {
                 *place = self.place(frame);
                 prefetch(&self.0[*place]);
             }

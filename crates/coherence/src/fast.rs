@@ -8,6 +8,7 @@ use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
+use twinpath_fastpath::interpreter::copy_few;
 use twinpath_fastpath::state_table::SlotId;
 use twinpath_fastpath::{Interpreter, Outcome, PacketView, Sketch, StateTable};
 use twinpath_link::{Header, Message};
@@ -33,6 +34,9 @@ pub struct Parsed {
     pub keyed: Keyed,
     /// The hash of the flow's key.
     pub hash: u64,
+    /// The slot that probably holds the flow, or
+    /// [`NO_SLOT`](twinpath_fastpath::state_table::NO_SLOT).
+    pub suspect: SlotId,
 }
 
 /// What the state stage decides about a packet.
@@ -124,22 +128,25 @@ impl StateStage {
         self.table.prefetch_tags(hash);
     }
 
-    /// Phase two of a batch.
+    /// Phase two of a batch: returns the slot that the packet's flow is probably in.
     #[inline(always)]
-    pub fn prefetch_slot(&self, hash: u64) {
-        self.table.prefetch_slot(hash);
+    pub fn prefetch_slot(&self, hash: u64) -> SlotId {
+        self.table.prefetch_slot(hash)
     }
 
     /// Decides about one packet; if it exits here, it has been rewritten.
     #[inline]
     pub fn packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
-        let Some(id) = self.table.find(&parsed.keyed.key, parsed.hash) else {
+        let found = self
+            .table
+            .find_near(parsed.suspect, &parsed.keyed.key, parsed.hash);
+        let Some(id) = found else {
             return self.stranger(frame, parsed, clock);
         };
-        let slot = Slot::unpack(self.table.control(id));
-        match slot.fsm {
-            Fsm::Active => self.active(id, slot, frame, parsed, clock),
-            _ => self.waiting(id, slot, frame, parsed, clock),
+        let control = self.table.control(id);
+        match Slot::fsm_of(control) {
+            Fsm::Active => self.active(id, Slot::initiator_of(control), frame, parsed, clock),
+            _ => self.waiting(id, Slot::unpack(control), frame, parsed, clock),
         }
     }
 
@@ -148,30 +155,29 @@ impl StateStage {
     fn active(
         &mut self,
         id: SlotId,
-        mut slot: Slot,
+        mut initiator: Side,
         frame: &mut Frame,
         parsed: &Parsed,
         clock: Clock,
     ) -> Decision {
         if self.table.words(id).iter().all(|&word| word == 0) {
             // Nothing is known of the flow, so this packet opens it, exactly as on the cores.
-            slot.initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
+            initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
+            self.set_initiator(id, initiator);
         }
         let outcome = match parsed.keyed.role {
             Role::Member => {
-                let view = view(frame, parsed, direction(parsed.keyed.side, slot.initiator));
+                let view = view(frame, parsed, direction(parsed.keyed.side, initiator));
                 self.interpreter.run(&view, self.table.words(id))
             }
             Role::Fragment | Role::Error => Outcome::Complex,
         };
         if outcome == Outcome::Complex {
-            return self.freeze(id, slot, frame, parsed, clock);
+            return self.freeze(id, frame, parsed, clock);
         }
-        slot.time_ns = frame.timestamp().0;
-        self.table.set_control(id, slot.pack());
         self.table
-            .words_mut(id)
-            .copy_from_slice(self.interpreter.words());
+            .set_control_lane::<{ Slot::TIME_LANE }>(id, frame.timestamp().0);
+        copy_few(self.table.words_mut(id), self.interpreter.words());
         match outcome {
             Outcome::Drop(reason) => Decision::Drop(reason),
             _ => {
@@ -183,15 +189,16 @@ impl StateStage {
         }
     }
 
-    fn freeze(
-        &mut self,
-        id: SlotId,
-        slot: Slot,
-        frame: &Frame,
-        parsed: &Parsed,
-        clock: Clock,
-    ) -> Decision {
+    fn set_initiator(&mut self, id: SlotId, initiator: Side) {
+        let mut slot = Slot::unpack(self.table.control(id));
+        slot.initiator = initiator;
+        self.table.set_control(id, slot.pack());
+    }
+
+    #[cold]
+    fn freeze(&mut self, id: SlotId, frame: &Frame, parsed: &Parsed, clock: Clock) -> Decision {
         self.stats.write_backs += 1;
+        let slot = Slot::unpack(self.table.control(id));
         self.transition(id, slot, Event::Complex, clock);
         Decision::Punt(self.header(id, Message::WriteBack, frame, &parsed.keyed))
     }

@@ -123,6 +123,9 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// The lane that holds [`Self::time_ns`] and nothing else.
+    pub const TIME_LANE: usize = 1;
+
     /// Packs the slot into three lanes of the state table.
     #[inline(always)]
     pub const fn pack(&self) -> [u64; 3] {
@@ -135,6 +138,18 @@ impl Slot {
             self.time_ns,
             self.epoch as u64,
         ]
+    }
+
+    /// [`Self::fsm`] of a packed slot.
+    #[inline(always)]
+    pub const fn fsm_of(lanes: [u64; 3]) -> Fsm {
+        Fsm::from_bits(lanes[0])
+    }
+
+    /// [`Self::initiator`] of a packed slot.
+    #[inline(always)]
+    pub const fn initiator_of(lanes: [u64; 3]) -> Side {
+        Side::from_bit(lanes[0] >> 2 & 1 != 0)
     }
 
     /// The reverse of [`Self::pack`].

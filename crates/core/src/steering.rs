@@ -141,7 +141,7 @@ impl Steering {
     }
 
     /// The flow of a packet; `None` for what is not IP.
-    #[inline]
+    #[inline(always)]
     pub fn key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
         let ordinary = layout.fragment == Fragment::Whole
             && layout.inner.is_none()
@@ -149,7 +149,9 @@ impl Steering {
         if !ordinary {
             return self.unusual_key(frame, layout);
         }
-        if let Some(keyed) = self.entry_key(frame, layout) {
+        if let Some(port) = self.kv_port
+            && let Some(keyed) = entry_key(frame, layout, port)
+        {
             return Some(keyed);
         }
         let (source, destination) = (
@@ -172,22 +174,6 @@ impl Steering {
             Some(alias) => (alias.stands_for, alias.row + 1),
             None => (end, 0),
         }
-    }
-
-    fn entry_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
-        let port = self.kv_port?;
-        if layout.transport != Transport::Udp || fields::destination_port(frame, layout) != port {
-            return None;
-        }
-        let view = kv::KvView::new(fields::payload(frame, layout))
-            .ok()
-            .filter(|view| !view.is_reply())?;
-        Some(Keyed {
-            key: FlowKey::entry(view.key()),
-            side: Side::Low,
-            role: Role::Member,
-            alias_row: 0,
-        })
     }
 
     #[cold]
@@ -224,6 +210,22 @@ impl Steering {
             alias_row: 0,
         })
     }
+}
+
+/// The flow of a key-value request to `port`.
+fn entry_key(frame: &[u8], layout: &Layout, port: u16) -> Option<Keyed> {
+    if layout.transport != Transport::Udp || fields::destination_port(frame, layout) != port {
+        return None;
+    }
+    let view = kv::KvView::new(fields::payload(frame, layout))
+        .ok()
+        .filter(|view| !view.is_reply())?;
+    Some(Keyed {
+        key: FlowKey::entry(view.key()),
+        side: Side::Low,
+        role: Role::Member,
+        alias_row: 0,
+    })
 }
 
 /// The end that opens a flow of which nothing is known but this packet: the one it comes from,

@@ -1,8 +1,9 @@
 //! Turns fast programs into code over one small register file.
 //!
-//! All operands of a chain's programs become indices into 256 registers: state words first, then
-//! the packet's fields, temporaries and constants. What depends only on the direction is decided
-//! here, once per direction, so that the interpreter never looks at it.
+//! All operands of a chain's programs become indices into 256 registers: the packet's fields
+//! first, at fixed places, then state words, temporaries and constants. What can be decided once is
+//! decided here and not per packet: what depends only on the direction, comparisons with constants
+//! (which become intervals), and temporaries that nobody could see the old value of.
 
 use std::ops::Range;
 use twinpath_core::Direction;
@@ -12,6 +13,11 @@ use twinpath_core::program::{
 
 /// Registers in the file; operands are one byte.
 pub(crate) const REGISTERS: usize = 256;
+
+/// The first state word's register; fields have those in front.
+pub(crate) const FIRST_WORD: usize = 16;
+
+const _: () = assert!(Field::COUNT <= FIRST_WORD);
 
 /// Why programs cannot be fused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +32,12 @@ pub enum CompileError {
         "program {program}: an action writes to something that is not a state word or a temporary"
     )]
     NotWritable {
+        /// The program.
+        program: &'static str,
+    },
+    /// A prologue does more than arithmetic.
+    #[error("program {program}: its prologue may only compute")]
+    Prologue {
         /// The program.
         program: &'static str,
     },
@@ -49,65 +61,77 @@ pub enum CompileError {
     },
 }
 
+/// Looks at `(a - b) & mask`.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Test {
     pub a: u8,
     pub b: u8,
-    pub with: u8,
-    pub comparison: Comparison,
     pub mask: u32,
+    pub passes: Passes,
 }
 
+/// When a test passes.
 #[derive(Copy, Clone, Debug)]
-pub(crate) enum Do {
-    Compute {
-        to: u8,
-        operation: Operation,
-        a: u8,
-        b: u8,
-    },
-    Rewrite {
-        end: PacketEnd,
-        table: u8,
-        row: u8,
-    },
-    RewriteMac {
-        table: u8,
-        row: u8,
-    },
-    StoreValue {
-        first: u8,
-        words: u8,
-    },
-    ReplyValue {
-        status: u8,
-        first: u8,
-        length: u8,
-    },
+pub(crate) enum Passes {
+    /// From `low` on over `span` more values, wrapping: every comparison with a constant is one.
+    Within { low: u32, span: u32 },
+    /// In comparison with a register.
+    Compared { comparison: Comparison, with: u8 },
+}
+
+/// What one instruction does; `to`, `a` and `b` are its operands.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Opcode {
+    Add,
+    Subtract,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+    Minimum,
+    Maximum,
+    Later,
+    /// Rewrites the source to row `a` of table `to`.
+    RewriteSource,
+    /// Rewrites the destination to row `a` of table `to`.
+    RewriteDestination,
+    /// Rewrites the destination Ethernet address to that of row `a` of table `to`.
+    RewriteMac,
+    /// Stores the request's value in `b` registers from `to` on.
+    StoreValue,
+    /// Replies with status `to`, value from register `a` on, as many bytes as register `b` says.
+    ReplyValue,
+}
+
+/// One instruction.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Do {
+    pub opcode: Opcode,
+    pub to: u8,
+    pub a: u8,
+    pub b: u8,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct StepCode {
-    pub tests: Range<usize>,
-    pub doings: Range<usize>,
+    pub tests: Box<[Test]>,
+    pub doings: Box<[Do]>,
     pub exit: Exit,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionCode {
-    pub prologue: Range<usize>,
-    pub steps: Range<usize>,
+    pub prologue: Box<[Do]>,
+    pub steps: Box<[StepCode]>,
 }
 
 /// The programs of a chain, in the order of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Code {
-    pub tests: Vec<Test>,
-    pub doings: Vec<Do>,
-    pub steps: Vec<StepCode>,
     pub functions: Vec<FunctionCode>,
     /// Conjunctions of tests on fields, any of which makes a packet complex whatever the state.
-    pub always_complex: Vec<Range<usize>>,
+    pub always_complex: Vec<Box<[Test]>>,
 }
 
 /// Where one program's words, temporaries and tables lie among those of the chain.
@@ -123,61 +147,71 @@ struct Place<'a> {
 pub(crate) struct Compiled {
     pub codes: [Code; 2],
     pub words: usize,
-    pub temporaries: Range<usize>,
-    /// The register file before a packet: constants in place, all else zero.
+    /// The register file before the first packet: constants in place, all else zero.
     pub initial: [u32; REGISTERS],
-    pub fields: Vec<Field>,
+    pub uses: Uses,
+}
+
+/// Which of the packet's fields that take work to find are used.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Uses {
+    pub tcp_flags: bool,
+    pub tcp_numbers: bool,
+    pub payload: bool,
+}
+
+impl Uses {
+    fn note(&mut self, field: Field) {
+        match field {
+            Field::TcpFlags | Field::SegmentLength => self.tcp_flags = true,
+            Field::TcpSequence | Field::TcpAcknowledgement | Field::TcpWindow => {
+                self.tcp_numbers = true;
+            }
+            Field::WindowMatch | Field::KvOperation | Field::KvValueLength => self.payload = true,
+            Field::Direction
+            | Field::Protocol
+            | Field::PayloadLength
+            | Field::NowTicks
+            | Field::AliasRow => {}
+        }
+    }
 }
 
 struct Compiler {
-    words: usize,
-    constants_start: usize,
+    temporaries: Range<usize>,
     constants: Vec<u32>,
-    uses: [bool; Field::COUNT],
-    code: Code,
+    uses: Uses,
 }
 
 /// Compiles a chain's programs for both directions.
 pub(crate) fn compile(programs: &[FastProgram]) -> Result<Compiled, CompileError> {
     let places = place(programs);
-    let words = programs
+    let words: usize = programs.iter().map(|program| program.words.len()).sum();
+    let temporaries: usize = programs
         .iter()
-        .map(|program| program.words.len())
-        .sum::<usize>();
-    let first_temporary = words + Field::COUNT;
-    let constants_start = first_temporary
-        + programs
-            .iter()
-            .map(|program| usize::from(program.temporaries))
-            .sum::<usize>();
+        .map(|program| usize::from(program.temporaries))
+        .sum();
+    let first_temporary = FIRST_WORD + words;
     let mut compiler = Compiler {
-        words,
-        constants_start,
+        temporaries: first_temporary..first_temporary + temporaries,
         constants: Vec::new(),
-        uses: [false; Field::COUNT],
-        code: Code::default(),
+        uses: Uses::default(),
     };
     let original = compiler.direction(places.iter(), Direction::Original)?;
     let reply = compiler.direction(places.iter().rev(), Direction::Reply)?;
     Ok(Compiled {
         codes: [original, reply],
         words,
-        temporaries: first_temporary..constants_start,
         initial: compiler.initial_registers(),
-        fields: Field::ALL
-            .into_iter()
-            .filter(|&field| compiler.uses[field as usize])
-            .collect(),
+        uses: compiler.uses,
     })
 }
 
 fn place(programs: &[FastProgram]) -> Vec<Place<'_>> {
-    let mut first_word = 0;
+    let mut first_word = FIRST_WORD;
     let mut first_temporary = programs
         .iter()
-        .map(|program| program.words.len())
-        .sum::<usize>()
-        + Field::COUNT;
+        .fold(first_word, |next, program| next + program.words.len());
     let mut first_table = 0;
     let mut places = Vec::with_capacity(programs.len());
     for program in programs {
@@ -200,33 +234,70 @@ impl Compiler {
         places: impl Iterator<Item = &'a Place<'a>>,
         direction: Direction,
     ) -> Result<Code, CompileError> {
+        let mut code = Code::default();
         for place in places {
-            self.function(place, direction)?;
+            for conditions in &place.program.always_complex {
+                code.always_complex
+                    .extend(self.tests(place, conditions, direction)?);
+            }
+            code.functions.push(self.function(place, direction)?);
         }
-        Ok(std::mem::take(&mut self.code))
+        Ok(code)
     }
 
-    fn function(&mut self, place: &Place<'_>, direction: Direction) -> Result<(), CompileError> {
-        for conditions in &place.program.always_complex {
-            if let Some(tests) = self.tests(place, conditions, direction)? {
-                self.code.always_complex.push(tests);
-            }
-        }
-        let prologue = self.doings(place, &place.program.prologue)?;
-        let first_step = self.code.steps.len();
+    fn function(
+        &mut self,
+        place: &Place<'_>,
+        direction: Direction,
+    ) -> Result<FunctionCode, CompileError> {
+        let prologue = self.prologue(place)?;
+        let mut steps = Vec::with_capacity(place.program.steps.len());
         for step in &place.program.steps {
             if let Some(tests) = self.tests(place, &step.when, direction)? {
-                let doings = self.doings(place, &step.then)?;
-                self.code.steps.push(StepCode {
+                steps.push(StepCode {
                     tests,
-                    doings,
+                    doings: self.doings(place, &step.then)?,
                     exit: step.exit,
                 });
             }
         }
-        let steps = first_step..self.code.steps.len();
-        self.code.functions.push(FunctionCode { prologue, steps });
-        Ok(())
+        let mut cleared = self.temporaries_to_clear(&prologue, &steps)?;
+        cleared.extend(prologue);
+        Ok(FunctionCode {
+            prologue: cleared.into(),
+            steps: steps.into(),
+        })
+    }
+
+    fn prologue(&mut self, place: &Place<'_>) -> Result<Box<[Do]>, CompileError> {
+        let only_computes = |action: &Action| matches!(action, Action::Compute { .. });
+        if !place.program.prologue.iter().all(only_computes) {
+            return Err(CompileError::Prologue {
+                program: place.program.name,
+            });
+        }
+        self.doings(place, &place.program.prologue)
+    }
+
+    /// What sets those temporaries to zero that could show a former packet's value.
+    fn temporaries_to_clear(
+        &mut self,
+        prologue: &[Do],
+        steps: &[StepCode],
+    ) -> Result<Vec<Do>, CompileError> {
+        let zero = u8::try_from(self.constant(0)).map_err(|_| CompileError::Registers)?;
+        Ok(self
+            .temporaries
+            .clone()
+            .filter_map(|register| u8::try_from(register).ok())
+            .filter(|&register| reads_before_writing(register, prologue, steps))
+            .map(|to| Do {
+                opcode: Opcode::Or,
+                to,
+                a: zero,
+                b: zero,
+            })
+            .collect())
     }
 
     /// The tests for a conjunction; `None` if the direction alone makes it false.
@@ -235,45 +306,43 @@ impl Compiler {
         place: &Place<'_>,
         conditions: &[Condition],
         direction: Direction,
-    ) -> Result<Option<Range<usize>>, CompileError> {
-        let start = self.code.tests.len();
+    ) -> Result<Option<Box<[Test]>>, CompileError> {
+        let mut tests = Vec::with_capacity(conditions.len());
         for condition in conditions {
             match decided(condition, direction) {
                 Some(true) => {}
-                Some(false) => {
-                    self.code.tests.truncate(start);
-                    return Ok(None);
-                }
-                None => {
-                    let test = Test {
-                        a: self.register(place, condition.a)?,
-                        b: self.register(place, condition.b)?,
-                        with: self.register(place, condition.with)?,
-                        comparison: condition.comparison,
-                        mask: condition.mask,
-                    };
-                    self.code.tests.push(test);
-                }
+                Some(false) => return Ok(None),
+                None => tests.push(Test {
+                    a: self.register(place, condition.a)?,
+                    b: self.register(place, condition.b)?,
+                    mask: condition.mask,
+                    passes: self.passes(place, condition)?,
+                }),
             }
         }
-        Ok(Some(start..self.code.tests.len()))
+        Ok(Some(tests.into()))
     }
 
-    fn doings(
-        &mut self,
-        place: &Place<'_>,
-        actions: &[Action],
-    ) -> Result<Range<usize>, CompileError> {
-        let start = self.code.doings.len();
-        for action in actions {
-            let doing = self.doing(place, action)?;
-            self.code.doings.push(doing);
+    fn passes(&mut self, place: &Place<'_>, condition: &Condition) -> Result<Passes, CompileError> {
+        let comparison = condition.comparison;
+        if let Operand::Constant(value) = condition.with
+            && let Some((low, span)) = interval(comparison, value)
+        {
+            return Ok(Passes::Within { low, span });
         }
-        Ok(start..self.code.doings.len())
+        let with = self.register(place, condition.with)?;
+        Ok(Passes::Compared { comparison, with })
+    }
+
+    fn doings(&mut self, place: &Place<'_>, actions: &[Action]) -> Result<Box<[Do]>, CompileError> {
+        actions
+            .iter()
+            .map(|action| self.doing(place, action))
+            .collect()
     }
 
     fn doing(&mut self, place: &Place<'_>, action: &Action) -> Result<Do, CompileError> {
-        Ok(match *action {
+        let (opcode, to, a, b) = match *action {
             Action::Compute {
                 to,
                 operation,
@@ -285,39 +354,42 @@ impl Compiler {
                         program: place.program.name,
                     });
                 }
-                Do::Compute {
-                    to: self.register(place, to)?,
-                    operation,
-                    a: self.register(place, a)?,
-                    b: self.register(place, b)?,
-                }
+                let to = self.register(place, to)?;
+                let (a, b) = (self.register(place, a)?, self.register(place, b)?);
+                (opcode(operation), to, a, b)
             }
-            Action::Rewrite { end, table, row } => Do::Rewrite {
-                end,
-                table: table_index(place, table)?,
-                row: self.register(place, row)?,
-            },
-            Action::RewriteMac { table, row } => Do::RewriteMac {
-                table: table_index(place, table)?,
-                row: self.register(place, row)?,
-            },
+            Action::Rewrite { end, table, row } => {
+                let opcode = match end {
+                    PacketEnd::Source => Opcode::RewriteSource,
+                    PacketEnd::Destination => Opcode::RewriteDestination,
+                };
+                let row = self.register(place, row)?;
+                (opcode, table_index(place, table)?, row, row)
+            }
+            Action::RewriteMac { table, row } => {
+                let row = self.register(place, row)?;
+                (Opcode::RewriteMac, table_index(place, table)?, row, row)
+            }
             Action::StoreValue { first, words } => {
                 self.register(place, Operand::Word((first + words).saturating_sub(1)))?;
-                Do::StoreValue {
-                    first: self.register(place, Operand::Word(first))?,
-                    words,
-                }
+                let first = self.register(place, Operand::Word(first))?;
+                (Opcode::StoreValue, first, first, words)
             }
             Action::ReplyValue {
                 status,
                 first,
                 length,
-            } => Do::ReplyValue {
-                status,
-                first: self.register(place, Operand::Word(first))?,
-                length: self.register(place, length)?,
-            },
-        })
+            } => {
+                let first = self.register(place, Operand::Word(first))?;
+                (
+                    Opcode::ReplyValue,
+                    status,
+                    first,
+                    self.register(place, length)?,
+                )
+            }
+        };
+        Ok(Do { opcode, to, a, b })
     }
 
     fn register(&mut self, place: &Place<'_>, operand: Operand) -> Result<u8, CompileError> {
@@ -333,8 +405,8 @@ impl Compiler {
             }
             Operand::Word(_) | Operand::Temporary(_) => return Err(undeclared),
             Operand::Field(field) => {
-                self.uses[field as usize] = true;
-                self.words + field as usize
+                self.uses.note(field);
+                field as usize
             }
             Operand::Constant(value) => self.constant(value),
         };
@@ -346,7 +418,7 @@ impl Compiler {
             .constants
             .iter()
             .position(|&constant| constant == value);
-        self.constants_start
+        self.temporaries.end
             + known.unwrap_or_else(|| {
                 self.constants.push(value);
                 self.constants.len() - 1
@@ -355,7 +427,7 @@ impl Compiler {
 
     fn initial_registers(&self) -> [u32; REGISTERS] {
         let mut registers = [0; REGISTERS];
-        for (register, &constant) in registers[self.constants_start..]
+        for (register, &constant) in registers[self.temporaries.end..]
             .iter_mut()
             .zip(&self.constants)
         {
@@ -375,6 +447,83 @@ fn table_index(place: &Place<'_>, table: u8) -> Result<u8, CompileError> {
             program: place.program.name,
         })
     }
+}
+
+const fn opcode(operation: Operation) -> Opcode {
+    match operation {
+        Operation::Add => Opcode::Add,
+        Operation::Subtract => Opcode::Subtract,
+        Operation::And => Opcode::And,
+        Operation::Or => Opcode::Or,
+        Operation::Xor => Opcode::Xor,
+        Operation::ShiftLeft => Opcode::ShiftLeft,
+        Operation::ShiftRight => Opcode::ShiftRight,
+        Operation::Minimum => Opcode::Minimum,
+        Operation::Maximum => Opcode::Maximum,
+        Operation::Later => Opcode::Later,
+    }
+}
+
+/// Whether a packet could see the value that `register` had before it.
+fn reads_before_writing(register: u8, prologue: &[Do], steps: &[StepCode]) -> bool {
+    let first_use = |doings: &[Do]| doings.iter().find_map(|doing| doing.uses(register));
+    match first_use(prologue) {
+        Some(first) => first == Use::Read,
+        None => steps.iter().any(|step| {
+            step.tests.iter().any(|test| test.reads(register))
+                || first_use(&step.doings) == Some(Use::Read)
+        }),
+    }
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Use {
+    Read,
+    Written,
+}
+
+impl Test {
+    fn reads(&self, register: u8) -> bool {
+        self.a == register
+            || self.b == register
+            || matches!(self.passes, Passes::Compared { with, .. } if with == register)
+    }
+}
+
+impl Do {
+    /// How it uses a temporary's register first.
+    fn uses(&self, register: u8) -> Option<Use> {
+        let (reads, writes) = match self.opcode {
+            // Values lie in state words, never in temporaries.
+            Opcode::StoreValue => return None,
+            Opcode::RewriteSource | Opcode::RewriteDestination | Opcode::RewriteMac => {
+                ([self.a, self.a], None)
+            }
+            Opcode::ReplyValue => ([self.b, self.b], None),
+            _ => ([self.a, self.b], Some(self.to)),
+        };
+        if reads.contains(&register) {
+            return Some(Use::Read);
+        }
+        (writes == Some(register)).then_some(Use::Written)
+    }
+}
+
+/// The values that compare so with a constant: a first one and how many follow. `None` if there
+/// are none.
+fn interval(comparison: Comparison, value: u32) -> Option<(u32, u32)> {
+    const LEAST: u32 = i32::MIN as u32;
+    const MOST: u32 = i32::MAX as u32;
+    Some(match comparison {
+        Comparison::Equal => (value, 0),
+        Comparison::NotEqual => (value.wrapping_add(1), u32::MAX - 1),
+        Comparison::Less => (0, value.checked_sub(1)?),
+        Comparison::AtMost => (0, value),
+        Comparison::Greater => (value.checked_add(1)?, u32::MAX - value - 1),
+        Comparison::AtLeast => (value, u32::MAX - value),
+        Comparison::SignedAtMost => (LEAST, value.wrapping_sub(LEAST)),
+        Comparison::SignedAtLeast => (value, MOST.wrapping_sub(value)),
+    })
 }
 
 /// The value of a condition on nothing but the direction.
@@ -400,5 +549,47 @@ pub(crate) fn holds(comparison: Comparison, left: u32, right: u32) -> bool {
         Comparison::AtLeast => left >= right,
         Comparison::SignedAtMost => left as i32 <= right as i32,
         Comparison::SignedAtLeast => left as i32 >= right as i32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: [Comparison; 8] = [
+        Comparison::Equal,
+        Comparison::NotEqual,
+        Comparison::Less,
+        Comparison::AtMost,
+        Comparison::Greater,
+        Comparison::AtLeast,
+        Comparison::SignedAtMost,
+        Comparison::SignedAtLeast,
+    ];
+
+    fn number() -> impl Strategy<Value = u32> {
+        let edges = vec![
+            0,
+            1,
+            i32::MAX as u32,
+            i32::MIN as u32,
+            u32::MAX - 1,
+            u32::MAX,
+        ];
+        prop_oneof![any::<u32>(), prop::sample::select(edges)]
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_are_comparisons(left in number(), right in number(), near in -2i32..3) {
+            for left in [left, right.wrapping_add_signed(near)] {
+                for comparison in ALL {
+                    let within = interval(comparison, right)
+                        .is_some_and(|(low, span)| left.wrapping_sub(low) <= span);
+                    prop_assert_eq!(within, holds(comparison, left, right), "{:?}", comparison);
+                }
+            }
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! Runs a chain's fast programs on one packet.
 
-use crate::compile::{Code, Compiled, Do, REGISTERS, compile, holds};
-use std::ops::Range;
+use crate::compile::{
+    Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, Passes, REGISTERS, Test, Uses, compile,
+    holds,
+};
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
 use twinpath_core::key_value::{operation, write_reply};
 use twinpath_core::program::{
-    EndpointRow, Exit, FastProgram, Field, Operation, PacketEnd, WINDOW_BYTES, WindowMatcher,
+    EndpointRow, Exit, FastProgram, Field, PacketEnd, WINDOW_BYTES, WindowMatcher,
 };
 use twinpath_core::wire::layout::{Layout, Transport};
 use twinpath_core::wire::{fields, kv, rewrite};
@@ -52,18 +54,13 @@ enum Change {
     Reply { status: u8, first: u8, length: u32 },
 }
 
-/// The fused programs of a chain, with the registers they run on.
+/// The fused programs of a chain, with the machine they run on.
 pub struct Interpreter {
     codes: [Code; 2],
     words: usize,
-    temporaries: Range<usize>,
-    fields: Vec<Field>,
-    registers: Box<[u32; REGISTERS]>,
-    tables: Vec<Vec<EndpointRow>>,
+    uses: Uses,
     window: Option<Arc<dyn WindowMatcher>>,
-    changes: [Change; MAX_CHANGES],
-    change_count: usize,
-    started: Instant,
+    machine: Machine,
 }
 
 impl Interpreter {
@@ -75,30 +72,25 @@ impl Interpreter {
         let Compiled {
             codes,
             words,
-            temporaries,
             initial,
-            fields,
+            uses,
         } = compile(programs)?;
+        let tables = programs
+            .iter()
+            .flat_map(|program| program.tables.iter().map(|table| table.rows.clone()))
+            .collect();
         Ok(Self {
             codes,
             words,
-            temporaries,
-            fields,
-            registers: Box::new(initial),
-            tables: programs
-                .iter()
-                .flat_map(|program| program.tables.iter().map(|table| table.rows.clone()))
-                .collect(),
+            uses,
             window: only_window(programs)?,
-            changes: [Change::Mac(0, 0); MAX_CHANGES],
-            change_count: 0,
-            started: Instant::ZERO,
+            machine: Machine::new(initial, tables),
         })
     }
 
     /// Tells when the run began; rows of endpoint tables end relative to it.
     pub fn start(&mut self, now: Instant) {
-        self.started = now;
+        self.machine.started = now;
     }
 
     /// State words of the chain.
@@ -109,29 +101,26 @@ impl Interpreter {
     /// Whether the packet is complex whatever its flow's state.
     pub fn is_always_complex(&mut self, packet: &PacketView<'_>) -> bool {
         self.load_fields(packet);
-        self.matches_always_complex(packet.direction)
-    }
-
-    fn matches_always_complex(&self, direction: Direction) -> bool {
-        let code = &self.codes[direction.index()];
-        code.always_complex
-            .iter()
-            .any(|tests| self.all_hold(code, tests))
+        let code = &self.codes[packet.direction.index()];
+        self.machine.matches_always_complex(code)
     }
 
     /// Runs the programs on a packet with the flow's state words. Neither is changed: the new
     /// words are in [`Self::words`], the packet changes with [`Self::commit`].
     #[inline]
     pub fn run(&mut self, packet: &PacketView<'_>, words: &[u32]) -> Outcome {
-        self.registers[..self.words].copy_from_slice(words);
+        copy_few(
+            &mut self.machine.registers[FIRST_WORD..FIRST_WORD + self.words],
+            words,
+        );
         self.load_fields(packet);
-        self.registers[self.temporaries.clone()].fill(0);
-        self.change_count = 0;
-        if self.matches_always_complex(packet.direction) {
+        self.machine.change_count = 0;
+        let code = &self.codes[packet.direction.index()];
+        if self.machine.matches_always_complex(code) {
             return Outcome::Complex;
         }
-        for function in 0..self.codes[packet.direction.index()].functions.len() {
-            match self.run_function(packet, function) {
+        for function in &code.functions {
+            match self.machine.run(function, packet) {
                 Exit::Continue => {}
                 Exit::Drop(reason) => return Outcome::Drop(reason),
                 Exit::Reply => return Outcome::Reply,
@@ -141,33 +130,112 @@ impl Interpreter {
         Outcome::Forward
     }
 
-    #[inline]
-    fn run_function(&mut self, packet: &PacketView<'_>, function: usize) -> Exit {
-        let direction = packet.direction.index();
-        let function = self.codes[direction].functions[function].clone();
-        if !self.perform(packet, function.prologue) {
-            return Exit::Escalate;
-        }
-        for step in function.steps {
-            let code = &self.codes[direction];
-            let step = &code.steps[step];
-            if self.all_hold(code, &step.tests) {
-                let (exit, doings) = (step.exit, step.doings.clone());
-                return if exit != Exit::Escalate && self.perform(packet, doings) {
-                    exit
-                } else {
-                    Exit::Escalate
-                };
-            }
-        }
-        Exit::Escalate
+    /// The state words after [`Self::run`].
+    #[inline(always)]
+    pub fn words(&self) -> &[u32] {
+        &self.machine.registers[FIRST_WORD..FIRST_WORD + self.words]
     }
 
+    /// Applies the planned changes to the packet that [`Self::run`] last decided on. Returns
+    /// whether all of them could be made (an address family that differs cannot).
     #[inline]
-    fn all_hold(&self, code: &Code, tests: &Range<usize>) -> bool {
-        code.tests[tests.clone()].iter().all(|test| {
+    pub fn commit(&mut self, frame: &mut Frame, layout: &Layout) -> bool {
+        self.machine.commit(frame, layout)
+    }
+
+    #[inline(always)]
+    fn load_fields(&mut self, packet: &PacketView<'_>) {
+        let payload_length = payload_length(packet.layout);
+        let mut set = |field: Field, value| self.machine.registers[field as usize] = value;
+        set(Field::Direction, packet.direction as u32);
+        set(Field::Protocol, u32::from(packet.layout.protocol));
+        set(Field::PayloadLength, payload_length);
+        set(Field::NowTicks, packet.now.ticks());
+        set(Field::AliasRow, packet.keyed.alias_row);
+        if self.uses.tcp_flags || self.uses.tcp_numbers {
+            let tcp = tcp_header(packet);
+            let header = tcp.unwrap_or(&[0; 20]);
+            let flags = u32::from(header[13]);
+            let sequence = payload_length + (flags & 1) + (flags >> 1 & 1);
+            set(Field::TcpFlags, flags);
+            // Without a TCP header there is no sequence space.
+            set(Field::SegmentLength, tcp.map_or(0, |_| sequence));
+            if self.uses.tcp_numbers {
+                let long = |at: usize| u32_of(header, at);
+                set(Field::TcpSequence, long(4));
+                set(Field::TcpAcknowledgement, long(8));
+                set(Field::TcpWindow, long(12) & 0xffff);
+            }
+        }
+        if self.uses.payload {
+            self.load_payload(packet);
+        }
+    }
+
+    #[inline(never)]
+    fn load_payload(&mut self, packet: &PacketView<'_>) {
+        let view = kv_view(packet);
+        let registers = &mut self.machine.registers;
+        registers[Field::KvOperation as usize] = view.map_or(0, |view| operation(&view));
+        registers[Field::KvValueLength as usize] = view.map_or(0, |view| view.value().len() as u32);
+        registers[Field::WindowMatch as usize] = self.window.as_ref().map_or(0, |window| {
+            let payload = fields::payload(packet.bytes, packet.layout);
+            window.inspect(&payload[..payload.len().min(WINDOW_BYTES)])
+        });
+    }
+}
+
+/// Registers, tables and planned changes: what code runs on.
+struct Machine {
+    registers: Box<[u32; REGISTERS]>,
+    tables: Vec<Vec<EndpointRow>>,
+    changes: [Change; MAX_CHANGES],
+    change_count: usize,
+    started: Instant,
+}
+
+impl Machine {
+    fn new(initial: [u32; REGISTERS], tables: Vec<Vec<EndpointRow>>) -> Self {
+        Self {
+            registers: Box::new(initial),
+            tables,
+            changes: [Change::Mac(0, 0); MAX_CHANGES],
+            change_count: 0,
+            started: Instant::ZERO,
+        }
+    }
+
+    #[inline(always)]
+    fn matches_always_complex(&self, code: &Code) -> bool {
+        code.always_complex.iter().any(|tests| self.all_pass(tests))
+    }
+
+    #[inline(always)]
+    fn run(&mut self, function: &FunctionCode, packet: &PacketView<'_>) -> Exit {
+        for doing in &function.prologue {
+            let value = calculate(doing.opcode, self.at(doing.a), self.at(doing.b));
+            self.registers[usize::from(doing.to)] = value;
+        }
+        let taken = function
+            .steps
+            .iter()
+            .find(|step| self.all_pass(&step.tests));
+        match taken {
+            Some(step) if step.exit != Exit::Escalate && self.perform(&step.doings, packet) => {
+                step.exit
+            }
+            _ => Exit::Escalate,
+        }
+    }
+
+    #[inline(always)]
+    fn all_pass(&self, tests: &[Test]) -> bool {
+        tests.iter().all(|test| {
             let left = self.at(test.a).wrapping_sub(self.at(test.b)) & test.mask;
-            holds(test.comparison, left, self.at(test.with))
+            match test.passes {
+                Passes::Within { low, span } => left.wrapping_sub(low) <= span,
+                Passes::Compared { comparison, with } => holds(comparison, left, self.at(with)),
+            }
         })
     }
 
@@ -177,41 +245,31 @@ impl Interpreter {
     }
 
     /// Does what a step says; false if it turns out that only the cores can.
-    #[inline]
-    fn perform(&mut self, packet: &PacketView<'_>, doings: Range<usize>) -> bool {
-        let direction = packet.direction.index();
-        for index in doings {
-            let doing = self.codes[direction].doings[index];
-            let possible = match doing {
-                Do::Compute {
+    #[inline(always)]
+    fn perform(&mut self, doings: &[Do], packet: &PacketView<'_>) -> bool {
+        for &Do { opcode, to, a, b } in doings {
+            let (left, right) = (self.at(a), self.at(b));
+            let possible = match opcode {
+                Opcode::RewriteSource => {
+                    self.plan_row(packet, to, left, Change::End(PacketEnd::Source, to, left))
+                }
+                Opcode::RewriteDestination => self.plan_row(
+                    packet,
                     to,
-                    operation,
-                    a,
-                    b,
-                } => {
-                    self.registers[usize::from(to)] = calculate(operation, self.at(a), self.at(b));
+                    left,
+                    Change::End(PacketEnd::Destination, to, left),
+                ),
+                Opcode::RewriteMac => self.plan_row(packet, to, left, Change::Mac(to, left)),
+                Opcode::StoreValue => self.store_value(packet, usize::from(to), usize::from(b)),
+                Opcode::ReplyValue => self.plan(Change::Reply {
+                    status: to,
+                    first: a,
+                    length: right,
+                }),
+                _ => {
+                    self.registers[usize::from(to)] = calculate(opcode, left, right);
                     true
                 }
-                Do::Rewrite { end, table, row } => {
-                    self.plan_row(packet, table, self.at(row), |table, row| {
-                        Change::End(end, table, row)
-                    })
-                }
-                Do::RewriteMac { table, row } => {
-                    self.plan_row(packet, table, self.at(row), Change::Mac)
-                }
-                Do::StoreValue { first, words } => {
-                    self.store_value(packet, usize::from(first), usize::from(words))
-                }
-                Do::ReplyValue {
-                    status,
-                    first,
-                    length,
-                } => self.plan(Change::Reply {
-                    status,
-                    first,
-                    length: self.at(length),
-                }),
             };
             if !possible {
                 return false;
@@ -220,20 +278,24 @@ impl Interpreter {
         true
     }
 
-    fn plan_row(
-        &mut self,
-        packet: &PacketView<'_>,
-        table: u8,
-        row: u32,
-        change: impl Fn(u8, u32) -> Change,
-    ) -> bool {
-        let Some(entry) = self.tables[usize::from(table)].get(row as usize) else {
-            return false;
-        };
-        let elapsed = packet.now.0.saturating_sub(self.started.0);
-        elapsed < entry.until.0 && self.plan(change(table, row))
+    #[inline(always)]
+    fn plan_row(&mut self, packet: &PacketView<'_>, table: u8, row: u32, change: Change) -> bool {
+        self.row_is_there(packet, table, row) && self.plan(change)
     }
 
+    #[inline(always)]
+    fn row_is_there(&self, packet: &PacketView<'_>, table: u8, row: u32) -> bool {
+        let elapsed = packet.now.0.saturating_sub(self.started.0);
+        self.row(table, row)
+            .is_some_and(|entry| elapsed < entry.until.0)
+    }
+
+    #[inline(always)]
+    fn row(&self, table: u8, row: u32) -> Option<&EndpointRow> {
+        self.tables.get(usize::from(table))?.get(row as usize)
+    }
+
+    #[inline(always)]
     fn plan(&mut self, change: Change) -> bool {
         let Some(place) = self.changes.get_mut(self.change_count) else {
             return false;
@@ -243,6 +305,7 @@ impl Interpreter {
         true
     }
 
+    #[inline(never)]
     fn store_value(&mut self, packet: &PacketView<'_>, first: usize, words: usize) -> bool {
         let payload = fields::payload(packet.bytes, packet.layout);
         let value = kv::KvView::new(payload).map_or(&[][..], |view| view.value());
@@ -256,19 +319,11 @@ impl Interpreter {
         value.len() <= 4 * words
     }
 
-    /// The state words after [`Self::run`].
     #[inline(always)]
-    pub fn words(&self) -> &[u32] {
-        &self.registers[..self.words]
-    }
-
-    /// Applies the planned changes to the packet that [`Self::run`] last decided on. Returns
-    /// whether all of them could be made (an address family that differs cannot).
-    #[inline]
-    pub fn commit(&mut self, frame: &mut Frame, layout: &Layout) -> bool {
-        let mut done = true;
-        for change in 0..self.change_count {
-            done &= match self.changes[change] {
+    fn commit(&self, frame: &mut Frame, layout: &Layout) -> bool {
+        let changes = &self.changes[..self.change_count.min(MAX_CHANGES)];
+        changes.iter().fold(true, |done, change| {
+            done & match *change {
                 Change::End(end, table, row) => self.rewrite_end(frame, layout, end, table, row),
                 Change::Mac(table, row) => self.rewrite_mac(frame, table, row),
                 Change::Reply {
@@ -283,12 +338,11 @@ impl Interpreter {
                     length as usize,
                 )
                 .is_some(),
-            };
-        }
-        done
+            }
+        })
     }
 
-    #[inline]
+    #[inline(always)]
     fn rewrite_end(
         &self,
         frame: &mut Frame,
@@ -297,21 +351,18 @@ impl Interpreter {
         table: u8,
         row: u32,
     ) -> bool {
-        let Some(row) = self.tables[usize::from(table)].get(row as usize) else {
+        let Some(row) = self.row(table, row) else {
             return false;
         };
+        let bytes = frame.bytes_mut();
         match end {
-            PacketEnd::Source => {
-                rewrite::set_source(frame.bytes_mut(), layout, row.endpoint).is_ok()
-            }
-            PacketEnd::Destination => {
-                rewrite::set_destination(frame.bytes_mut(), layout, row.endpoint).is_ok()
-            }
+            PacketEnd::Source => rewrite::set_source(bytes, layout, row.endpoint).is_ok(),
+            PacketEnd::Destination => rewrite::set_destination(bytes, layout, row.endpoint).is_ok(),
         }
     }
 
     fn rewrite_mac(&self, frame: &mut Frame, table: u8, row: u32) -> bool {
-        let Some(row) = self.tables[usize::from(table)].get(row as usize) else {
+        let Some(row) = self.row(table, row) else {
             return false;
         };
         let Some(place) = frame.bytes_mut().first_chunk_mut::<6>() else {
@@ -320,49 +371,33 @@ impl Interpreter {
         *place = row.mac.0;
         true
     }
+}
 
-    #[inline]
-    fn load_fields(&mut self, packet: &PacketView<'_>) {
-        let tcp = tcp_header(packet);
-        for index in 0..self.fields.len() {
-            let field = self.fields[index];
-            self.registers[self.words + field as usize] = self.field(packet, tcp, field);
-        }
+/// Copies words of which there are mostly few, so that a call would cost more than the copying.
+///
+/// # Panics
+/// If the lengths differ.
+#[inline(always)]
+pub fn copy_few(to: &mut [u32], from: &[u32]) {
+    assert_eq!(to.len(), from.len());
+    match from.len() {
+        0 => {}
+        1 => to[0] = from[0],
+        2..=4 => copy_ends::<2>(to, from),
+        5..=8 => copy_ends::<4>(to, from),
+        9..=16 => copy_ends::<8>(to, from),
+        _ => to.copy_from_slice(from),
     }
+}
 
-    #[inline(always)]
-    fn field(&self, packet: &PacketView<'_>, tcp: Option<&[u8; 20]>, field: Field) -> u32 {
-        match field {
-            Field::Direction => packet.direction as u32,
-            Field::Protocol => u32::from(packet.layout.protocol),
-            Field::TcpFlags => tcp.map_or(0, |header| u32::from(header[13])),
-            Field::TcpSequence => tcp.map_or(0, |header| {
-                u32::from_be_bytes([header[4], header[5], header[6], header[7]])
-            }),
-            Field::TcpAcknowledgement => tcp.map_or(0, |header| {
-                u32::from_be_bytes([header[8], header[9], header[10], header[11]])
-            }),
-            Field::TcpWindow => tcp.map_or(0, |header| {
-                u32::from(u16::from_be_bytes([header[14], header[15]]))
-            }),
-            Field::PayloadLength => payload_length(packet.layout),
-            Field::SegmentLength => tcp.map_or(0, |header| {
-                payload_length(packet.layout)
-                    + u32::from(header[13] & 1)
-                    + u32::from(header[13] >> 1 & 1)
-            }),
-            Field::NowTicks => packet.now.ticks(),
-            Field::AliasRow => packet.keyed.alias_row,
-            Field::WindowMatch => self.inspect(packet),
-            Field::KvOperation => kv_view(packet).map_or(0, |view| operation(&view)),
-            Field::KvValueLength => kv_view(packet).map_or(0, |view| view.value().len() as u32),
-        }
+/// The first `N` and the last `N`, which may overlap.
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u32], from: &[u32]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
     }
-
-    fn inspect(&self, packet: &PacketView<'_>) -> u32 {
-        let Some(window) = &self.window else { return 0 };
-        let payload = fields::payload(packet.bytes, packet.layout);
-        window.inspect(&payload[..payload.len().min(WINDOW_BYTES)])
+    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>()) {
+        *to = *from;
     }
 }
 
@@ -376,6 +411,11 @@ fn only_window(programs: &[FastProgram]) -> Result<Option<Arc<dyn WindowMatcher>
         }),
         _ => Ok(first.and_then(|program| program.window.clone())),
     }
+}
+
+#[inline(always)]
+fn u32_of(header: &[u8; 20], at: usize) -> u32 {
+    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
 #[inline(always)]
@@ -401,24 +441,21 @@ fn kv_view<'a>(packet: &PacketView<'a>) -> Option<kv::KvView<'a>> {
     }
 }
 
+/// Arithmetic; what is none gives zero.
 #[inline(always)]
-fn calculate(operation: Operation, a: u32, b: u32) -> u32 {
-    match operation {
-        Operation::Add => a.wrapping_add(b),
-        Operation::Subtract => a.wrapping_sub(b),
-        Operation::And => a & b,
-        Operation::Or => a | b,
-        Operation::Xor => a ^ b,
-        Operation::ShiftLeft => a.wrapping_shl(b),
-        Operation::ShiftRight => a.wrapping_shr(b),
-        Operation::Minimum => a.min(b),
-        Operation::Maximum => a.max(b),
-        Operation::Later => {
-            if (a.wrapping_sub(b) as i32) < 0 {
-                b
-            } else {
-                a
-            }
-        }
+fn calculate(opcode: Opcode, a: u32, b: u32) -> u32 {
+    match opcode {
+        Opcode::Add => a.wrapping_add(b),
+        Opcode::Subtract => a.wrapping_sub(b),
+        Opcode::And => a & b,
+        Opcode::Or => a | b,
+        Opcode::Xor => a ^ b,
+        Opcode::ShiftLeft => a.wrapping_shl(b),
+        Opcode::ShiftRight => a.wrapping_shr(b),
+        Opcode::Minimum => a.min(b),
+        Opcode::Maximum => a.max(b),
+        Opcode::Later if (a.wrapping_sub(b) as i32) < 0 => b,
+        Opcode::Later => a,
+        _ => 0,
     }
 }

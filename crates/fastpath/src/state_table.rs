@@ -2,10 +2,10 @@
 //! a control plane (SwitchNIC §5.1).
 //!
 //! A slot has three parts, each in its own array so that a lookup touches as few cache lines as
-//! it can: a 16-bit tag (all tags of a bucket share a line), a head of one line (the full key and
-//! the mechanism's control lanes), and the state words. Tags only save look-ups: a hit is always
-//! decided by the full key. One way per bucket is what a switch ASIC has; several ways make
-//! collisions rare in software.
+//! it can: a 16-bit tag (four tags to a 64-bit word, compared at once), a head of one line (the
+//! full key and the mechanism's control lanes), and the state words. Tags only save look-ups: a
+//! hit is always decided by the full key. One way per bucket is what a switch ASIC has; several
+//! ways make collisions rare in software.
 
 use twinpath_core::FlowKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
@@ -19,13 +19,25 @@ pub type SlotId = u32;
 /// Control lanes of a slot that belong to the mechanism which uses the table.
 pub type Control = [u64; 3];
 
+/// No slot: what [`StateTable::prefetch_slot`] suspects when no tag fits.
+pub const NO_SLOT: SlotId = SlotId::MAX;
+
+/// Tags in one word.
+const TAGS_PER_WORD: usize = 4;
+/// The lowest bit of each lane of a tag word.
+const LOW: u64 = 0x0001_0001_0001_0001;
+
 /// A fixed number of slots in set-associative buckets.
 pub struct StateTable {
-    tags: ZeroedArray<u16>,
+    tags: ZeroedArray<u64>,
     heads: ZeroedArray<CacheLine>,
     words: ZeroedArray<u32>,
     buckets: u64,
     ways: usize,
+    /// Words of tags per bucket.
+    tag_words: usize,
+    /// The top bit of each lane of a tag word that belongs to a way.
+    lanes: u64,
     stride: usize,
     word_count: usize,
 }
@@ -37,6 +49,7 @@ impl StateTable {
         let ways = ways.clamp(1, MAX_WAYS).next_power_of_two();
         let buckets = slots.div_ceil(ways).max(1);
         let slots = buckets * ways;
+        let tag_words = ways.div_ceil(TAGS_PER_WORD);
         // A stride that divides the cache line, or is a multiple of it, never straddles lines.
         let stride = if words <= 16 {
             words.next_power_of_two()
@@ -44,11 +57,13 @@ impl StateTable {
             words.next_multiple_of(16)
         };
         Self {
-            tags: ZeroedArray::new(slots),
+            tags: ZeroedArray::new(buckets * tag_words),
             heads: ZeroedArray::new(slots),
             words: ZeroedArray::new(slots * stride),
             buckets: buckets as u64,
             ways,
+            tag_words,
+            lanes: LOW << 15 & u64::MAX >> (64 - 16 * ways.min(TAGS_PER_WORD)),
             stride,
             word_count: words,
         }
@@ -71,57 +86,81 @@ impl StateTable {
 
     /// Memory that the table takes when full, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.tags.len() * 2 + self.heads.len() * 64 + self.words.len() * 4
+        self.tags.len() * 8 + self.heads.len() * 64 + self.words.len() * 4
     }
 
-    /// The first slot of the bucket that a hash falls into.
+    /// The bucket that a hash falls into.
     #[inline(always)]
     fn bucket(&self, hash: u64) -> usize {
-        ((u64::from(hash as u32) * self.buckets) >> 32) as usize * self.ways
+        ((u64::from(hash as u32) * self.buckets) >> 32) as usize
     }
 
     /// Never zero, so that a slot that was never used matches nothing.
     #[inline(always)]
-    const fn tag(hash: u64) -> u16 {
-        (hash >> 48) as u16 | 1
+    const fn tag(hash: u64) -> u64 {
+        hash >> 48 | 1
     }
 
     /// Phase one of a batch: fetch the tags.
     #[inline(always)]
     pub fn prefetch_tags(&self, hash: u64) {
-        prefetch(&self.tags[self.bucket(hash)]);
+        prefetch(&self.tags[self.bucket(hash) * self.tag_words]);
     }
 
-    /// Phase two: compare tags; fetch head and words of the slot that probably holds the flow.
+    /// Phase two: compare tags; fetch head and words of the slot that probably holds the flow,
+    /// and return it, for [`Self::find_near`].
     #[inline(always)]
-    pub fn prefetch_slot(&self, hash: u64) {
-        if let Some(slot) = self.ways_matching(hash).next() {
-            prefetch(&self.heads[slot]);
-            prefetch(&self.words[slot * self.stride]);
-        }
+    pub fn prefetch_slot(&self, hash: u64) -> SlotId {
+        let Some(slot) = self.suspects(hash).next() else {
+            return NO_SLOT;
+        };
+        prefetch(&self.heads[slot]);
+        prefetch(&self.words[slot * self.stride]);
+        slot as SlotId
     }
 
+    /// Slots of the hash's bucket whose tag fits, and perhaps others: the key decides.
     #[inline(always)]
-    fn ways_matching(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
-        let (first, tag) = (self.bucket(hash), Self::tag(hash));
-        self.tags[first..first + self.ways]
+    fn suspects(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+        let (bucket, tag) = (self.bucket(hash), Self::tag(hash));
+        let first = bucket * self.tag_words;
+        self.tags[first..first + self.tag_words]
             .iter()
             .enumerate()
-            .filter(move |&(_, &other)| other == tag)
-            .map(move |(way, _)| first + way)
+            .flat_map(move |(index, word)| {
+                let lanes = Lanes(lanes_with(*word, tag) & self.lanes);
+                let base = bucket * self.ways + index * TAGS_PER_WORD;
+                lanes.map(move |lane| base + lane)
+            })
     }
 
     /// The slot that holds this key, or held it last.
-    #[inline(always)]
+    #[inline]
     pub fn find(&self, key: &FlowKey, hash: u64) -> Option<SlotId> {
-        self.ways_matching(hash)
-            .find(|&slot| self.heads[slot].0[..5] == key.0)
+        self.suspects(hash)
+            .find(|&slot| self.holds(slot, key))
             .map(|slot| slot as SlotId)
+    }
+
+    /// [`Self::find`], quicker where `suspect` is the slot.
+    #[inline(always)]
+    pub fn find_near(&self, suspect: SlotId, key: &FlowKey, hash: u64) -> Option<SlotId> {
+        if self.contains(suspect) && self.holds(suspect as usize, key) {
+            return Some(suspect);
+        }
+        self.find(key, hash)
+    }
+
+    #[inline(always)]
+    fn holds(&self, slot: usize, key: &FlowKey) -> bool {
+        let lanes = &self.heads[slot].0;
+        let differences = (0..5).fold(0, |found, lane| found | (lanes[lane] ^ key.0[lane]));
+        differences == 0
     }
 
     /// The first slot of the bucket for which `is_free` holds.
     pub fn vacant(&self, hash: u64, mut is_free: impl FnMut(&Control) -> bool) -> Option<SlotId> {
-        let first = self.bucket(hash);
+        let first = self.bucket(hash) * self.ways;
         (first..first + self.ways)
             .find(|&slot| is_free(&self.control(slot as SlotId)))
             .map(|slot| slot as SlotId)
@@ -129,7 +168,10 @@ impl StateTable {
 
     /// Makes a slot hold a key. What it held before is gone.
     pub fn assign(&mut self, slot: SlotId, key: &FlowKey, hash: u64) {
-        self.tags[slot as usize] = Self::tag(hash);
+        let (bucket, way) = (slot as usize / self.ways, slot as usize % self.ways);
+        let shift = 16 * (way % TAGS_PER_WORD);
+        let word = &mut self.tags[bucket * self.tag_words + way / TAGS_PER_WORD];
+        *word = *word & !(0xffff << shift) | Self::tag(hash) << shift;
         self.heads[slot as usize].0[..5].copy_from_slice(&key.0);
     }
 
@@ -153,6 +195,12 @@ impl StateTable {
         self.heads[slot as usize].0[5..].copy_from_slice(&control);
     }
 
+    /// Sets one of the mechanism's lanes alone.
+    #[inline(always)]
+    pub fn set_control_lane<const LANE: usize>(&mut self, slot: SlotId, value: u64) {
+        self.heads[slot as usize].0[5 + LANE] = value;
+    }
+
     /// The flow's state words.
     #[inline(always)]
     pub fn words(&self, slot: SlotId) -> &[u32] {
@@ -170,6 +218,30 @@ impl StateTable {
     /// Whether a slot number from outside (the link) is one of ours.
     pub fn contains(&self, slot: SlotId) -> bool {
         (slot as usize) < self.slots()
+    }
+}
+
+/// The top bit of each lane that equals `tag`; a lane above such a one may be wrong.
+#[inline(always)]
+const fn lanes_with(word: u64, tag: u64) -> u64 {
+    let different = word ^ tag * LOW;
+    different.wrapping_sub(LOW) & !different & LOW << 15
+}
+
+/// The numbers of the lanes whose top bit is set.
+struct Lanes(u64);
+
+impl Iterator for Lanes {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let lane = self.0.trailing_zeros() / 16;
+        self.0 &= self.0 - 1;
+        Some(lane as usize)
     }
 }
 
@@ -207,6 +279,9 @@ mod tests {
             prop_assert!(reference.len() <= table.slots());
             for (number, value) in reference {
                 let slot = table.find(&key(number), key(number).hash(7)).expect("was inserted");
+                let hash = key(number).hash(7);
+                prop_assert_eq!(table.find_near(table.prefetch_slot(hash), &key(number), hash), Some(slot));
+                prop_assert_eq!(table.find_near(NO_SLOT, &key(number), hash), Some(slot));
                 prop_assert_eq!(table.words(slot), &[value, 0, value][..]);
                 prop_assert_eq!(table.key(slot), key(number));
             }

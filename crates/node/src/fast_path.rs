@@ -3,7 +3,9 @@
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
 use twinpath_core::wire::dissect;
+use twinpath_core::wire::layout::{Layout, dissect_plain};
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
+use twinpath_fastpath::state_table::NO_SLOT;
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
@@ -150,14 +152,12 @@ impl FastPath {
             if let Some(ahead) = batch.get(index + 4) {
                 ahead.prefetch();
             }
-            let prepared = dissect(frame.bytes()).ok().and_then(|layout| {
-                let keyed = self.steering.key(frame.bytes(), &layout)?;
-                Some(Parsed {
-                    layout,
-                    keyed,
-                    hash: keyed.key.hash(self.steering.seed()),
-                })
-            });
+            // What is known of a plain frame's layout makes steering it short, where both are
+            // compiled together.
+            let prepared = match dissect_plain(frame.bytes()) {
+                Some(layout) => parsed(&self.steering, frame, layout),
+                None => parsed_any(&self.steering, frame),
+            };
             if let (Some(stage), Some(prepared)) = (&self.stage, &prepared) {
                 stage.prefetch_tags(prepared.hash);
             }
@@ -166,10 +166,10 @@ impl FastPath {
     }
 
     #[inline]
-    fn prefetch_slots(&self) {
+    fn prefetch_slots(&mut self) {
         let Some(stage) = &self.stage else { return };
-        for prepared in self.prepared.iter().flatten() {
-            stage.prefetch_slot(prepared.hash);
+        for prepared in self.prepared.iter_mut().flatten() {
+            prepared.suspect = stage.prefetch_slot(prepared.hash);
         }
     }
 
@@ -316,4 +316,20 @@ impl FastPath {
         self.stage = Some(stage);
         done
     }
+}
+
+#[inline(always)]
+fn parsed(steering: &Steering, frame: &Frame, layout: Layout) -> Option<Parsed> {
+    let keyed = steering.key(frame.bytes(), &layout)?;
+    Some(Parsed {
+        layout,
+        keyed,
+        hash: keyed.key.hash(steering.seed()),
+        suspect: NO_SLOT,
+    })
+}
+
+#[inline(never)]
+fn parsed_any(steering: &Steering, frame: &Frame) -> Option<Parsed> {
+    parsed(steering, frame, dissect(frame.bytes()).ok()?)
 }

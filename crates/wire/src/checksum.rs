@@ -115,8 +115,10 @@ pub const fn adjust128(checksum: u16, old: u128, new: u128) -> u16 {
 
 /// What a change of covered bytes does to a sum. Changes add up, and one change can be applied
 /// to several checksums. Each changed number must start at an even offset of what is summed.
+///
+/// A sum of 16-bit words, few enough that 32 bits hold it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Delta(u64);
+pub struct Delta(u32);
 
 impl Delta {
     /// Nothing changed.
@@ -126,20 +128,15 @@ impl Delta {
     #[must_use]
     #[inline(always)]
     pub const fn of16(old: u16, new: u16) -> Self {
-        if old == new {
-            return Self::NONE;
-        }
-        Self(!old as u64 + new as u64)
+        Self((old != new) as u32 * (!old as u32 + new as u32))
     }
 
     /// A 32-bit number changed.
     #[must_use]
     #[inline(always)]
     pub const fn of32(old: u32, new: u32) -> Self {
-        if old == new {
-            return Self::NONE;
-        }
-        Self(!old as u64 + new as u64)
+        let halves = (!old >> 16) + (!old & 0xffff) + (new >> 16) + (new & 0xffff);
+        Self((old != new) as u32 * halves)
     }
 
     /// A 128-bit number changed.
@@ -149,7 +146,7 @@ impl Delta {
         if old == new {
             return Self::NONE;
         }
-        Self(words(!old) + words(new))
+        Self(fold(words(!old) + words(new)) as u32)
     }
 
     /// The checksum after the change: RFC 1624, equation 3. A checksum over unchanged bytes stays
@@ -157,10 +154,14 @@ impl Delta {
     #[must_use]
     #[inline(always)]
     pub const fn apply(self, checksum: u16) -> u16 {
+        let sum = !checksum as u32 + self.0;
+        let once = (sum >> 16) + (sum & 0xffff);
+        let twice = (once >> 16) + (once & 0xffff);
         if self.0 == 0 {
-            return checksum;
+            checksum
+        } else {
+            !(twice as u16)
         }
-        !fold(!checksum as u64 + self.0)
     }
 
     /// Like [`apply`](Self::apply) for UDP: an absent checksum stays absent, and a computed zero

@@ -173,7 +173,7 @@ impl Side {
 
     /// Offset of this side's port in a TCP or UDP header.
     #[inline(always)]
-    const fn port_at(self) -> usize {
+    pub(crate) const fn port_at(self) -> usize {
         match self {
             Self::Source => 0,
             Self::Destination => 2,

@@ -181,13 +181,21 @@ impl Layout {
 /// error quotes is never an error: it is only missing from [`Layout::inner`].
 #[inline]
 pub fn dissect(frame: &[u8]) -> Result<Layout, Malformed> {
-    match plain::plain_ipv4::<{ ethernet::HEADER_BYTES }>(frame) {
+    match dissect_plain(frame) {
         Some(layout) => Ok(layout),
         None => {
             look_closer();
             Ok(walk::dissect_any(frame)?.taken_apart())
         }
     }
+}
+
+/// [`dissect`] for the one kind of frame that nearly all are: untagged IPv4 without options, whole,
+/// with TCP or UDP. `None` for every other, be it good or bad.
+#[inline(always)]
+#[must_use]
+pub fn dissect_plain(frame: &[u8]) -> Option<Layout> {
+    plain::plain_ipv4::<{ ethernet::HEADER_BYTES }>(frame)
 }
 
 /// Tells the compiler that the plain path is to be the straight one. (Were the general path itself

@@ -14,6 +14,7 @@ use crate::{ipv4, ipv6, tcp, udp};
 
 mod inner;
 mod mend;
+mod plain;
 
 pub use inner::{set_inner_destination, set_inner_source};
 use mend::{mend, mend_transport, replace16, replace32, replace128};
@@ -247,6 +248,15 @@ fn set_endpoint(
 ) -> Result<(), RewriteError> {
     check_length(frame, layout)?;
     check_family(layout.network, new.address)?;
+    if plain::set_endpoint(frame, layout, side, new) {
+        return Ok(());
+    }
+    set_any_endpoint(frame, layout, side, new);
+    Ok(())
+}
+
+#[inline(never)]
+fn set_any_endpoint(frame: &mut [u8], layout: &Layout, side: Side, new: Endpoint) {
     let routed = side == Side::Destination && routed_destination(frame, layout).is_some();
     let address = set_address(frame, layout.network, layout.l3, side, new.address);
     if layout.network == Network::V4 {
@@ -260,7 +270,6 @@ fn set_endpoint(
         delta += address;
     }
     mend_transport(frame, layout, delta);
-    Ok(())
 }
 
 /// Offset of a TCP field that may be rewritten.
