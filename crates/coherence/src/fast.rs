@@ -8,7 +8,7 @@ use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
-use twinpath_fastpath::interpreter::copy_few;
+use twinpath_fastpath::few_words::{are_zero, copy_few};
 use twinpath_fastpath::state_table::SlotId;
 use twinpath_fastpath::{Interpreter, Outcome, PacketView, Sketch, StateTable};
 use twinpath_link::{Header, Message};
@@ -160,7 +160,7 @@ impl StateStage {
         parsed: &Parsed,
         clock: Clock,
     ) -> Decision {
-        if self.table.words(id).iter().all(|&word| word == 0) {
+        if are_zero(self.table.words(id)) {
             // Nothing is known of the flow, so this packet opens it, exactly as on the cores.
             initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
             self.set_initiator(id, initiator);

@@ -4,6 +4,7 @@ use crate::compile::{
     Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, Passes, REGISTERS, Test, Uses, compile,
     holds,
 };
+use crate::few_words::copy_few;
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
 use twinpath_core::key_value::{operation, write_reply};
@@ -370,34 +371,6 @@ impl Machine {
         };
         *place = row.mac.0;
         true
-    }
-}
-
-/// Copies words of which there are mostly few, so that a call would cost more than the copying.
-///
-/// # Panics
-/// If the lengths differ.
-#[inline(always)]
-pub fn copy_few(to: &mut [u32], from: &[u32]) {
-    assert_eq!(to.len(), from.len());
-    match from.len() {
-        0 => {}
-        1 => to[0] = from[0],
-        2..=4 => copy_ends::<2>(to, from),
-        5..=8 => copy_ends::<4>(to, from),
-        9..=16 => copy_ends::<8>(to, from),
-        _ => to.copy_from_slice(from),
-    }
-}
-
-/// The first `N` and the last `N`, which may overlap.
-#[inline(always)]
-fn copy_ends<const N: usize>(to: &mut [u32], from: &[u32]) {
-    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
-        *to = *from;
-    }
-    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>()) {
-        *to = *from;
     }
 }
 

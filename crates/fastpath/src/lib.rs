@@ -11,6 +11,7 @@
 
 pub mod budget;
 mod compile;
+pub mod few_words;
 pub mod interpreter;
 pub mod sketch;
 pub mod state_table;

@@ -2,26 +2,23 @@
 //! header.
 
 use crate::address::Endpoint;
-use crate::checksum::Delta;
 use crate::fields::Side;
 use crate::layout::{Layout, Network, Transport};
 use crate::{ipv4, tcp, udp};
 
-/// Sets source or destination; false, with nothing changed, if the packet is another kind.
+/// Sets source or destination; false, with nothing changed, if the packet is another kind or its
+/// address is the new one already.
 #[inline(always)]
 pub(super) fn set_endpoint(frame: &mut [u8], layout: &Layout, side: Side, new: Endpoint) -> bool {
     if layout.network != Network::V4 {
         return false;
     }
     match layout.transport {
-        Transport::Tcp => set::<{ tcp::CHECKSUM_AT }>(frame, layout, side, new, Delta::apply),
-        Transport::Udp => set::<{ udp::CHECKSUM_AT }>(frame, layout, side, new, Delta::apply_udp),
+        Transport::Tcp => set::<{ tcp::CHECKSUM_AT }>(frame, layout, side, new, mended),
+        Transport::Udp => set::<{ udp::CHECKSUM_AT }>(frame, layout, side, new, mended_udp),
         _ => false,
     }
 }
-
-/// An IP header without options.
-const IP_BYTES: usize = ipv4::HEADER_BYTES;
 
 #[inline(always)]
 fn set<const CHECKSUM_AT: usize>(
@@ -29,48 +26,67 @@ fn set<const CHECKSUM_AT: usize>(
     layout: &Layout,
     side: Side,
     new: Endpoint,
-    apply: impl FnOnce(Delta, u16) -> u16,
+    mended_transport: impl FnOnce(u16, u32) -> u16,
 ) -> bool {
-    let (l3, l4) = (usize::from(layout.l3), usize::from(layout.l4));
-    let Some((before, transport)) = frame.split_at_mut_checked(l4) else {
+    let l3 = usize::from(layout.l3);
+    let l4 = usize::from(layout.l4).saturating_sub(l3);
+    let Some(packet) = frame.get_mut(l3..) else {
         return false;
     };
-    let Some(ip) = before
-        .get_mut(l3..)
-        .and_then(|ip| ip.first_chunk_mut::<IP_BYTES>())
-    else {
+    let Some((ip, transport)) = packet.split_at_mut_checked(l4) else {
         return false;
     };
-    let Some(transport) = transport.get_mut(..CHECKSUM_AT + 2) else {
+    let (Some(ip), Some(transport)) = (
+        ip.first_chunk_mut::<{ ipv4::HEADER_BYTES }>(),
+        transport.get_mut(..CHECKSUM_AT + 2),
+    ) else {
         return false;
     };
-    let address = replace32(ip, side.address_at(Network::V4), new.address.word(3));
-    mend(ip, ipv4::CHECKSUM_AT, |checksum| address.apply(checksum));
-    let port = replace16(transport, side.port_at(), new.port);
-    mend(transport, CHECKSUM_AT, |checksum| {
-        apply(address + port, checksum)
+    let (address_at, port_at) = (side.address_at(Network::V4), side.port_at());
+    let [a, b, c, d] = [0, 1, 2, 3].map(|octet| ip[address_at + octet]);
+    let (old, address) = (u32::from_be_bytes([a, b, c, d]), new.address.word(3));
+    if old == address {
+        return false;
+    }
+    ip[address_at..address_at + 4].copy_from_slice(&address.to_be_bytes());
+    let change = halves(!old) + halves(address);
+    replace(ip, ipv4::CHECKSUM_AT, |checksum| mended(checksum, change));
+    let old_port = replace(transport, port_at, |_| new.port);
+    // An unchanged port adds minus zero to a sum that is not zero, which changes nothing.
+    let change = change + u32::from(!old_port) + u32::from(new.port);
+    replace(transport, CHECKSUM_AT, |checksum| {
+        mended_transport(checksum, change)
     });
     true
 }
 
 #[inline(always)]
-fn replace16(bytes: &mut [u8], at: usize, new: u16) -> Delta {
-    let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-    Delta::of16(old, new)
+const fn halves(number: u32) -> u32 {
+    (number >> 16) + (number & 0xffff)
 }
 
+/// RFC 1624, equation 3, for a change that is not zero.
 #[inline(always)]
-fn replace32(bytes: &mut [u8], at: usize, new: u32) -> Delta {
-    let old = u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    bytes[at..at + 4].copy_from_slice(&new.to_be_bytes());
-    Delta::of32(old, new)
+const fn mended(checksum: u16, change: u32) -> u16 {
+    !(halves(halves(!checksum as u32 + change)) as u16)
 }
 
+/// The same for UDP: an absent checksum stays absent, and none that is there becomes zero.
 #[inline(always)]
-fn mend(bytes: &mut [u8], at: usize, change: impl FnOnce(u16) -> u16) {
+const fn mended_udp(checksum: u16, change: u32) -> u16 {
+    match (checksum, mended(checksum, change)) {
+        (0, _) => 0,
+        (_, 0) => 0xffff,
+        (_, mended) => mended,
+    }
+}
+
+/// Replaces a 16-bit number; returns what it was.
+#[inline(always)]
+fn replace(bytes: &mut [u8], at: usize, new: impl FnOnce(u16) -> u16) -> u16 {
     let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    bytes[at..at + 2].copy_from_slice(&change(old).to_be_bytes());
+    bytes[at..at + 2].copy_from_slice(&new(old).to_be_bytes());
+    old
 }
 
 #[cfg(test)]
@@ -111,8 +127,10 @@ mod tests {
             if same.1 { new.port = old.port; }
             let mut general = frame.clone();
             set_any_endpoint(&mut general, &layout, side, new);
-            prop_assert!(set_endpoint(&mut frame, &layout, side, new));
-            prop_assert_eq!(frame, general);
+            let before = frame.clone();
+            let done = set_endpoint(&mut frame, &layout, side, new);
+            prop_assert_eq!(done, new.address != old.address);
+            prop_assert_eq!(frame, if done { general } else { before });
         }
     }
 }
