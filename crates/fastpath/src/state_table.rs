@@ -224,8 +224,8 @@ impl StateTable {
 /// The top bit of each lane that equals `tag`; a lane above such a one may be wrong.
 #[inline(always)]
 const fn lanes_with(word: u64, tag: u64) -> u64 {
-    let different = word ^ tag * LOW;
-    different.wrapping_sub(LOW) & !different & LOW << 15
+    let different = word ^ (tag * LOW);
+    different.wrapping_sub(LOW) & !different & (LOW << 15)
 }
 
 /// The numbers of the lanes whose top bit is set.

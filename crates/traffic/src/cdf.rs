@@ -238,7 +238,7 @@ fn check_rise(before: Point, point: Point) -> Result<(), CdfExpected> {
 mod tests {
     use super::*;
     use crate::random::Random;
-    use crate::shared_folder::shared_folder;
+    use twinpath_captures::shared;
 
     const DRAWS: usize = 200_000;
 
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn draws_reproduce_every_shared_file() {
-        let Some(folder) = shared_folder("cdf") else {
+        let Some(folder) = shared("cdf") else {
             return;
         };
         let mut seen = 0;

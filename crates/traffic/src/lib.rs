@@ -42,8 +42,6 @@ mod packet;
 mod payload;
 pub mod popularity;
 pub mod random;
-#[cfg(test)]
-mod shared_folder;
 mod sizes;
 mod tcp_flow;
 mod validate;

@@ -151,7 +151,7 @@ impl FlowSizes {
 mod tests {
     use super::*;
     use crate::random::Random;
-    use crate::shared_folder::shared_folder;
+    use twinpath_captures::shared;
 
     #[test]
     fn imix_has_its_weights() {
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn packet_lengths_come_from_a_file_too() {
-        let Some(folder) = shared_folder("cdf") else {
+        let Some(folder) = shared("cdf") else {
             return;
         };
         let file = folder.join("hpcc_GoogleRPC2008_subset.txt");

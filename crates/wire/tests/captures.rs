@@ -2,26 +2,11 @@
 //! were cut short.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use twinpath_wire::{Layout, Malformed, Transport, dissect, fields, verify_ipv4_checksum};
 
 const LINKTYPE_ETHERNET: u32 = 1;
-
-/// The captures' folder; without it the test is skipped, but not in CI.
-fn traces() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var("CI").is_err(),
-        "no captures at {}",
-        folder.display()
-    );
-    println!("skipped: no captures at {}", folder.display());
-    None
-}
 
 /// The frames of a classic little-endian capture of Ethernet; `None` for any other file.
 fn frames(file: &[u8]) -> Option<Vec<&[u8]>> {
@@ -98,7 +83,9 @@ impl Counts {
 
 #[test]
 fn every_frame_of_every_capture() {
-    let Some(folder) = traces() else { return };
+    let Some(folder) = twinpath_captures::shared("traces") else {
+        return;
+    };
     let mut files = 0;
     for entry in manifest(&folder) {
         let file = fs::read(folder.join(&entry.name)).unwrap();
@@ -136,7 +123,9 @@ fn every_frame_of_every_capture() {
 
 #[test]
 fn a_known_capture_in_numbers() {
-    let Some(folder) = traces() else { return };
+    let Some(folder) = twinpath_captures::shared("traces") else {
+        return;
+    };
     let file = fs::read(folder.join("ndpi_synscan.pcap")).unwrap();
     let frames = frames(&file).unwrap();
     let layouts = frames.iter().map(|frame| (frame, dissect(frame).unwrap()));

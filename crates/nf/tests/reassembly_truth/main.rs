@@ -178,19 +178,8 @@ fn lies_within((start, bytes): &(i64, Vec<u8>), truth: &[(i64, Vec<u8>)]) -> boo
 
 /// The names and paths of the shared captures; `None` where there are none.
 fn captures() -> Option<BTreeMap<String, PathBuf>> {
-    let folder = PathBuf::from(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/traces"
-    ));
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        assert!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "no captures in {}",
-            folder.display()
-        );
-        println!("skipped: no captures in {}", folder.display());
-        return None;
-    };
+    let folder = twinpath_captures::shared("traces")?;
+    let entries = folder.read_dir().ok()?;
     let names = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 use twinpath_control::report::{Report, json};
@@ -152,20 +152,8 @@ pub fn interrupt(child: &Child) {
     assert!(status.success());
 }
 
-/// A shared capture; `None` (with a notice) where it is absent, unless under CI.
+/// A shared capture; `None` (with a notice) where it is absent.
 pub fn shared_capture(name: &str) -> Option<String> {
-    let path = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/traces"
-    ))
-    .join(name);
-    if path.exists() {
-        return Some(path.to_string_lossy().into_owned());
-    }
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "the shared captures are missing"
-    );
-    println!("skipped: no shared captures");
-    None
+    let path = twinpath_captures::shared("traces")?.join(name);
+    path.exists().then(|| path.to_string_lossy().into_owned())
 }
