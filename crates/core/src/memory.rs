@@ -20,6 +20,8 @@ unsafe impl Zeroable for u16 {}
 unsafe impl Zeroable for u32 {}
 // SAFETY: plain integers.
 unsafe impl Zeroable for u64 {}
+// SAFETY: zero where each element is, and `Copy` because its elements are.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 
 /// One cache line of eight 64-bit lanes: what large tables are made of, so that an entry never
 /// straddles two lines.
