@@ -40,8 +40,8 @@ pub const MAX_MASKS: usize = 4096;
 /// Most rules a table may be made for.
 pub const MAX_RULES: usize = 1 << 26;
 
-/// When a subtable has had so many hits, all counts are halved.
-const MANY_HITS: u32 = 1 << 20;
+/// After so many hits all counts are halved, so that masks which were hot long ago give way.
+const HITS_PER_AGE: u32 = 1 << 16;
 
 /// What a packet shows to rules, or one of their masks or values.
 pub type MatchKey<const N: usize> = [u64; N];
@@ -92,6 +92,8 @@ pub struct MaskedTable<const N: usize> {
     store: Store<N>,
     limits: MaskedLimits,
     seed: u64,
+    /// Hits since the counts were halved.
+    hits: u32,
     refusals: Refusals,
 }
 
@@ -118,6 +120,7 @@ impl<const N: usize> MaskedTable<N> {
             store: Store::new(limits.rules),
             limits,
             seed,
+            hits: 0,
             refusals: Refusals::default(),
         }
     }
@@ -168,7 +171,9 @@ impl<const N: usize> MaskedTable<N> {
         if place > 0 && hits > self.subtables[place - 1].hits {
             self.subtables.swap(place - 1, place);
         }
-        if hits >= MANY_HITS {
+        self.hits += 1;
+        if self.hits == HITS_PER_AGE {
+            self.hits = 0;
             self.subtables
                 .iter_mut()
                 .for_each(|subtable| subtable.hits /= 2);
