@@ -43,6 +43,9 @@ pub const MAX_RULES: usize = 1 << 26;
 /// After so many hits all counts are halved, so that masks which were hot long ago give way.
 const HITS_PER_AGE: u32 = 1 << 16;
 
+/// Most subtables whose tags are fetched at the same time.
+const AHEAD: usize = 8;
+
 /// What a packet shows to rules, or one of their masks or values.
 pub type MatchKey<const N: usize> = [u64; N];
 
@@ -137,15 +140,37 @@ impl<const N: usize> MaskedTable<N> {
     #[must_use]
     #[inline]
     pub fn find(&self, key: &MatchKey<N>) -> Option<Hit> {
-        for (place, subtable) in self.subtables.iter().enumerate() {
-            let hash = hash_masked(key, &subtable.mask, subtable.number, self.seed);
+        // The first masks are likely to hit, so that little is fetched ahead for them.
+        let mut place = 0;
+        let mut ahead = 1;
+        while place < self.subtables.len() {
+            let group = &self.subtables[place..self.subtables.len().min(place + ahead)];
+            if let Some(hit) = self.find_among(group, place, key) {
+                return Some(hit);
+            }
+            place += group.len();
+            ahead = (ahead * 2).min(AHEAD);
+        }
+        None
+    }
+
+    /// Searches at most [`AHEAD`] subtables, whose tags are all on their way before the first is
+    /// looked at.
+    #[inline(always)]
+    fn find_among(&self, group: &[Subtable<N>], place: usize, key: &MatchKey<N>) -> Option<Hit> {
+        let mut hashes = [0; AHEAD];
+        for (hash, subtable) in hashes.iter_mut().zip(group) {
+            *hash = hash_masked(key, &subtable.mask, subtable.number, self.seed);
+            self.store.prefetch(*hash);
+        }
+        for (within, (subtable, hash)) in group.iter().zip(hashes).enumerate() {
             let found = self.store.find(hash, |value, number| {
                 number == subtable.number && equal_masked(key, &subtable.mask, value)
             });
             if let Some(slot) = found {
                 return Some(Hit {
                     id: self.store.id(slot),
-                    masks_tried: place as u32 + 1,
+                    masks_tried: (place + within) as u32 + 1,
                 });
             }
         }
