@@ -6,6 +6,8 @@ use crate::word::Word;
 
 /// How many fields a packet has.
 pub(super) const FIELDS: usize = 5;
+/// Room for fields in a point: a power of two, so that a field's number needs no check.
+pub(super) const LANES: usize = 8;
 /// Numbers of the fields.
 pub(super) const SOURCE: usize = 0;
 pub(super) const DESTINATION: usize = 1;
@@ -26,7 +28,7 @@ pub(super) const fn field_bits<A: Word>(field: usize) -> u32 {
 /// and ranges of the same type.
 #[derive(Copy, Clone)]
 pub(super) struct Point<A> {
-    pub fields: [A; FIELDS],
+    pub fields: [A; LANES],
     source_port: u16,
     destination_port: u16,
     protocol: u8,
@@ -41,6 +43,9 @@ impl<A: Word> Point<A> {
                 A::from_top16(headers.source_port),
                 A::from_top16(headers.destination_port),
                 A::from_top16(u16::from(headers.protocol) << 8),
+                A::default(),
+                A::default(),
+                A::default(),
             ],
             source_port: headers.source_port,
             destination_port: headers.destination_port,

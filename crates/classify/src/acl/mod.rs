@@ -8,7 +8,7 @@
 //! * A node has a *rest* besides its children, for rules that are too wide to be told apart by
 //!   its bits. Without it such rules are copied into every child, which is what makes cutting
 //!   trees grow out of bounds. Rules are still copied where that is cheap, within a budget of
-//!   four entries per rule.
+//!   eight entries per rule.
 //! * A node checks the bits before those it looks at, so that a packet from another network
 //!   leaves at once, having shown only the bits in which it differs.
 //!
@@ -242,7 +242,7 @@ impl Acl {
         if rule.speaks_of(false) {
             on_v6(&mut self.v6, Entry::new(rule, label, slot));
         }
-        let most = self.len() * 16 + 1024;
+        let most = self.len() * 32 + 1024;
         if self.v4.entries.taken().max(self.v6.entries.taken()) > most {
             self.rebuild();
         }

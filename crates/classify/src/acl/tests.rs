@@ -218,25 +218,28 @@ fn realistic_lists_that_change() {
 
 #[test]
 fn many_insertions_in_one_place_are_numbered_anew() {
-    let mut acl = Acl::new(&[Rule::ANY, Rule::ANY], 2000).expect("fits");
-    let port = |port| Rule {
-        destination_ports: PortRange::new(port, port),
-        ..Rule::ANY
-    };
+    let mut rules = vec![Rule::ANY; 2];
+    let mut acl = Acl::new(&rules, 2000).expect("fits");
     for number in 0..500 {
-        acl.insert(1, port(number)).expect("fits");
-        acl.insert(0, port(number)).expect("fits");
+        let rule = Rule {
+            destination_ports: PortRange::new(number, number),
+            ..Rule::ANY
+        };
+        for index in [1, 0] {
+            rules.insert(index, rule);
+            acl.insert(index, rule).expect("fits");
+        }
     }
-    let packet = |destination_port| Headers {
-        source: Address::from_v4([10, 0, 0, 1]),
-        destination: Address::from_v4([10, 0, 0, 2]),
-        source_port: 1,
-        destination_port,
-        protocol: 6,
-    };
-    assert_eq!(acl.lookup(&packet(499)), Some(0));
-    assert_eq!(acl.lookup(&packet(0)), Some(499));
-    assert_eq!(acl.lookup(&packet(600)), Some(500));
+    for destination_port in 0..600 {
+        let packet = Headers {
+            source: Address::from_v4([10, 0, 0, 1]),
+            destination: Address::from_v4([10, 0, 0, 2]),
+            source_port: 1,
+            destination_port,
+            protocol: 6,
+        };
+        assert_eq!(acl.lookup(&packet), linear::first_match(&rules, &packet));
+    }
 }
 
 /// The masks an operator would expect.
@@ -303,63 +306,4 @@ fn a_full_list_refuses() {
     assert_eq!(acl.insert(1, Rule::ANY), Ok(()));
     assert_eq!(acl.insert(1, Rule::ANY), Err(AclError::Full(2)));
     assert_eq!(acl.remove(2), None);
-}
-
-#[test]
-#[ignore]
-fn shape() {
-    use super::tree::*;
-    for style in Style::ALL {
-        let rules = samples::rules(10_000, style, 0, 1);
-        let acl = Acl::new(&rules, 10_000).expect("fits");
-        let packets = samples::headers(&rules, 20_000, 2);
-        let tree = &acl.v4;
-        let mut link = tree.root;
-        for _ in 0..6 {
-            let Target::Cut(c) = link.target() else { break };
-            let cut = &tree.cuts.places[c];
-            let kids = &tree.links.places[cut.children as usize..][..cut.fan_out()];
-            let rest_rules = match cut.rest.target() {
-                Target::Cut(r) => tree.cuts.places[r].rules,
-                Target::Leaf(f) => tree.leaf(f).count() as u32,
-                _ => 0,
-            };
-            let kid_rules: Vec<u32> = kids.iter().map(|k| match k.target() {
-                Target::Cut(r) => tree.cuts.places[r].rules,
-                Target::Leaf(f) => tree.leaf(f).count() as u32,
-                _ => 0,
-            }).collect();
-            println!("  cut field {} region {} start {} width {} spread {} rules {} rest {} kids used {} max {} sum {}", cut.field, cut.region_bits, cut.start, cut.width, cut.spread, cut.rules, rest_rules, kid_rules.iter().filter(|k| **k>0).count(), kid_rules.iter().max().unwrap(), kid_rules.iter().sum::<u32>());
-            link = cut.rest;
-        }
-        let (mut cuts, mut leaves, mut entries) = (0, 0, 0);
-        for packet in &packets {
-            let point = Point::<u32>::new(packet);
-            let mut winner = Winner::NONE;
-            let mut pending = vec![tree.root];
-            while let Some(link) = pending.pop() {
-                if link.best >= winner.label { continue; }
-                match link.target() {
-                    Target::Nothing => {}
-                    Target::Leaf(first) => {
-                        leaves += 1;
-                        for e in tree.leaf(first) {
-                            if e.label >= winner.label { break; }
-                            entries += 1;
-                            if e.matches(&point) { winner = Winner { label: e.label, slot: e.slot }; break; }
-                        }
-                    }
-                    Target::Cut(c) => {
-                        cuts += 1;
-                        let cut = &tree.cuts.places[c];
-                        pending.push(cut.rest);
-                        if let Some(child) = cut.child(point.fields[cut.field as usize]) {
-                            pending.push(tree.links.places[cut.children as usize + child]);
-                        }
-                    }
-                }
-            }
-        }
-        println!("{style:?}: entries {} cuts {} links {}; per lookup cuts {:.2} leaves {:.2} entries {:.2}", tree.entries.taken(), tree.cuts.taken(), tree.links.taken(), f64::from(cuts) / 2e4, f64::from(leaves) / 2e4, f64::from(entries) / 2e4);
-    }
 }

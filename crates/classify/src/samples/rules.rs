@@ -172,7 +172,7 @@ fn site_prefix(random: &mut Random, sites: &[u64], style: Style, v6: bool) -> Pr
     }
     // The first byte of an address comes from the site's organisation.
     let number =
-        (site >> 8 & 0xff) as u32 % 223 << 24 | (site >> 32) as u32 & 0x00ff_ff00 | host as u32;
+        ((site >> 8 & 0xff) as u32 % 223) << 24 | (site >> 32) as u32 & 0x00ff_ff00 | host as u32;
     Prefix::covering(Address::from_v4(number.to_be_bytes()), length)
 }
 
