@@ -132,30 +132,35 @@ fn examined(acl: &Acl, headers: &[Headers]) {
         black_box(examined);
     });
     row("  lookup with examined bits", ns, None);
-    let (mut bits, mut masks) = ([0; 4], std::collections::BTreeSet::new());
-    for one in headers {
-        let mut examined = Examined::default();
-        acl.lookup_examined(one, &mut examined);
-        let lengths = [
-            examined.source.leading_ones(),
-            examined.destination.leading_ones(),
-            examined.source_port.leading_ones(),
-            examined.destination_port.leading_ones(),
-        ];
-        let before = if one.source.is_v4() { 96 } else { 0 };
-        for (field, (sum, length)) in bits.iter_mut().zip(lengths).enumerate() {
-            *sum += length - if field < 2 { before } else { 0 };
-        }
-        masks.insert((lengths, examined.protocol));
-    }
-    let mean = bits.map(|sum| f64::from(sum) / headers.len() as f64);
+    let all: Vec<Examined> = headers
+        .iter()
+        .map(|one| {
+            let mut examined = Examined::default();
+            acl.lookup_examined(one, &mut examined);
+            examined
+        })
+        .collect();
+    let mean = |bits: fn(&Examined) -> u32| {
+        let sum: u64 = all.iter().map(|examined| u64::from(bits(examined))).sum();
+        sum as f64 / all.len() as f64
+    };
     println!(
-        "    bits examined on average: source {:.1}, destination {:.1}, ports {:.1} and {:.1}; {} distinct masks",
-        mean[0],
-        mean[1],
-        mean[2],
-        mean[3],
-        masks.len()
+        "    bits examined on average: source {:.1}, destination {:.1} (of 128), ports {:.1} and {:.1}",
+        mean(|examined| examined.source.leading_ones()),
+        mean(|examined| examined.destination.leading_ones()),
+        mean(|examined| examined.source_port.leading_ones()),
+        mean(|examined| examined.destination_port.leading_ones()),
+    );
+    let masks = |address_step, port_step| {
+        let rounded = all.iter().map(|one| one.rounded(address_step, port_step));
+        rounded.collect::<std::collections::HashSet<_>>().len()
+    };
+    println!(
+        "    distinct masks: {}, rounded to 4 bits {}, to 8 bits {}, to 16 bits {}",
+        masks(1, 1),
+        masks(4, 4),
+        masks(8, 8),
+        masks(16, 16)
     );
 }
 

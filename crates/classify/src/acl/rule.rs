@@ -3,6 +3,7 @@
 use twinpath_core::wire::Address;
 
 use crate::Prefix;
+use crate::word::Word;
 
 /// Ports from a first to a last one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -155,6 +156,29 @@ pub struct Examined {
 }
 
 impl Examined {
+    /// The same with the leading bits of addresses and ports rounded up to whole steps. More bits
+    /// than needed are no harm to the guarantee; coarse steps make far fewer distinct masks, which
+    /// is what a search of cached rules costs.
+    ///
+    /// A step of 0 counts as 1. Steps of addresses count within IPv4 and IPv6 alike.
+    #[must_use]
+    pub fn rounded(&self, address_step: u32, port_step: u32) -> Self {
+        let up = |bits: u32, step: u32| bits.next_multiple_of(step.max(1));
+        let address =
+            |mask: u128| u128::leading(up(mask.leading_ones(), address_step).min(128)) | mask;
+        let port = |mask: u16| {
+            let bits = up(mask.leading_ones(), port_step).min(16);
+            (u32::leading(bits) >> 16) as u16 | mask
+        };
+        Self {
+            source: address(self.source),
+            destination: address(self.destination),
+            source_port: port(self.source_port),
+            destination_port: port(self.destination_port),
+            protocol: self.protocol,
+        }
+    }
+
     /// Whether two packets are equal in all examined bits.
     #[must_use]
     pub const fn agree(&self, one: &Headers, other: &Headers) -> bool {
@@ -185,6 +209,26 @@ mod tests {
             let fewest = (0..=16).find(|&bits| decides(bits));
             prop_assert_eq!(fewest, Some(range.deciding_bits(port)));
         }
+    }
+
+    #[test]
+    fn rounding_goes_up_by_whole_steps() {
+        let examined = Examined {
+            source: u128::leading(96 + 17),
+            destination: 0,
+            source_port: 0x8000,
+            destination_port: u16::MAX,
+            protocol: 0,
+        };
+        let rounded = examined.rounded(8, 8);
+        assert_eq!(rounded.source, u128::leading(96 + 24));
+        assert_eq!(rounded.destination, 0);
+        assert_eq!(
+            (rounded.source_port, rounded.destination_port),
+            (0xff00, 0xffff)
+        );
+        assert_eq!(examined.rounded(0, 1), examined);
+        assert_eq!(examined.rounded(200, 200).source, u128::MAX);
     }
 
     #[test]

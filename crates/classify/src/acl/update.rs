@@ -9,7 +9,7 @@ use crate::word::Word;
 const FULL_LEAF: usize = 8;
 /// Subtrees of at most so many rules are built anew once a good part of them has changed; larger
 /// ones only on request, because that takes milliseconds.
-const REBUILT: u32 = 600;
+const REBUILT: u32 = 300;
 
 impl<A: Word> Tree<A> {
     /// Adds an entry.

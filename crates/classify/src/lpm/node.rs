@@ -59,6 +59,12 @@ pub(super) struct Node {
     pub results: u32,
 }
 
+/// How many bits are set before this one.
+#[inline(always)]
+pub(super) const fn rank(bits: u64, bit: u32) -> u32 {
+    (bits & ((1 << bit) - 1)).count_ones()
+}
+
 impl Node {
     pub const EMPTY: Self = Self {
         prefixes: 0,
@@ -86,15 +92,10 @@ impl Node {
         self.prefixes == 0 && self.values == 0
     }
 
-    /// The longest place at which a prefix ends that covers the value.
+    /// The places at which prefixes end that cover the value; the last is the longest.
     #[inline(always)]
-    pub const fn longest(&self, value: usize) -> Option<Place> {
-        let covering = self.prefixes & COVERING[value & 31];
-        if covering == 0 {
-            None
-        } else {
-            Some(Place(63 - covering.leading_zeros()))
-        }
+    pub const fn covering(&self, value: usize) -> u64 {
+        self.prefixes & COVERING[value & 31]
     }
 
     /// Whether a prefix ends at a place.
@@ -105,7 +106,7 @@ impl Node {
     /// Where the next hop of a place is, or would be, kept.
     #[inline(always)]
     pub const fn result(&self, place: Place) -> u32 {
-        self.results + (self.prefixes & (place.bit() - 1)).count_ones()
+        self.results + rank(self.prefixes, place.0)
     }
 
     /// The child for a value, if it leads on.
@@ -198,9 +199,9 @@ mod tests {
             .with_value(9)
             .with_value(31);
         let node = Node::read(&node.write());
-        assert_eq!(node.longest(0b10110), Some(Place(54)));
-        assert_eq!(node.longest(0b10111), Some(Place(3)));
-        assert_eq!(node.longest(0), None);
+        assert_eq!(node.covering(0b10110), 1 << 54 | 1 << 3);
+        assert_eq!(node.covering(0b10111), 1 << 3);
+        assert_eq!(node.covering(0), 0);
         assert_eq!(node.result(Place(54)), 8);
         assert_eq!(
             (node.child(31), node.child(9), node.child(8)),

@@ -1,7 +1,7 @@
 //! The routes of one IP version.
 
 use super::flat::{Flat, MAX_NODES};
-use super::node::{Lanes, Node, Place, STRIDE};
+use super::node::{Lanes, Node, Place, STRIDE, rank};
 use super::runs::Runs;
 use super::{BATCH, RouteError};
 use crate::word::Word;
@@ -25,11 +25,43 @@ pub(super) struct Trie<A> {
     version: std::marker::PhantomData<A>,
 }
 
-/// A node whose prefix covers the address, and the place at which the prefix ends.
-#[derive(Copy, Clone)]
+/// The last node on the way in which a prefix covers the address: what is needed of it to find
+/// the longest such prefix. Kept as numbers and put in place without branches, for whether a
+/// node has one cannot be predicted.
+#[derive(Copy, Clone, Default)]
 struct Match {
-    node: Node,
-    place: Place,
+    /// The places of these prefixes; 0 if there was none in any node.
+    covering: u64,
+    prefixes: u64,
+    results: u32,
+}
+
+impl Match {
+    #[inline(always)]
+    fn or_better(self, node: &Node, value: usize) -> Self {
+        let covering = node.covering(value);
+        let is_better = covering != 0;
+        Self {
+            covering: if is_better { covering } else { self.covering },
+            prefixes: if is_better {
+                node.prefixes
+            } else {
+                self.prefixes
+            },
+            results: if is_better {
+                node.results
+            } else {
+                self.results
+            },
+        }
+    }
+
+    /// Where the next hop is kept.
+    #[inline(always)]
+    fn result(self) -> Option<u32> {
+        let last = self.covering.checked_ilog2()?;
+        Some(rank(self.prefixes, last) + self.results)
+    }
 }
 
 /// The nodes on the way to a prefix, each with the value that leads on from it.
@@ -76,11 +108,6 @@ impl<A: Word> Trie<A> {
         (address << depth).bits(0, STRIDE)
     }
 
-    #[inline(always)]
-    fn next_hop(&self, found: Match) -> u32 {
-        *self.results.at(found.node.result(found.place))
-    }
-
     #[inline]
     pub fn lookup(&self, address: A) -> Option<u32> {
         let flat = self.flat.entry(self.flat_index(address));
@@ -88,20 +115,23 @@ impl<A: Word> Trie<A> {
             return flat.next_hop;
         }
         let (found, ..) = self.walk(address, flat.node);
-        found.map(|found| self.next_hop(found)).or(flat.next_hop)
+        self.next_hop(found).or(flat.next_hop)
+    }
+
+    #[inline(always)]
+    fn next_hop(&self, found: Match) -> Option<u32> {
+        found.result().map(|place| *self.results.at(place))
     }
 
     /// The longest match below the flat table, the last node on the way, and its depth.
     #[inline(always)]
-    fn walk(&self, address: A, node: u32) -> (Option<Match>, Node, u32) {
-        let mut found = None;
+    fn walk(&self, address: A, node: u32) -> (Match, Node, u32) {
+        let mut found = Match::default();
         let mut node = self.node(node);
         let mut depth = self.flat_bits;
         loop {
             let value = Self::value(address, depth);
-            if let Some(place) = node.longest(value) {
-                found = Some(Match { node, place });
-            }
+            found = found.or_better(&node, value);
             match node.child(value) {
                 Some(child) if depth + STRIDE < A::BITS => {
                     depth += STRIDE;
@@ -121,7 +151,7 @@ impl<A: Word> Trie<A> {
         }
         let (found, last, depth) = self.walk(address, flat.node);
         let bits = depth + last.deciding_bits(Self::value(address, depth));
-        let next_hop = found.map(|found| self.next_hop(found)).or(flat.next_hop);
+        let next_hop = self.next_hop(found).or(flat.next_hop);
         (next_hop, bits.min(A::BITS))
     }
 
@@ -151,8 +181,7 @@ impl<A: Word> Trie<A> {
             > 0
         {}
         for (walker, next_hop) in walkers.iter().zip(addresses.zip(next_hops)) {
-            let found = walker.result.map(|place| *self.results.at(place));
-            *next_hop.1 = found.or(walker.next_hop);
+            *next_hop.1 = self.next_hop(walker.found).or(walker.next_hop);
         }
     }
 
@@ -164,9 +193,7 @@ impl<A: Word> Trie<A> {
         }
         let node = self.node(walker.node);
         let value = Self::value(walker.address, walker.depth);
-        if let Some(place) = node.longest(value) {
-            walker.result = Some(node.result(place));
-        }
+        walker.found = walker.found.or_better(&node, value);
         walker.depth += STRIDE;
         walker.node = 0;
         if walker.depth < A::BITS
@@ -176,7 +203,7 @@ impl<A: Word> Trie<A> {
             self.nodes.prefetch(child);
             return Some(());
         }
-        if let Some(place) = walker.result {
+        if let Some(place) = walker.found.result() {
             self.results.prefetch(place);
         }
         None
@@ -201,7 +228,7 @@ impl<A: Word> Trie<A> {
         }
         let (node, place) = (self.node(node), self.place(network, length));
         node.ends_at(place)
-            .then(|| self.next_hop(Match { node, place }))
+            .then(|| *self.results.at(node.result(place)))
     }
 
     /// The bits of a short prefix as a number.
@@ -418,6 +445,6 @@ struct Walker<A> {
     address: A,
     node: u32,
     depth: u32,
-    result: Option<u32>,
+    found: Match,
     next_hop: Option<u32>,
 }

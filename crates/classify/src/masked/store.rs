@@ -4,14 +4,28 @@ use twinpath_core::memory::{ZeroedArray, prefetch};
 
 use super::MatchKey;
 
-/// Entries of a bucket; the lane after them counts entries that went past.
+/// Entries of a bucket; the place after them counts entries that went past.
 const WAYS: usize = 7;
 const PASSED: usize = 7;
+/// Sixteen-bit numbers in a word.
+const IN_WORD: usize = 4;
 /// Slots per hundred rules: fuller tables search longer.
-const SLOTS_PER_100: usize = 125;
+const SLOTS_PER_100: usize = 150;
 /// A bucket's tags, and the count of entries that belong to this bucket or one before it but found
-/// it full. A tag of 0 marks a free slot.
-type Bucket = [u16; 8];
+/// it full: eight numbers of 16 bits in two words. A tag of 0 marks a free slot.
+type Bucket = [u64; 2];
+
+/// One of the numbers of a bucket.
+#[inline(always)]
+const fn number(bucket: &Bucket, place: usize) -> u16 {
+    (bucket[place / IN_WORD] >> (16 * (place % IN_WORD))) as u16
+}
+
+const fn set_number(bucket: &mut Bucket, place: usize, number: u16) {
+    let shift = 16 * (place % IN_WORD);
+    let word = &mut bucket[place / IN_WORD];
+    *word = *word & !(0xffff << shift) | (number as u64) << shift;
+}
 
 /// A fixed number of slots in buckets. An entry lies in its bucket or the next one with room.
 pub(super) struct Store<const N: usize> {
@@ -78,13 +92,13 @@ impl<const N: usize> Store<N> {
             let tags = &self.buckets[bucket];
             let mut ways = equal_ways(tags, tag);
             while ways != 0 {
-                let slot = bucket * WAYS + ways.trailing_zeros() as usize;
+                let slot = bucket * WAYS + first_way(ways);
                 if self.is_wanted(slot, &is_wanted) {
                     return Some(slot);
                 }
                 ways &= ways - 1;
             }
-            if tags[PASSED] == 0 {
+            if number(tags, PASSED) == 0 {
                 return None;
             }
             bucket = self.following(bucket);
@@ -118,8 +132,8 @@ impl<const N: usize> Store<N> {
         let mut bucket = self.bucket(hash);
         for _ in 0..self.buckets.len() {
             let tags = &mut self.buckets[bucket];
-            if let Some(way) = tags[..WAYS].iter().position(|&tag| tag == 0) {
-                tags[way] = Self::tag(hash);
+            if let Some(way) = (0..WAYS).find(|&way| self::number(tags, way) == 0) {
+                set_number(tags, way, Self::tag(hash));
                 let lanes = &mut self.lanes[(bucket * WAYS + way) * self.stride..][..=N];
                 lanes[..N].copy_from_slice(value);
                 lanes[N] = u64::from(number) << 32 | u64::from(id);
@@ -127,7 +141,7 @@ impl<const N: usize> Store<N> {
                 return;
             }
             // A count that is full stays so: searches go on in vain then, but find all.
-            tags[PASSED] = tags[PASSED].saturating_add(1);
+            set_number(tags, PASSED, self::number(tags, PASSED).saturating_add(1));
             bucket = self.following(bucket);
         }
     }
@@ -136,24 +150,65 @@ impl<const N: usize> Store<N> {
     pub fn remove(&mut self, hash: u64, slot: usize) -> u32 {
         let mut bucket = self.bucket(hash);
         while bucket != slot / WAYS {
-            let passed = &mut self.buckets[bucket][PASSED];
-            if *passed != u16::MAX {
-                *passed -= 1;
+            let tags = &mut self.buckets[bucket];
+            match number(tags, PASSED) {
+                u16::MAX => {}
+                passed => set_number(tags, PASSED, passed - 1),
             }
             bucket = self.following(bucket);
         }
-        self.buckets[bucket][slot % WAYS] = 0;
+        set_number(&mut self.buckets[bucket], slot % WAYS, 0);
         self.rules -= 1;
         self.id(slot)
     }
 }
 
-/// A bit for each way that has this tag.
+/// A bit for each way that has this tag: the first four ways have bit 15 of their 16, the others
+/// bit 14.
 #[inline(always)]
-fn equal_ways(tags: &Bucket, tag: u16) -> u32 {
-    let mut ways = 0;
-    for (way, &other) in tags.iter().enumerate() {
-        ways |= u32::from(other == tag) << way;
+const fn equal_ways(tags: &Bucket, tag: u16) -> u64 {
+    const OTHERS: u64 = 0x0000_8000_8000_8000;
+    equal_numbers(tags[0], tag) | (equal_numbers(tags[1], tag) & OTHERS) >> 1
+}
+
+/// The highest bit of each of the four numbers in a word that equal this one.
+#[inline(always)]
+const fn equal_numbers(word: u64, wanted: u16) -> u64 {
+    const LOW: u64 = 0x7fff_7fff_7fff_7fff;
+    let differing = word ^ wanted as u64 * 0x0001_0001_0001_0001;
+    // The sum carries into the highest bit unless the lower ones are zero.
+    !((differing & LOW) + LOW | differing) & !LOW
+}
+
+/// The way that the lowest bit stands for.
+#[inline(always)]
+const fn first_way(ways: u64) -> usize {
+    let bit = ways.trailing_zeros() as usize;
+    bit / 16 + IN_WORD * (1 - bit % 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn equal_ways_are_those_with_the_tag(numbers in prop::array::uniform8(prop_oneof![Just(1u16), Just(0x8001), Just(0), any::<u16>()]), tag in prop_oneof![Just(1u16), Just(0x8001), any::<u16>()]) {
+            let mut bucket = [0; 2];
+            for (place, &number) in numbers.iter().enumerate() {
+                set_number(&mut bucket, place, number);
+            }
+            prop_assert!((0..8).all(|place| number(&bucket, place) == numbers[place]));
+            let mut found = Vec::new();
+            let mut ways = equal_ways(&bucket, tag);
+            while ways != 0 {
+                found.push(first_way(ways));
+                ways &= ways - 1;
+            }
+            found.sort_unstable();
+            let expected: Vec<usize> = (0..WAYS).filter(|&way| numbers[way] == tag).collect();
+            prop_assert_eq!(found, expected);
+        }
     }
-    ways & ((1 << WAYS) - 1)
 }
