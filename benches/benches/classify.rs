@@ -285,6 +285,13 @@ fn masked(rules: usize, masks: usize, packets: usize) {
     skewed.iter().for_each(|key| _ = table.lookup(key));
     let ns = each(&skewed, |key| _ = black_box(table.lookup(key)));
     row("  hits, half of them in one mask", ns, Some(bound));
+    let batches: Vec<&[Key]> = skewed.chunks_exact(32).collect();
+    let mut hits = [None; 32];
+    let ns = each(&batches, |batch| {
+        table.lookup_batch(batch, &mut hits);
+        black_box(&hits);
+    });
+    row("  the same in batches of 32", ns / 32.0, Some(bound));
     let misses: Vec<Key> = (0..packets)
         .map(|_| std::array::from_fn(|_| random.bits()))
         .collect();

@@ -25,12 +25,15 @@
 //! leading bits for this reason). Inserting and removing are one search, besides finding the mask
 //! among the distinct ones.
 
+mod batch;
 mod hash;
 mod store;
 #[cfg(test)]
 mod tests;
 
 use thiserror::Error;
+
+pub use batch::BATCH;
 
 use hash::{hash_masked, masked};
 use store::Store;
@@ -177,27 +180,25 @@ impl<const N: usize> MaskedTable<N> {
         None
     }
 
-    /// Fetches what a lookup of this key will read for the first `masks` masks; for callers that
-    /// look up several packets one after the other.
-    #[inline]
-    pub fn prefetch(&self, key: &MatchKey<N>, masks: usize) {
-        for subtable in self.subtables.iter().take(masks) {
-            let hash = hash_masked(key, &subtable.mask, subtable.number, self.seed);
-            self.store.prefetch(hash);
+    #[inline(always)]
+    fn count_hit(&mut self, place: usize) {
+        self.subtables[place].hits += 1;
+        self.move_forward(place);
+        self.age(1);
+    }
+
+    /// Moves a subtable past the one before it if it has had more hits.
+    #[inline(always)]
+    fn move_forward(&mut self, place: usize) {
+        if place > 0 && self.subtables[place].hits > self.subtables[place - 1].hits {
+            self.subtables.swap(place - 1, place);
         }
     }
 
-    /// A hit moves a subtable past the one before it if it has had more hits.
     #[inline(always)]
-    fn count_hit(&mut self, place: usize) {
-        let hits = &mut self.subtables[place].hits;
-        *hits += 1;
-        let hits = *hits;
-        if place > 0 && hits > self.subtables[place - 1].hits {
-            self.subtables.swap(place - 1, place);
-        }
-        self.hits += 1;
-        if self.hits == HITS_PER_AGE {
+    fn age(&mut self, hits: u32) {
+        self.hits += hits;
+        if self.hits >= HITS_PER_AGE {
             self.hits = 0;
             self.subtables
                 .iter_mut()

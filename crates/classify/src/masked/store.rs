@@ -84,6 +84,17 @@ impl<const N: usize> Store<N> {
         prefetch(&self.buckets[self.bucket(hash)]);
     }
 
+    /// Fetches the slot that probably holds the entry with this hash.
+    #[inline(always)]
+    pub fn prefetch_slot(&self, hash: u64) {
+        let bucket = self.bucket(hash);
+        let ways = equal_ways(&self.buckets[bucket], Self::tag(hash));
+        if ways != 0 {
+            let slot = bucket * WAYS + first_way(ways);
+            prefetch(&self.lanes[slot * self.stride]);
+        }
+    }
+
     /// The slot with this hash whose value and subtable are those wanted.
     #[inline(always)]
     pub fn find(&self, hash: u64, is_wanted: impl Fn(&MatchKey<N>, u32) -> bool) -> Option<usize> {
@@ -175,9 +186,9 @@ const fn equal_ways(tags: &Bucket, tag: u16) -> u64 {
 #[inline(always)]
 const fn equal_numbers(word: u64, wanted: u16) -> u64 {
     const LOW: u64 = 0x7fff_7fff_7fff_7fff;
-    let differing = word ^ wanted as u64 * 0x0001_0001_0001_0001;
+    let differing = word ^ (wanted as u64 * 0x0001_0001_0001_0001);
     // The sum carries into the highest bit unless the lower ones are zero.
-    !((differing & LOW) + LOW | differing) & !LOW
+    !(((differing & LOW) + LOW) | differing) & !LOW
 }
 
 /// The way that the lowest bit stands for.

@@ -34,7 +34,7 @@ proptest! {
     #[test]
     fn finds_a_rule_that_matches_if_there_is_one(
         steps in prop::collection::vec((mask(), key(), prop::option::weighted(0.7, any::<u32>())), 1..200),
-        keys in prop::collection::vec(key(), 1..40),
+        keys in prop::collection::vec(key(), 1..80),
         seed: u64,
     ) {
         let mut table = MaskedTable::<3>::new(LIMITS, seed);
@@ -66,6 +66,10 @@ proptest! {
                 prop_assert!(hit.is_none_or(|id| expected.contains(&id)));
             }
         }
+        let mut hits = vec![None; keys.len()];
+        let one_by_one: Vec<_> = keys.iter().map(|key| table.find(key)).collect();
+        table.lookup_batch(&keys, &mut hits);
+        prop_assert_eq!(hits, one_by_one);
         for key in &keys {
             let expected = matching(&reference, key);
             let hit = table.find(key).map(|hit| hit.id);
@@ -126,6 +130,10 @@ fn masks_with_hits_move_forward() {
     }
     assert_eq!(table.lookup(&[1 << 7]).map(|hit| hit.masks_tried), Some(1));
     assert_eq!(table.find(&[0]), None);
+    for _ in 0..20 {
+        table.lookup_batch(&[[1], [1]], &mut [None; 2]);
+    }
+    assert_eq!(table.find(&[1]).map(|hit| hit.masks_tried), Some(1));
     let counts: u32 = table.masks().map(|(_, rules)| rules).sum();
     assert_eq!(counts, 8);
 }
