@@ -8,7 +8,7 @@
 //! # Why this structure
 //! * DIR-24-8 finds an IPv4 route in one or two reads, but of tables of 64 MB that no cache
 //!   holds, and a change of a short prefix writes millions of entries. A tree of a million routes
-//!   takes about 16 MB, and its upper levels stay in the second-level cache. The flat part has 14
+//!   takes about 29 MB, and its upper levels stay in the second-level cache. The flat part has 14
 //!   bits for IPv4, so that a `/24`, three fifths of all routes, ends exactly two nodes below.
 //! * Poptrie is as small and as fast, but pushes each prefix down to all leaves that it covers:
 //!   a change must find them all, and needs a second tree to know what to put back. Here
