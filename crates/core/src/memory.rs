@@ -166,11 +166,18 @@ mod tests {
     fn large_arrays_are_aligned_and_take_memory_only_where_touched() {
         let before = resident_bytes();
         let mut array = ZeroedArray::<CacheLine>::new(1 << 23);
-        assert!(std::ptr::from_ref(&array[0]).addr().is_multiple_of(HUGE_PAGE));
+        assert!(
+            std::ptr::from_ref(&array[0])
+                .addr()
+                .is_multiple_of(HUGE_PAGE)
+        );
         array[1 << 22].0[3] = 5;
         assert_eq!((array[1 << 22].0[3], array[(1 << 23) - 1].0[7]), (5, 0));
         if let (Some(before), Some(after)) = (before, resident_bytes()) {
-            assert!(after < before + (256 << 20), "half of the array was touched");
+            assert!(
+                after < before + (256 << 20),
+                "half of the array was touched"
+            );
         }
     }
 
