@@ -1,11 +1,11 @@
 //! Large zeroed memory on huge pages.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// The alignment and granularity of a huge page.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Types for which all-zero bytes are a valid value and which need no drop.
 ///
@@ -97,21 +97,6 @@ fn advise_huge(start: *mut u8, bytes: usize) {
         // SAFETY: the range was just allocated; the advice changes no content.
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
     }
-}
-
-/// Allocates zeroed memory for `layout`, on huge pages when large.
-pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
-    assert!(layout.size() > 0, "an empty region has no memory");
-    // SAFETY: the size is not zero.
-    let raw = unsafe { alloc(layout) };
-    let Some(start) = NonNull::new(raw) else {
-        handle_alloc_error(layout)
-    };
-    // Before the memory is first touched: what has small pages keeps them.
-    advise_huge(raw, layout.size());
-    // SAFETY: the memory was just allocated with this size.
-    unsafe { raw.write_bytes(0, layout.size()) };
-    start
 }
 
 impl<T: Zeroable> Deref for ZeroedArray<T> {

@@ -10,10 +10,9 @@
 //! | bookkeeping 64 | headroom 256 | packet, up to the pool's `packet_bytes` |
 //! ```
 
-use crate::memory::{HUGE_PAGE, allocate};
+use crate::memory::{CacheLine, ZeroedArray};
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
-use std::alloc::{Layout, dealloc};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -236,7 +235,8 @@ impl Frame {
 
 struct Region {
     start: NonNull<u8>,
-    layout: Layout,
+    /// Owns what `start` points at; frames alone look inside.
+    _memory: ZeroedArray<CacheLine>,
     returned: ArrayQueue<Buffer>,
     closed: AtomicBool,
 }
@@ -258,13 +258,6 @@ impl Region {
     }
 }
 
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout; no buffer refers to the region any more.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
-    }
-}
-
 /// A bounded set of equal buffers, owned by one thread.
 pub struct Pool {
     region: Arc<Region>,
@@ -283,15 +276,14 @@ impl Pool {
     pub fn new(frames: usize, packet_bytes: usize) -> Self {
         let frames = frames.max(1);
         let stride = (BOOKKEEPING + HEADROOM + packet_bytes).next_multiple_of(64);
-        let size = stride
+        let lines = (stride / 64)
             .checked_mul(frames)
             .expect("a pool's size fits the address space");
-        let align = if size >= HUGE_PAGE { HUGE_PAGE } else { 4096 };
-        let layout =
-            Layout::from_size_align(size, align).expect("a pool's size fits the address space");
+        let mut memory = ZeroedArray::<CacheLine>::new(lines);
+        let start = NonNull::from(&mut *memory).cast();
         let region = Arc::new(Region {
-            start: allocate(layout),
-            layout,
+            start,
+            _memory: memory,
             returned: ArrayQueue::new(frames),
             closed: AtomicBool::new(false),
         });

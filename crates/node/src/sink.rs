@@ -22,16 +22,6 @@ pub trait Sink {
     }
 }
 
-/// Counts on others to look at packets.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Discard;
-
-impl Sink for Discard {
-    fn packet(&mut self, _: &Departure) -> Result<(), CaptureError> {
-        Ok(())
-    }
-}
-
 /// A capture file in the order of its timestamps.
 pub struct CaptureSink(OrderedWriter<CaptureWriter>);
 
