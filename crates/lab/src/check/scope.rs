@@ -21,7 +21,7 @@ pub struct Budget {
     pub timeouts: u8,
     /// Times a flow is idle for its time to live.
     pub idles: u8,
-    /// Recalls by the cores of flows granted long ago.
+    /// Recalls by the cores of flows that have long been silent.
     pub recalls: u8,
     /// Crashes of the cores.
     pub crashes: u8,

@@ -87,7 +87,7 @@ coverage! {
     rescued,
     /// Write-backs not imported because their value was known.
     duplicate_write_backs,
-    /// Recalls of flows granted long ago.
+    /// Recalls of flows that have long been silent.
     recalls,
     /// Flows that were forgotten.
     flows_aged,
