@@ -7,7 +7,7 @@ use super::history::{FlowHistory, History};
 use super::invariants::{Violation, broken};
 use super::ledger::{Note, Notes};
 use super::line::{Line, LineId};
-use super::log::{Event, Happened, Log};
+use super::log::{Happened, Log};
 use super::outcome::{Coverage, Outcome, Tally};
 use super::sabotage::{Sabotage, Saboteur};
 use super::scenario::Scenario;
@@ -52,10 +52,10 @@ const EVENTS_KEPT: usize = 40;
 
 /// Steps after which a run that should come to rest is given a long silence, so that what waits
 /// for other flows to be forgotten gets its turn.
-const STEPS_TO_SILENCE: u64 = 1500;
+const STEPS_TO_SILENCE: u64 = 500;
 
 /// Steps in which a run must come to rest when nothing goes wrong any more.
-const STEPS_TO_REST: u64 = 20 * STEPS_TO_SILENCE;
+const STEPS_TO_REST: u64 = 12 * STEPS_TO_SILENCE;
 
 /// Longer than it takes cores to recall a flow.
 const LONG_SILENCE_NS: u64 = 61_000_000_000;
@@ -160,22 +160,26 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Runs a seed's own scenario, keeping every event.
+    /// A run of a seed's own scenario; with sabotage, the link does what no link may do.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn replay(seed: u64) -> Result<Outcome, SetupError> {
-        let mut simulation = Self::new(seed, &Scenario::drawn(seed))?;
-        simulation.log.keep_all();
-        Ok(simulation.run())
+    pub fn of_seed(seed: u64, sabotage: Option<Sabotage>) -> Result<Self, SetupError> {
+        let hides_order = sabotage.is_some_and(Sabotage::hides_order);
+        let scenario = match hides_order {
+            true => Scenario::drawn(seed).for_hidden_order(),
+            false => Scenario::drawn(seed),
+        };
+        let mut simulation = Self::new(seed, &scenario)?;
+        let lines = simulation.lines.iter_mut().flatten();
+        lines.for_each(|line| line.hides_order = hides_order);
+        simulation.saboteur = sabotage.map(|sabotage| Saboteur::new(sabotage, seed));
+        Ok(simulation)
     }
 
-    /// Lets the link do what no link may do to frames of this protocol.
-    pub(super) fn with(mut self, sabotage: Sabotage) -> Self {
-        let hides_order = sabotage.hides_order();
-        let lines = self.lines.iter_mut().flatten();
-        lines.for_each(|line| line.hides_order = hides_order);
-        self.saboteur = Some(Saboteur::new(sabotage, self.seed));
+    /// The same run, but its outcome has every event and not only the last.
+    pub fn keeping_all_events(mut self) -> Self {
+        self.log.keep_all();
         self
     }
 
@@ -372,13 +376,7 @@ impl Simulation {
         }
     }
 
-    /// The events so far, for a look at a run that is not over.
     pub(super) fn note(&mut self, happened: Happened) {
         self.log.add(self.now, happened);
     }
-}
-
-/// Used by outcomes to show the end of a log.
-pub(super) fn last(events: &[Event], count: usize) -> &[Event] {
-    &events[events.len().saturating_sub(count)..]
 }
