@@ -409,11 +409,11 @@ impl Cores {
     fn age_one(&mut self, id: FlowId, out: &mut Vec<Outgoing>) {
         let clock = self.clock;
         let record = self.store.record(id);
-        if let Some(generation) = record.tag.to_recall() {
-            if clock.since(*record.last_seen) > RECALL_AFTER {
-                *record.last_seen = clock;
-                self.recall(id, generation, out);
-            }
+        if let Some(generation) = record.tag.to_recall()
+            && clock.since(*record.last_seen) > RECALL_AFTER
+        {
+            *record.last_seen = clock;
+            self.recall(id, generation, out);
         }
         let mut record = self.store.record(id);
         if !record.tag.is_ours() {

@@ -338,7 +338,7 @@ impl Simulation {
         self.log.add(self.now, Happened::Calm);
         let lines = self.lines.iter_mut().flatten();
         lines.for_each(Line::calm_down);
-        if self.seed % 2 == 0 {
+        if self.seed.is_multiple_of(2) {
             self.agenda.add(self.now, Next::GiveBack);
         }
     }
