@@ -129,8 +129,8 @@ impl Scope {
         }
     }
 
-    /// Two flows, three frames to the cores and two back, runs of any length: 4.2 million states,
-    /// 50 million steps, about half a minute on two cores.
+    /// Two flows, three frames to the cores and two back, runs of any length: 4.0 million states,
+    /// 48 million steps, about half a minute on two cores.
     pub const fn standard() -> Self {
         Self {
             to_cores: 3,
