@@ -93,12 +93,17 @@ pub enum Action {
 /// How eagerly cancelled pulls are repeated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Cancellations in a row after which a flow is left alone for a while.
+    /// How often a cancelled pull is repeated at once before the flow is left alone for a while.
     pub rearms: u8,
 }
 
 /// A flow that was cancelled too often is left alone for at most 2 to this many packets.
 const MAX_PAUSE_EXPONENT: u8 = 10;
+
+/// The bits that a slot has for its pauses.
+const PAUSES_MASK: u8 = 0x1f;
+
+const _: () = assert!(MAX_PAUSE_EXPONENT <= PAUSES_MASK);
 
 /// The control part of a slot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -114,8 +119,10 @@ pub struct Slot {
     /// ACTIVE: when the flow last had a packet (packet clock). INCOMPLETE, FROZEN: when to act
     /// (link clock). Nanoseconds.
     pub time_ns: u64,
-    /// Pulls cancelled in a row.
+    /// Pulls cancelled in a row since the last pause.
     pub cancelled: u8,
+    /// Pauses in a row without a pull that succeeded, counted up to the longest.
+    pub pauses: u8,
     /// Packets of the flow to let pass before the next pull.
     pub pause: u16,
     /// For the checker alone: a slot that should be frozen and is not yet.
@@ -131,6 +138,7 @@ impl Slot {
     pub const fn pack(&self) -> [u64; 3] {
         let flags = self.fsm as u64
             | (self.initiator as u64) << 2
+            | (self.pauses as u64) << 3
             | (self.cancelled as u64) << 8
             | (self.pause as u64) << 16;
         [
@@ -162,6 +170,7 @@ impl Slot {
             epoch: lanes[2] as u32,
             time_ns: lanes[1],
             cancelled: (lanes[0] >> 8) as u8,
+            pauses: (lanes[0] >> 3) as u8 & PAUSES_MASK,
             pause: (lanes[0] >> 16) as u16,
             freezes_late: false,
         }
@@ -220,7 +229,7 @@ impl Slot {
                 Action::Plain
             }
             Event::State(generation) if ours(generation) => {
-                (self.fsm, self.cancelled) = (Fsm::Active, 0);
+                (self.fsm, self.cancelled, self.pauses) = (Fsm::Active, 0, 0);
                 Action::Install
             }
             Event::Decline(generation) if ours(generation) => self.free(),
@@ -230,18 +239,16 @@ impl Slot {
     }
 
     /// A packet passed while the answer was under way: that answer will be stale. Pull again with
-    /// this packet, unless it keeps happening.
+    /// this packet, unless it keeps happening: then the flow is left alone for a while, each time
+    /// twice as long as before, up to the longest pause.
     fn cancel(&mut self, backoff: Backoff, next_generation: impl FnOnce() -> u32) -> Action {
-        self.cancelled = self.cancelled.saturating_add(1);
-        if !self
-            .cancelled
-            .is_multiple_of(backoff.rearms.saturating_add(1))
-        {
+        if self.cancelled < backoff.rearms {
+            self.cancelled += 1;
             self.generation = next_generation();
             return Action::Pull;
         }
-        let rounds = self.cancelled / backoff.rearms.saturating_add(1);
-        self.pause = 1 << rounds.min(MAX_PAUSE_EXPONENT);
+        self.pauses = MAX_PAUSE_EXPONENT.min(self.pauses + 1);
+        (self.cancelled, self.pause) = (0, 1 << self.pauses);
         self.fsm = Fsm::Initial;
         Action::Plain
     }
@@ -353,6 +360,7 @@ mod tests {
             epoch: 77,
             time_ns: 1 << 60,
             cancelled: 250,
+            pauses: 10,
             pause: 1024,
             freezes_late: false,
         };
@@ -364,35 +372,44 @@ mod tests {
         );
     }
 
-    #[test]
-    fn cancellations_back_off_exponentially() {
+    /// The packets with which a flow that never pauses pulls.
+    fn pulls(rearms: u8, packets: u32) -> Vec<u32> {
         let mut slot = Slot::default();
-        let mut generation = 0;
-        let mut pulls = Vec::new();
-        for packet in 0..200 {
-            let action = slot.step(
-                Event::Simple { hot: true },
-                BACKOFF,
-                || {
-                    generation += 1;
-                    generation
-                },
-                &All,
-            );
-            if action == Action::Pull {
-                pulls.push(packet);
+        let mut step = |number: &u32| {
+            let event = Event::Simple { hot: true };
+            slot.step(event, Backoff { rearms }, || *number, &All) == Action::Pull
+        };
+        (0..packets).filter(|packet| step(packet)).collect()
+    }
+
+    #[test]
+    fn cancellations_back_off_exponentially_and_for_ever() {
+        for rearms in [0, 1, 4, 255] {
+            // A round is a pull, its repetitions, the packet that ends them, and the pause.
+            let round = u32::from(rearms) + 2;
+            let pulls = pulls(rearms, 600_000);
+            let firsts: Vec<_> = pulls.iter().step_by(usize::from(rearms) + 1).collect();
+            for (number, pair) in firsts.windows(2).enumerate() {
+                let pause = 2 << number.min(usize::from(MAX_PAUSE_EXPONENT) - 1);
+                assert_eq!(
+                    pair[1] - pair[0],
+                    round + pause,
+                    "round {number} of {rearms}"
+                );
             }
+            assert!(firsts.len() > 400, "{} rounds", firsts.len());
         }
-        let gaps: Vec<_> = pulls.chunks(2).map(|pair| pair[0]).collect();
-        assert!(
-            gaps.windows(3)
-                .all(|three| three[2] - three[1] >= three[1] - three[0]),
-            "{gaps:?}"
-        );
-        assert!(
-            pulls.len() < 20,
-            "{} pulls for a flow that never pauses",
-            pulls.len()
-        );
+    }
+
+    #[test]
+    fn an_answer_that_comes_in_time_ends_the_back_off() {
+        let mut slot = Slot {
+            fsm: Fsm::Incomplete,
+            cancelled: 1,
+            pauses: 5,
+            ..Slot::default()
+        };
+        slot.step(Event::State(0), BACKOFF, || 1, &All);
+        assert_eq!((slot.cancelled, slot.pauses), (0, 0));
     }
 }

@@ -80,17 +80,24 @@ impl Grant {
         Import::Take
     }
 
+    /// The generation about which the fast path has to be asked before the flow may be forgotten:
+    /// it may hold the state still, or send a duplicate that only this entry tells from the first.
+    #[inline]
+    pub const fn to_recall(self) -> Option<u32> {
+        match self {
+            Self::Granted(generation)
+            | Self::Returned {
+                generation,
+                from_former_life: true,
+            } => Some(generation),
+            Self::Ours | Self::Returned { .. } => None,
+        }
+    }
+
     /// Whether the cores may forget the flow when its state is worth nothing.
     #[inline]
     pub const fn may_forget(self) -> bool {
-        matches!(
-            self,
-            Self::Ours
-                | Self::Returned {
-                    from_former_life: false,
-                    ..
-                }
-        )
+        self.to_recall().is_none()
     }
 
     /// Whether the cores may change the state on their own account (timers, ageing).

@@ -12,12 +12,13 @@ use twinpath_slowpath::{FlowId, FlowStore};
 
 use crate::fast::direction;
 
-/// A frame on its way back to the fast path. Without a frame it is a message alone.
+/// A frame on its way back to the fast path.
 #[derive(Debug)]
 pub struct Outgoing {
     /// What it says.
     pub header: Header,
-    /// The packet, if there is one.
+    /// The packet, or an empty frame for a message alone. A message without one still needs a
+    /// buffer.
     pub frame: Option<Frame>,
 }
 
@@ -40,14 +41,15 @@ pub struct CoreStats {
     pub grants: u64,
     /// Pulls declined because complex work was pending.
     pub declines: u64,
-    /// Recalls sent for flows granted long ago.
+    /// Recalls sent for flows that have long been silent.
     pub recalls: u64,
 }
 
 /// Flows looked at for ageing with each packet.
 const AGED_PER_PACKET: usize = 2;
 
-/// A granted flow that has been silent for this long is recalled, so that it can be forgotten.
+/// A flow that may not be forgotten and has been silent for this long is recalled, so that it can
+/// be.
 const RECALL_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// One worker's flows and functions.
@@ -130,16 +132,16 @@ impl Cores {
             return;
         };
         let taken = self.take_message(header, id);
-        let packet = if header.has_packet {
-            self.packet(header, frame, id, pools)
-        } else {
-            recycle(frame, pools)
+        let spare = match self.packet(header, frame, id) {
+            Ok(packet) => {
+                self.run(packet, id, pools);
+                None
+            }
+            Err(frame) => Some(frame),
         };
-        if let Some(packet) = packet {
-            self.run(packet, id, pools);
-        }
         let message = self.answer(header, id, taken);
-        self.emit(header, message, id, out);
+        let spare = self.emit(header, message, id, spare, out);
+        spare.into_iter().for_each(|frame| pools.give(frame));
         self.forget_if_worthless(id);
         self.age(out);
     }
@@ -165,17 +167,17 @@ impl Cores {
         pools: &mut Pools,
         out: &mut Vec<Outgoing>,
     ) {
-        pools.give(frame);
         if header.has_packet {
             self.drops.count(DropReason::FlowTableFull);
         }
         if header.message == Message::Pull {
             out.push(Outgoing {
                 header: self.reply_header(header, Message::Decline),
-                frame: None,
+                frame: Some(empty(frame)),
             });
+        } else {
+            pools.give(frame);
         }
-        self.aged.clear();
         self.age_many(64, out);
     }
 
@@ -191,6 +193,7 @@ impl Cores {
                     record.words.fill(0);
                     record.words[..count].copy_from_slice(&header.words()[..count]);
                     *record.initiator = header.initiator;
+                    *record.last_seen = header.timestamp;
                     self.stats.imports += 1;
                     self.stats.rescued += u64::from(!same_life);
                 } else {
@@ -207,19 +210,17 @@ impl Cores {
         }
     }
 
-    /// Parses a packet again on this side of the link, and finds its direction.
-    fn packet(
-        &mut self,
-        header: &Header,
-        frame: Frame,
-        id: FlowId,
-        pools: &mut Pools,
-    ) -> Option<Packet> {
+    /// Parses a packet again on this side of the link, and finds its direction. Without a (sound)
+    /// packet the empty frame comes back.
+    fn packet(&mut self, header: &Header, frame: Frame, id: FlowId) -> Result<Packet, Frame> {
+        if !header.has_packet {
+            return Err(empty(frame));
+        }
         let layout = match dissect(frame.bytes()) {
             Ok(layout) => layout,
             Err(malformed) => {
                 self.drops.count(DropReason::Malformed(malformed));
-                return recycle(frame, pools);
+                return Err(empty(frame));
             }
         };
         self.stats.packets += 1;
@@ -232,7 +233,7 @@ impl Cores {
             *record.initiator = opener_of(header, &frame, &layout);
         }
         let direction = direction(header.side, *record.initiator);
-        Some(Packet {
+        Ok(Packet {
             frame,
             layout,
             direction,
@@ -286,12 +287,21 @@ impl Cores {
     }
 
     /// Puts out what the chain yielded. The message goes last, behind every packet of the flow
-    /// that left before: on its own if the chain kept or dropped the packet.
-    fn emit(&mut self, request: &Header, message: Message, id: FlowId, out: &mut Vec<Outgoing>) {
+    /// that left before: on its own if the chain kept or dropped the packet, and then in the
+    /// `spare` frame, if there is one. Masses of messages without packets can so be answered
+    /// without a buffer of our own. A spare frame that is not used comes back.
+    fn emit(
+        &mut self,
+        request: &Header,
+        message: Message,
+        id: FlowId,
+        spare: Option<Frame>,
+        out: &mut Vec<Outgoing>,
+    ) -> Option<Frame> {
         let first = out.len();
         self.put_out(request.key, out);
         if message == Message::Return {
-            return;
+            return spare;
         }
         let mut header = self.reply_header(request, message);
         if message == Message::State {
@@ -299,17 +309,17 @@ impl Cores {
             header.set_words(record.words);
             header.initiator = *record.initiator;
         }
-        match out[first..].last_mut() {
-            Some(last) => {
-                (header.has_packet, header.is_reply, header.timestamp) =
-                    (true, last.header.is_reply, last.header.timestamp);
-                last.header = header;
-            }
-            None => out.push(Outgoing {
+        let Some(last) = out[first..].last_mut() else {
+            out.push(Outgoing {
                 header,
-                frame: None,
-            }),
-        }
+                frame: spare,
+            });
+            return None;
+        };
+        (header.has_packet, header.is_reply, header.timestamp) =
+            (true, last.header.is_reply, last.header.timestamp);
+        last.header = header;
+        spare
     }
 
     fn put_out(&mut self, key: twinpath_core::FlowKey, out: &mut Vec<Outgoing>) {
@@ -380,8 +390,8 @@ impl Cores {
         }
     }
 
-    /// Looks at a few flows under the hand: expired ones are forgotten, ones granted long ago are
-    /// recalled.
+    /// Looks at a few flows under the hand: expired ones are forgotten, silent ones that may not
+    /// be are recalled.
     fn age(&mut self, out: &mut Vec<Outgoing>) {
         self.age_many(AGED_PER_PACKET, out);
     }
@@ -398,12 +408,15 @@ impl Cores {
 
     fn age_one(&mut self, id: FlowId, out: &mut Vec<Outgoing>) {
         let clock = self.clock;
+        let record = self.store.record(id);
+        if let Some(generation) = record.tag.to_recall()
+            && clock.since(*record.last_seen) > RECALL_AFTER
+        {
+            *record.last_seen = clock;
+            self.recall(id, generation, out);
+        }
         let mut record = self.store.record(id);
-        if let Grant::Granted(generation) = *record.tag {
-            if clock.since(*record.last_seen) > RECALL_AFTER {
-                *record.last_seen = clock;
-                self.recall(id, generation, out);
-            }
+        if !record.tag.is_ours() {
             return;
         }
         self.chain.expire(&mut record, clock);
@@ -423,9 +436,10 @@ impl Cores {
     }
 }
 
-fn recycle(frame: Frame, pools: &mut Pools) -> Option<Packet> {
-    pools.give(frame);
-    None
+/// A frame without its packet, for a message.
+fn empty(mut frame: Frame) -> Frame {
+    frame.fill(&[]);
+    frame
 }
 
 fn opener_of(header: &Header, frame: &Frame, layout: &Layout) -> twinpath_core::Side {

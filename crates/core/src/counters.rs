@@ -15,7 +15,12 @@ impl Default for DropCounters {
 impl DropCounters {
     /// Counts one drop.
     pub fn count(&mut self, reason: DropReason) {
-        self.0[reason.index()] += 1;
+        self.add(reason, 1);
+    }
+
+    /// Counts this many drops.
+    pub fn add(&mut self, reason: DropReason, count: u64) {
+        self.0[reason.index()] += count;
     }
 
     /// Drops for one reason.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fast_path;
+pub mod live_drops;
 pub mod observe;
 pub mod run;
 pub mod sink;

@@ -49,17 +49,18 @@ impl Observer {
     }
 
     /// Time has passed: `packet_ns` of packet time and `wall_ns` of real time since the start.
+    /// `worker_drops` is asked for only if there is something to show.
     pub fn tick(
         &mut self,
         packet_ns: u64,
         wall_ns: u64,
         fast_path: &FastPath,
-        other_drops: &DropCounters,
+        worker_drops: impl FnOnce() -> DropCounters,
     ) {
         if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
             return;
         }
-        let snapshot = self.snapshot(fast_path, other_drops);
+        let snapshot = self.snapshot(fast_path, &worker_drops());
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -69,10 +70,10 @@ impl Observer {
         self.series.due(packet_ns) || self.live.due(wall_ns)
     }
 
-    fn snapshot(&self, fast_path: &FastPath, other_drops: &DropCounters) -> Snapshot {
+    fn snapshot(&self, fast_path: &FastPath, worker_drops: &DropCounters) -> Snapshot {
         let counts = fast_path.counts();
         let mut drops = fast_path.drops().clone();
-        drops.absorb(other_drops);
+        drops.absorb(worker_drops);
         Snapshot {
             packets_in: counts.packets_in,
             bytes_in: counts.bytes_in,
@@ -93,11 +94,7 @@ impl Observer {
         workers: &[Worker],
         report: &mut Report,
     ) {
-        let mut worker_drops = DropCounters::default();
-        workers
-            .iter()
-            .for_each(|worker| worker_drops.absorb(&worker.drops()));
-        let snapshot = self.snapshot(fast_path, &worker_drops);
+        let snapshot = self.snapshot(fast_path, &dropped_by(workers));
         let counts = fast_path.counts();
         report.totals.packets_in = snapshot.packets_in;
         report.totals.bytes_in = counts.bytes_in;
@@ -120,6 +117,15 @@ impl Observer {
         report.settle();
         self.live.finish(wall_ns, &snapshot);
     }
+}
+
+/// What these workers dropped.
+pub fn dropped_by(workers: &[Worker]) -> DropCounters {
+    let mut drops = DropCounters::default();
+    workers
+        .iter()
+        .for_each(|worker| drops.absorb(&worker.drops()));
+    drops
 }
 
 /// Pools as the report shows them.

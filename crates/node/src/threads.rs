@@ -7,6 +7,7 @@
 //! and go as it would have at the speed of the capture.
 
 use crate::fast_path::{BATCH, FastOutput};
+use crate::live_drops::LiveDrops;
 use crate::observe::Observer;
 use crate::sink::Sink;
 use crate::source::{Read, Source};
@@ -43,6 +44,8 @@ struct Lane {
     /// The number of the last frame that the worker has finished with; its returns are in the
     /// ring before this changes.
     finished: Arc<AtomicU32>,
+    /// What the worker dropped so far.
+    drops: Arc<LiveDrops>,
     /// Number and time of frames that the worker has not finished with.
     in_flight: VecDeque<(u32, Instant)>,
 }
@@ -52,6 +55,7 @@ struct WorkerEnd {
     from_fast: RingReceiver,
     to_fast: RingSender,
     finished: Arc<AtomicU32>,
+    drops: Arc<LiveDrops>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -135,11 +139,13 @@ fn lane(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Lane, WorkerEnd) {
     let (to_worker, from_fast) = ring(ring_frames);
     let (to_fast, from_worker) = ring(ring_frames);
     let finished = Arc::new(AtomicU32::new(0));
+    let drops = Arc::new(LiveDrops::default());
     let lane = Lane {
         to_worker,
         from_worker,
         numbers: Sender::default(),
         finished: Arc::clone(&finished),
+        drops: Arc::clone(&drops),
         in_flight: VecDeque::with_capacity(2 * ring_frames),
     };
     (
@@ -148,6 +154,7 @@ fn lane(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Lane, WorkerEnd) {
             from_fast,
             to_fast,
             finished,
+            drops,
             is_over: Arc::clone(is_over),
         },
     )
@@ -176,6 +183,7 @@ fn work(worker: &mut Worker, pools: &mut Pools, mut end: WorkerEnd) {
             processed = processed.wrapping_add(1);
             end.finished.store(processed, Ordering::Release);
         }
+        end.drops.publish(&worker.drops());
     }
     // Nothing more will come: what waits for a deadline is released.
     worker.advance(Instant::NEVER, pools, &mut returns);
@@ -450,8 +458,9 @@ impl<S: Sink> FastThread<'_, S> {
         }
         self.next_tick_ns = wall_ns + 1_000_000;
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
+        let lanes = &self.lanes;
         self.observer
-            .tick(packet_ns, wall_ns, self.fast_path, &DropCounters::default());
+            .tick(packet_ns, wall_ns, self.fast_path, || dropped_so_far(lanes));
     }
 
     /// The last packets come back and all state goes home.
@@ -490,6 +499,15 @@ impl<S: Sink> FastThread<'_, S> {
     }
 }
 
+/// What the workers dropped, as far as they have published it.
+fn dropped_so_far(lanes: &[Lane]) -> DropCounters {
+    let mut drops = DropCounters::default();
+    lanes
+        .iter()
+        .for_each(|lane| drops.absorb(&lane.drops.read()));
+    drops
+}
+
 impl Lane {
     fn forget_finished(&mut self, finished: u32) {
         while self
@@ -499,5 +517,33 @@ impl Lane {
         {
             self.in_flight.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_coherence::Cores;
+    use twinpath_slowpath::Chain;
+
+    /// What a worker drops shows while the run goes on.
+    #[test]
+    fn drops_of_workers_are_seen_live() {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (mut lane, end) = lane(8, &is_over);
+        let mut worker = Worker::new(Cores::new(Chain::new(Vec::new()), 1, 1, 0));
+        let (mut own, mut buffers) = (Pools::new(1, 1), Pools::new(1, 1));
+        std::thread::scope(|scope| {
+            scope.spawn(move || work(&mut worker, &mut own, end));
+            let nonsense = buffers.take_filled(&[0; 60]).expect("a buffer");
+            lane.to_worker.send(nonsense).expect("room");
+            let deadline = WallClock::now() + Duration::from_secs(20);
+            let lanes = [lane];
+            while dropped_so_far(&lanes).total() == 0 && WallClock::now() < deadline {
+                std::thread::yield_now();
+            }
+            assert_eq!(dropped_so_far(&lanes).of(DropReason::BadLinkFrame), 1);
+            is_over.store(true, Ordering::Release);
+        });
     }
 }

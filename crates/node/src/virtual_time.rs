@@ -2,14 +2,14 @@
 //! constant delay, and a run that is the same every time.
 
 use crate::fast_path::{FastOutput, Via};
-use crate::observe::Observer;
+use crate::observe::{Observer, dropped_by};
 use crate::sink::Sink;
 use crate::source::{Read, Source};
 use crate::wiring::Node;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
-use twinpath_core::{DropCounters, DropReason, Frame, Instant};
+use twinpath_core::{DropReason, Frame, Instant};
 use twinpath_io::CaptureError;
 use twinpath_link::{Sender, number};
 
@@ -82,7 +82,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 elapsed,
                 began.elapsed().as_nanos() as u64,
                 &self.node.fast_path,
-                &DropCounters::default(),
+                || dropped_by(&self.node.workers),
             );
         }
         let end = self.now;

@@ -7,6 +7,7 @@ use std::io;
 use twinpath_control::report::ReportError;
 use twinpath_control::service::ServiceError;
 use twinpath_io::CaptureError;
+use twinpath_lab::faults::SetupError;
 use twinpath_node::RunError;
 use twinpath_node::wiring::BuildError;
 use twinpath_traffic::TrafficError;
@@ -52,6 +53,9 @@ pub enum CommandError {
         "there is more to search than the scope's limit of steps allows; choose a smaller --scope"
     )]
     Unfinished,
+    /// A simulation that cannot be set up.
+    #[error(transparent)]
+    Simulation(#[from] SetupError),
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),

@@ -156,7 +156,7 @@ impl State {
         self.records[flow as usize] = (!forgets).then_some(record);
     }
 
-    /// `Cores::age_one` for a flow granted long ago.
+    /// `Cores::age_one` for a flow that may not be forgotten and has long been silent.
     pub fn send_recall(&mut self, flow: Flow, generation: u32) {
         let mut frame = Frame::new(Message::Recall, flow, 0);
         frame.generation = generation;

@@ -86,9 +86,8 @@ impl State {
             .slot
             .step(event, backoff, next_generation, &rules.safeguards);
         // A pause only keeps a flow from pulling, which the checker may decide for every packet
-        // anyway (cold ones do not pull); and cancellations count only by their remainder.
-        self.slot.pause = 0;
-        self.slot.cancelled %= rules.scope.rearms.saturating_add(1);
+        // anyway (cold ones do not pull).
+        (self.slot.pause, self.slot.pauses) = (0, 0);
         action
     }
 

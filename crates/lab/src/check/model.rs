@@ -7,7 +7,6 @@ use super::rules::Rules;
 use super::scope::spend;
 use super::state::{Flow, Frame, State};
 use stateright::{Model, Property};
-use twinpath_coherence::Grant;
 use twinpath_coherence::fsm::Fsm;
 use twinpath_link::Message;
 
@@ -93,7 +92,7 @@ impl Rules {
             }
             Step::Recall(flow) => {
                 spend(&mut state.left.recalls);
-                if let Some(generation) = granted(state, flow) {
+                if let Some(generation) = to_recall(state, flow) {
                     state.send_recall(flow, generation);
                 }
             }
@@ -244,7 +243,7 @@ impl Rules {
         };
         let is_recalled = |frame: &Frame| frame.flow == flow && frame.message == Message::Recall;
         if state.left.recalls > 0
-            && granted(state, flow).is_some()
+            && to_recall(state, flow).is_some()
             && !state.to_fast.iter().any(is_recalled)
         {
             steps.push(Step::Recall(flow));
@@ -283,11 +282,8 @@ impl Rules {
     }
 }
 
-fn granted(state: &State, flow: Flow) -> Option<u32> {
-    match state.records[flow as usize]?.grant {
-        Grant::Granted(generation) => Some(generation),
-        _ => None,
-    }
+fn to_recall(state: &State, flow: Flow) -> Option<u32> {
+    state.records[flow as usize]?.grant.to_recall()
 }
 
 impl Model for Rules {

@@ -77,14 +77,19 @@ impl State {
     fn rename_generations(&mut self) {
         let mut names = Names::default();
         self.slot.generation = names.of(self.slot.generation);
-        for (_, frame) in self.frames_mut() {
+        let is_recall = |frame: &Frame| frame.message == Message::Recall;
+        for (_, frame) in self.frames_mut().filter(|(_, frame)| !is_recall(frame)) {
             frame.generation = names.of(frame.generation);
         }
+        // A recall brings no value: unless a slot has its generation, nothing comes of it.
         for truth in &mut self.truth {
             match names.known(truth.installed) {
                 Some(name) => truth.installed = name,
                 None => (truth.installed, truth.imported) = (0, Imported::No),
             }
+        }
+        for (_, frame) in self.frames_mut().filter(|(_, frame)| is_recall(frame)) {
+            frame.generation = names.of(frame.generation);
         }
         for record in self.records.iter_mut().flatten() {
             match &mut record.grant {

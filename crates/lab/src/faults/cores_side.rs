@@ -136,12 +136,10 @@ impl Simulation {
     /// Follows what a worker did: with a frame, or because a deadline passed.
     fn after(&mut self, worker: usize, before: &Before, received: Option<(usize, &Cargo)>) {
         let now = self.before(worker);
-        if let Some((flow, cargo)) = received {
-            if now.imports > before.imports {
-                let generation = cargo.generation;
-                self.note(Happened::Imported { flow, generation });
-                self.history.imports(flow, generation, &mut self.step);
-            }
+        if let Some((flow, cargo)) = received.filter(|_| now.imports > before.imports) {
+            let generation = cargo.generation;
+            self.note(Happened::Imported { flow, generation });
+            self.history.imports(flow, generation, &mut self.step);
         }
         self.hear(worker, received);
         self.tally.inside[worker] -= (now.dropped - before.dropped) as i64;

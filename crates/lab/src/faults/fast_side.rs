@@ -24,15 +24,20 @@ impl Simulation {
         self.sweep();
         if is_over {
             let grace = self.arrivals.below(10 * rate + 1);
-            return self.agenda.add(self.now + grace, Next::Calm);
+            return self.plan_next(grace, Next::Calm);
         }
         let is_silent = self
             .arrivals
             .permille(self.scenario.traffic.silence_permille);
         let silence = u64::from(is_silent) * self.scenario.traffic.silence_ns;
         let gap = self.arrivals.below(rate + 1);
-        self.agenda.add(self.now + gap + silence, Next::Arrival);
+        self.plan_next(gap + silence, Next::Arrival);
         self.plan_mishaps();
+    }
+
+    fn plan_next(&mut self, after: u64, next: Next) {
+        self.next_arrival = self.now + after;
+        self.agenda.add(self.next_arrival, next);
     }
 
     /// The next packet comes in. False if there is none.

@@ -11,6 +11,9 @@ use twinpath_slowpath::{Chain, NetworkFunction};
 use twinpath_traffic::TrafficConfig;
 use twinpath_traffic::config::{FlowSize, Hosts, PacketSize, Service, SizeUnit, Tcp};
 
+// Time-outs are shorter than the long silences with which a run ends: flows then make room for
+// others.
+
 const FIREWALL: &str = r#"
     default = "deny"
     rules = [
@@ -18,7 +21,13 @@ const FIREWALL: &str = r#"
         { action = "allow", from = "10.0.0.0/8" },
         { action = "allow", protocol = "icmp" },
     ]
-    timeouts = { udp_unreplied = "1s", udp_replied = "2s", tcp_transitory = "2s" }
+
+    [timeouts]
+    tcp_established = "9s"
+    tcp_transitory = "2s"
+    tcp_closed = "1s"
+    udp_unreplied = "1s"
+    udp_replied = "2s"
 "#;
 
 const REASSEMBLER: &str = r#"
@@ -30,6 +39,8 @@ const REASSEMBLER: &str = r#"
 
 const LOAD_BALANCER: &str = r#"
     table_size = 251
+    tcp_timeout = "9s"
+    closing_timeout = "1s"
     udp_timeout = "1s"
     [[services]]
     vip = "192.0.2.1:80"

@@ -396,7 +396,8 @@ fn time_may_change(world: &Simulation, step: &Step, change: &CoreChange) -> bool
 fn progress(world: &Simulation, step: &Step) -> Checked {
     let sees_all = world.scenario.sweeps_per_round(world.slots.len()) == 1;
     if step.cause == Cause::Sweep && sees_all && !step.lacks_buffer {
-        for slot in world.slots.iter().filter(|slot| is_due(world, step, slot)) {
+        let overdue = world.slots.iter().find(|slot| is_due(world, step, slot));
+        if let Some(slot) = overdue {
             return Err(format!("a slot is {} and overdue", slot.fsm.name()));
         }
     }

@@ -117,11 +117,6 @@ impl Line {
         (self.outage_left, self.room) = (0, usize::MAX);
     }
 
-    /// Frames under way.
-    pub fn under_way(&self) -> &[Transit] {
-        &self.under_way
-    }
-
     /// Sends a frame at `now`. Buffers for doubles come from `spare`.
     pub fn send(&mut self, mut frame: Frame, cargo: Cargo, now: u64, spare: &mut Pools) -> Sending {
         if self.under_way.len() >= self.room {

@@ -110,7 +110,6 @@ impl Simulation {
             flow,
             before: then.map(|(grant, _)| grant),
             after: now.map(|(grant, _)| grant),
-            changes_words: now.map(|(_, words)| words) != then.map(|(_, words)| words),
         };
         let now = now.map(|(grant, words)| (grant, words.to_vec()));
         self.step.cores.push(change);

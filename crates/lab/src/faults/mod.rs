@@ -8,8 +8,8 @@
 //! than the delays or much longer; flows fall silent for longer than anything remembers them.
 //!
 //! **A seed says it all.** [`Scenario::drawn`] draws from it what is switched on in a run, and the
-//! run draws its chances from it, so that [`Simulation::replay`] of a failed seed shows the same
-//! events, in words.
+//! run draws its chances from it, so that [`Simulation::of_seed`] with a failed seed shows the same
+//! events again, in words.
 //!
 //! **The network function is a ledger**: a flow's state is a digest of the packets applied to it
 //! and their order, computed by its fast program here and by its slow function there. The
@@ -17,10 +17,11 @@
 //!
 //! **After every step** all [`Rule`]s are checked: the eight invariants of the protocol, that
 //! reordering is detected and loss counted, and that no packet and no buffer disappears. That
-//! each of them can fail is shown by sabotage: a link that forges and replays.
+//! each of them can fail is shown by [`Sabotage`]: a link that forges and replays.
 //!
-//! The functions that users run take their turn too, alone and in chains ([`Functions::REAL`]).
-//! What their values must be is not known here; all that can be told without it is checked.
+//! The functions that users run take their turn in one run of four, alone and in chains
+//! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
+//! without it is checked.
 
 mod agenda;
 mod cores_side;
@@ -45,6 +46,48 @@ mod traffic;
 pub use invariants::{Rule, Violation};
 pub use log::Event;
 pub use outcome::{Coverage, Outcome};
+pub use sabotage::Sabotage;
 pub use scenario::{CoreFaults, Functions, LineFaults, Resources, Scenario, Traffic};
 pub use simulation::{SetupError, Simulation};
 pub use traffic::Kind;
+
+use std::ops::Range;
+
+/// What a hunt through many seeds found.
+#[derive(Clone, Debug)]
+pub struct Hunt {
+    /// Runs made.
+    pub runs: u64,
+    /// What they tried.
+    pub coverage: Coverage,
+    /// The first run in which a rule was broken; the hunt ends with it.
+    pub failed: Option<Outcome>,
+}
+
+/// Runs the scenarios of `seeds`, one after another, until a rule is broken. After each run
+/// `progress` is told how many there were and what they tried.
+///
+/// # Errors
+/// A scenario cannot be set up.
+pub fn hunt(
+    seeds: Range<u64>,
+    sabotage: Option<Sabotage>,
+    mut progress: impl FnMut(&Hunt),
+) -> Result<Hunt, SetupError> {
+    let mut hunt = Hunt {
+        runs: 0,
+        coverage: Coverage::default(),
+        failed: None,
+    };
+    for seed in seeds {
+        let outcome = Simulation::of_seed(seed, sabotage)?.run();
+        hunt.runs += 1;
+        hunt.coverage.absorb(&outcome.coverage);
+        if !outcome.violations.is_empty() {
+            hunt.failed = Some(outcome);
+            break;
+        }
+        progress(&hunt);
+    }
+    Ok(hunt)
+}

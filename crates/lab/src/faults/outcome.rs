@@ -3,7 +3,6 @@
 use super::invariants::Violation;
 use super::log::Event;
 use super::scenario::Scenario;
-use super::simulation::last;
 use std::fmt;
 
 /// Packets by what became of them, where the simulation must count on its own.
@@ -87,7 +86,7 @@ coverage! {
     rescued,
     /// Write-backs not imported because their value was known.
     duplicate_write_backs,
-    /// Recalls of flows granted long ago.
+    /// Recalls of flows that have long been silent.
     recalls,
     /// Flows that were forgotten.
     flows_aged,
@@ -133,14 +132,40 @@ pub struct Outcome {
 /// Events shown with a violation.
 const EVENTS_SHOWN: usize = 30;
 
+impl Outcome {
+    /// The scenario, all events that were kept, and what was broken, in words.
+    pub fn story(&self) -> String {
+        Told(self, self.events.len()).to_string()
+    }
+}
+
+/// The scenario, the last events, and what was broken.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {:#?}", self.seed, self.scenario)?;
-        writeln!(f, "the last events of seed {}:", self.seed)?;
-        for event in last(&self.events, EVENTS_SHOWN) {
+        Told(self, EVENTS_SHOWN).fmt(f)
+    }
+}
+
+/// An outcome, told with so many events.
+struct Told<'a>(&'a Outcome, usize);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome {
+            seed,
+            scenario,
+            events,
+            ..
+        } = self.0;
+        writeln!(f, "seed {seed}: {scenario:#?}")?;
+        let skipped = events.len().saturating_sub(self.1);
+        if skipped > 0 {
+            writeln!(f, "the last events:")?;
+        }
+        for event in &events[skipped..] {
             writeln!(f, "{event}")?;
         }
-        match self.violations.as_slice() {
+        match self.0.violations.as_slice() {
             [] => writeln!(f, "everything held"),
             violations => violations
                 .iter()

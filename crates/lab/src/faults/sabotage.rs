@@ -16,7 +16,7 @@ use twinpath_link::{Header, Message, attach};
 
 /// One way to break the protocol from outside.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sabotage {
+pub enum Sabotage {
     /// Frames overtake each other, and their numbers do not tell.
     UnnoticedReordering,
     /// A word of the state is changed on its way to the fast path.
@@ -54,8 +54,45 @@ impl Sabotage {
         (Self::StolenPackets, Rule::Conserved),
     ];
 
+    /// The name by which the command asks for it, and what it does.
+    pub const fn name_and_prose(self) -> (&'static str, &'static str) {
+        match self {
+            Self::UnnoticedReordering => (
+                "unnoticed-reordering",
+                "Frames overtake each other, and their numbers do not tell",
+            ),
+            Self::CorruptedState => (
+                "corrupted-state",
+                "A word of the state is changed on its way to the fast path",
+            ),
+            Self::ReplayFromFormerLife => (
+                "replay-from-former-life",
+                "Old write-backs are sent again, as if other cores had granted their value",
+            ),
+            Self::ForgedAcknowledgement => (
+                "forged-acknowledgement",
+                "A write-back is lost and acknowledged nevertheless",
+            ),
+            Self::Replay => ("replay", "Old write-backs are sent again"),
+            Self::CorruptedWriteBack => (
+                "corrupted-write-back",
+                "A word of the state is changed on its way to the cores",
+            ),
+            Self::StaleGeneration => (
+                "stale-generation",
+                "The answer to an old pull is given for one to the present one",
+            ),
+            Self::SwallowedAcknowledgements => (
+                "swallowed-acknowledgements",
+                "No acknowledgement ever arrives",
+            ),
+            Self::WrongNumbers => ("wrong-numbers", "Frames bear wrong numbers"),
+            Self::StolenPackets => ("stolen-packets", "Packets are taken off their frames"),
+        }
+    }
+
     /// Whether frames are numbered only when they are received.
-    pub const fn hides_order(self) -> bool {
+    pub(super) const fn hides_order(self) -> bool {
         matches!(
             self,
             Self::UnnoticedReordering | Self::ReplayFromFormerLife | Self::Replay

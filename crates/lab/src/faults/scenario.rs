@@ -11,7 +11,7 @@ use twinpath_coherence::Config;
 use twinpath_coherence::fsm::Backoff;
 
 /// Which network functions run.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Functions {
     /// The [ledger](super::ledger): the only one of which the simulation knows every value.
     Ledger,
@@ -147,8 +147,15 @@ pub struct CoreFaults {
 }
 
 impl Scenario {
-    /// The scenario of a seed, with the ledger.
+    /// The scenario of a seed. One in four has functions that users run.
     pub fn drawn(seed: u64) -> Self {
+        match seed % 4 {
+            3 => Self::with_real(seed),
+            _ => Self::with_ledger(seed),
+        }
+    }
+
+    fn with_ledger(seed: u64) -> Self {
         let mut draw = Draw::new(seed, super::draw::SCENARIO);
         let delay_ns = 500 << draw.below(6);
         let traffic = traffic(&mut draw, delay_ns);
@@ -164,13 +171,21 @@ impl Scenario {
         }
     }
 
-    /// The scenario of a seed, with functions that users run. Packet time goes as the link's, and
-    /// there are more packets: connections have to be opened before they can be served.
-    pub fn drawn_for(functions: Functions, seed: u64) -> Self {
-        let mut scenario = Self::drawn(seed);
-        scenario.functions = functions;
+    /// There are more packets: connections have to be opened before they can be served.
+    fn with_real(seed: u64) -> Self {
+        let mut scenario = Self::with_ledger(seed);
+        scenario.functions = Functions::REAL[(seed / 4) as usize % Functions::REAL.len()];
         scenario.traffic.packets *= 2;
         scenario
+    }
+
+    /// The same, but the link never tells by its numbers that frames overtook each other, and many
+    /// do. Doubles are another matter: without numbers nothing tells them from new frames.
+    pub(super) fn for_hidden_order(mut self) -> Self {
+        for line in [&mut self.to_cores, &mut self.from_cores] {
+            (line.overtaken_permille, line.duplicate_permille) = (100, 0);
+        }
+        self
     }
 
     /// Where the simulation begins to look for overdue timers: a whole round of the table.

@@ -7,7 +7,7 @@ use super::history::{FlowHistory, History};
 use super::invariants::{Violation, broken};
 use super::ledger::{Note, Notes};
 use super::line::{Line, LineId};
-use super::log::{Event, Happened, Log};
+use super::log::{Happened, Log};
 use super::outcome::{Coverage, Outcome, Tally};
 use super::sabotage::{Sabotage, Saboteur};
 use super::scenario::Scenario;
@@ -50,12 +50,13 @@ const STARTED: Instant = Instant(1_700_000_000_000_000_000);
 /// Events that an outcome keeps, unless it is asked to keep all.
 const EVENTS_KEPT: usize = 40;
 
-/// Steps after which a run that should come to rest is given a long silence, so that what waits
-/// for other flows to be forgotten gets its turn.
-const STEPS_TO_SILENCE: u64 = 1500;
+/// Steps without an arrival after which time leaps: to the next arrival, for a silence may be long
+/// and retries are short; or, in a run that should come to rest, by a long silence, so that what
+/// waits for other flows to be forgotten gets its turn.
+const STEPS_TO_LEAP: u64 = 500;
 
 /// Steps in which a run must come to rest when nothing goes wrong any more.
-const STEPS_TO_REST: u64 = 20 * STEPS_TO_SILENCE;
+const STEPS_TO_REST: u64 = 12 * STEPS_TO_LEAP;
 
 /// Longer than it takes cores to recall a flow.
 const LONG_SILENCE_NS: u64 = 61_000_000_000;
@@ -99,7 +100,9 @@ pub struct Simulation {
     pub(super) tally: Tally,
     pub(super) coverage: Coverage,
     pub(super) log: Log,
-    calm_steps: u64,
+    steps_alone: u64,
+    /// When the next packets arrive, or all calms down.
+    pub(super) next_arrival: u64,
     violations: Vec<Violation>,
 }
 
@@ -151,7 +154,8 @@ impl Simulation {
             tally: Tally::new(workers),
             coverage: Coverage::default(),
             log: Log::new(EVENTS_KEPT),
-            calm_steps: 0,
+            steps_alone: 0,
+            next_arrival: 0,
             violations: Vec::new(),
         };
         simulation.history.expiry_ticks = scenario.traffic.expiry_ticks;
@@ -160,22 +164,26 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Runs a seed's own scenario, keeping every event.
+    /// A run of a seed's own scenario; with sabotage, the link does what no link may do.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn replay(seed: u64) -> Result<Outcome, SetupError> {
-        let mut simulation = Self::new(seed, &Scenario::drawn(seed))?;
-        simulation.log.keep_all();
-        Ok(simulation.run())
+    pub fn of_seed(seed: u64, sabotage: Option<Sabotage>) -> Result<Self, SetupError> {
+        let hides_order = sabotage.is_some_and(Sabotage::hides_order);
+        let scenario = match hides_order {
+            true => Scenario::drawn(seed).for_hidden_order(),
+            false => Scenario::drawn(seed),
+        };
+        let mut simulation = Self::new(seed, &scenario)?;
+        let lines = simulation.lines.iter_mut().flatten();
+        lines.for_each(|line| line.hides_order = hides_order);
+        simulation.saboteur = sabotage.map(|sabotage| Saboteur::new(sabotage, seed));
+        Ok(simulation)
     }
 
-    /// Lets the link do what no link may do to frames of this protocol.
-    pub(super) fn with(mut self, sabotage: Sabotage) -> Self {
-        let hides_order = sabotage.hides_order();
-        let lines = self.lines.iter_mut().flatten();
-        lines.for_each(|line| line.hides_order = hides_order);
-        self.saboteur = Some(Saboteur::new(sabotage, self.seed));
+    /// The same run, but its outcome has every event and not only the last.
+    pub fn keeping_all_events(mut self) -> Self {
+        self.log.keep_all();
         self
     }
 
@@ -272,6 +280,9 @@ impl Simulation {
     }
 
     fn happen(&mut self, next: Next) {
+        if matches!(next, Next::Arrival | Next::Calm) {
+            self.steps_alone = 0;
+        }
         match next {
             Next::Arrival => self.arrive(),
             Next::Frame { line, ticket } => self.frame(line, ticket),
@@ -307,14 +318,17 @@ impl Simulation {
         }
     }
 
-    /// A run that should come to rest is helped by a long silence, and must at last.
+    /// What goes round in circles is helped by a leap of time, and must come to rest at last.
     fn hurry(&mut self) {
-        self.calm_steps += u64::from(self.is_calm);
-        if self.is_calm && self.calm_steps.is_multiple_of(STEPS_TO_SILENCE) {
+        self.steps_alone += 1;
+        if self.steps_alone.is_multiple_of(STEPS_TO_LEAP) {
             self.log.add(self.now, Happened::LongSilence);
-            self.now += LONG_SILENCE_NS;
+            self.now = match self.is_calm {
+                true => self.now + LONG_SILENCE_NS,
+                false => self.now.max(self.next_arrival),
+            };
         }
-        if self.calm_steps > STEPS_TO_REST {
+        if self.is_calm && self.steps_alone > STEPS_TO_REST {
             self.rest();
         }
     }
@@ -324,7 +338,7 @@ impl Simulation {
         self.log.add(self.now, Happened::Calm);
         let lines = self.lines.iter_mut().flatten();
         lines.for_each(Line::calm_down);
-        if self.seed % 2 == 0 {
+        if self.seed.is_multiple_of(2) {
             self.agenda.add(self.now, Next::GiveBack);
         }
     }
@@ -372,13 +386,7 @@ impl Simulation {
         }
     }
 
-    /// The events so far, for a look at a run that is not over.
     pub(super) fn note(&mut self, happened: Happened) {
         self.log.add(self.now, happened);
     }
-}
-
-/// Used by outcomes to show the end of a log.
-pub(super) fn last(events: &[Event], count: usize) -> &[Event] {
-    &events[events.len().saturating_sub(count)..]
 }

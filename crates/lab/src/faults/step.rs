@@ -49,7 +49,6 @@ pub(super) struct CoreChange {
     pub flow: usize,
     pub before: Option<Grant>,
     pub after: Option<Grant>,
-    pub changes_words: bool,
 }
 
 /// A packet was applied.

@@ -1,4 +1,6 @@
-//! `twinpath check`: proofs by exhaustion.
+//! `twinpath check`: proofs by exhaustion, and hunts by seed.
+
+mod faults;
 
 use crate::error::CommandError;
 use crate::{Outcome, output};
@@ -10,10 +12,11 @@ use twinpath_coherence::Safeguard;
 use twinpath_control::report::units;
 use twinpath_lab::check::{Progress, Scope, Verdict, check_and_report};
 
-/// Searches all that can happen for something that must not
+/// Searches what can happen for something that must not
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath check coherence",
+    "twinpath check faults --seeds 10000",
     "twinpath check coherence --without generations    # what generations are good for",
 ))]
 pub struct Arguments {
@@ -24,6 +27,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum Subject {
     Coherence(Coherence),
+    Faults(faults::Faults),
 }
 
 /// The protocol that moves flow state between the paths
@@ -104,6 +108,7 @@ impl From<ScopeName> for Scope {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     match &arguments.subject {
         Subject::Coherence(coherence) => coherence.check(),
+        Subject::Faults(faults) => faults.check(),
     }
 }
 
@@ -113,7 +118,13 @@ impl Coherence {
         let scope = self.scope.into();
         output::print(&heading(&scope, without))?;
         let mut display = Display::new();
-        let verdict = check_and_report(&scope, without, |progress| display.show(progress));
+        let verdict = check_and_report(&scope, without, |progress| {
+            if progress.is_done {
+                display.finish();
+            } else {
+                display.show(progress.elapsed, told(&progress));
+            }
+        });
         output::print(&format!("{verdict}\n"))?;
         match verdict {
             Verdict::Holds { .. } => Ok(Outcome::Good),
@@ -157,17 +168,17 @@ impl Display {
         }
     }
 
-    fn show(&mut self, progress: Progress) {
-        if progress.is_done {
-            return self.bar.finish_and_clear();
-        }
-        let text = told(&progress);
-        if self.bar.is_hidden() && progress.elapsed >= self.next_line {
-            self.next_line = progress.elapsed + LINE_INTERVAL;
+    fn show(&mut self, elapsed: Duration, text: String) {
+        if self.bar.is_hidden() && elapsed >= self.next_line {
+            self.next_line = elapsed + LINE_INTERVAL;
             output::notice(&text);
         }
         self.bar.set_message(text);
         self.bar.tick();
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
     }
 }
 

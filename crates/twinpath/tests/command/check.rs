@@ -56,3 +56,41 @@ fn an_unknown_safeguard_is_refused() {
     );
     Place::new().fail(&["check"], "coherence");
 }
+
+#[test]
+fn seeds_hold_and_replay() {
+    let said = Place::new().succeed(&["check", "faults", "--first", "100", "--seeds", "40"]);
+    assert!(
+        said.out
+            .starts_with("all 10 rules hold after every step of 40 runs"),
+        "{said:?}"
+    );
+    assert!(said.out.contains(" frames lost"), "{said:?}");
+    let said = Place::new().succeed(&["check", "faults", "--replay", "7"]);
+    assert!(said.out.contains("packet 1 of flow "), "{said:?}");
+    assert!(said.out.ends_with("everything held\n"), "{said:?}");
+}
+
+/// What a seed that fails looks like.
+#[test]
+fn a_seed_that_fails_is_told_and_can_be_replayed() {
+    let sabotage = ["--sabotage", "forged-acknowledgement"];
+    let said = Place::new().run(&["check", "faults", sabotage[0], sabotage[1]]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.out.contains("BROKEN invariant "), "{said:?}");
+    let (_, command) = said
+        .out
+        .rsplit_once("all its events: twinpath ")
+        .expect("how to replay it");
+    let words: Vec<_> = command.split_whitespace().collect();
+    let again = Place::new().run(&words);
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(
+        again.out.contains("packet 1 of flow ") && again.out.contains("BROKEN invariant "),
+        "{again:?}"
+    );
+    Place::new().fail(
+        &["check", "faults", "--replay", "1", "--seeds", "2"],
+        "--seeds",
+    );
+}
