@@ -7,6 +7,7 @@ mod tiles;
 use std::fs;
 use std::path::Path;
 
+use super::escape::escape;
 use super::plot::Figure;
 use super::{Clock, Execution, Paths, Percentiles, Report, ReportError, figures, units};
 
@@ -43,26 +44,6 @@ pub fn render(report: &Report) -> Result<String, ReportError> {
          <title>{title} · Twinpath report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
         body.concat()
     ))
-}
-
-/// Text made harmless in elements and attributes; what XML cannot hold becomes
-/// the replacement character.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            '\u{FFFE}' | '\u{FFFF}' => out.push('\u{FFFD}'),
-            c if c.is_control() => out.push('\u{FFFD}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// A remark in small letters.

@@ -7,6 +7,7 @@
 //! in the table of [`json`].
 
 mod axis;
+mod escape;
 mod figures;
 pub mod html;
 pub mod json;

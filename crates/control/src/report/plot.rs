@@ -11,7 +11,7 @@ use plotters::prelude::*;
 
 use super::ReportError;
 use super::axis::Axis;
-use super::html::escape;
+use super::escape::escape;
 
 /// Size of a figure in CSS pixels.
 const SIZE: (u32, u32) = (450, 250);
