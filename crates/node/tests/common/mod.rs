@@ -154,7 +154,10 @@ pub fn captures() -> Vec<PathBuf> {
     let Some(entries) = entries else {
         return Vec::new();
     };
-    let is_capture = |path: &PathBuf| path.to_string_lossy().contains("cap");
+    let is_capture = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.contains("cap")
+    };
     let mut paths: Vec<_> = entries
         .flatten()
         .map(|entry| entry.path())
