@@ -8,7 +8,7 @@ use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
-use twinpath_fastpath::few_words::{are_zero, copy_few};
+use twinpath_fastpath::few_words::are_zero;
 use twinpath_fastpath::state_table::SlotId;
 use twinpath_fastpath::{Interpreter, Outcome, PacketView, Sketch, StateTable};
 use twinpath_link::{Header, Message};
@@ -168,7 +168,7 @@ impl StateStage {
         let outcome = match parsed.keyed.role {
             Role::Member => {
                 let view = view(frame, parsed, direction(parsed.keyed.side, initiator));
-                self.interpreter.run(&view, self.table.words(id))
+                self.interpreter.run_in_place(&view, self.table.words_mut(id))
             }
             Role::Fragment | Role::Error => Outcome::Complex,
         };
@@ -177,7 +177,6 @@ impl StateStage {
         }
         self.table
             .set_control_lane::<{ Slot::TIME_LANE }>(id, frame.timestamp().0);
-        copy_few(self.table.words_mut(id), self.interpreter.words());
         match outcome {
             Outcome::Drop(reason) => Decision::Drop(reason),
             _ => {
