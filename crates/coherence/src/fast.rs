@@ -26,7 +26,7 @@ pub struct Clock {
 }
 
 /// What parsing and steering found of a packet.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, Default)]
 pub struct Parsed {
     /// Where its headers are.
     pub layout: Layout,
@@ -165,26 +165,24 @@ impl StateStage {
             initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
             self.set_initiator(id, initiator);
         }
+        let (control, words) = self.table.parts_mut(id);
         let outcome = match parsed.keyed.role {
             Role::Member => {
                 let view = view(frame, parsed, direction(parsed.keyed.side, initiator));
-                self.interpreter.run_in_place(&view, self.table.words_mut(id))
+                self.interpreter.run_in_place(&view, words)
             }
             Role::Fragment | Role::Error => Outcome::Complex,
         };
         if outcome == Outcome::Complex {
             return self.freeze(id, frame, parsed, clock);
         }
-        self.table
-            .set_control_lane::<{ Slot::TIME_LANE }>(id, frame.timestamp().0);
-        match outcome {
-            Outcome::Drop(reason) => Decision::Drop(reason),
-            _ => {
-                self.interpreter.commit(frame, &parsed.layout);
-                Decision::Exit {
-                    is_reply: outcome == Outcome::Reply,
-                }
-            }
+        control[Slot::TIME_LANE] = frame.timestamp().0;
+        if let Outcome::Drop(reason) = outcome {
+            return Decision::Drop(reason);
+        }
+        self.interpreter.commit(frame, &parsed.layout);
+        Decision::Exit {
+            is_reply: outcome == Outcome::Reply,
         }
     }
 

@@ -15,7 +15,8 @@ use twinpath_core::program::{
     EndpointRow, Exit, FastProgram, Field, PacketEnd, WINDOW_BYTES, WindowMatcher,
 };
 use twinpath_core::wire::layout::{Layout, Transport};
-use twinpath_core::wire::{fields, kv, rewrite};
+use twinpath_core::wire::rewrite::NewEndpoint;
+use twinpath_core::wire::{MacAddress, fields, kv, rewrite};
 use twinpath_core::{Direction, DropReason, Frame, Instant, Keyed};
 
 pub use crate::compile::CompileError;
@@ -100,7 +101,7 @@ impl Interpreter {
             words: compiled.words,
             uses: compiled.uses,
             window: only_window(programs)?,
-            machine: Machine::new(compiled.initial, tables),
+            machine: Machine::new(compiled.initial, &tables),
         })
     }
 
@@ -240,20 +241,40 @@ impl Interpreter {
     }
 }
 
+/// An [`EndpointRow`] as rewrites need it.
+struct Row {
+    endpoint: NewEndpoint,
+    mac: MacAddress,
+    until: Instant,
+}
+
+impl Row {
+    fn new(row: &EndpointRow) -> Self {
+        Self {
+            endpoint: NewEndpoint::new(row.endpoint),
+            mac: row.mac,
+            until: row.until,
+        }
+    }
+}
+
 /// Registers, tables and planned changes: what code runs on.
 struct Machine {
     registers: Box<[u32; REGISTERS]>,
-    tables: Vec<Vec<EndpointRow>>,
+    tables: Vec<Vec<Row>>,
     changes: [Change; MAX_CHANGES],
     change_count: usize,
     started: Instant,
 }
 
 impl Machine {
-    fn new(initial: [u32; REGISTERS], tables: Vec<Vec<EndpointRow>>) -> Self {
+    fn new(initial: [u32; REGISTERS], tables: &[Vec<EndpointRow>]) -> Self {
         Self {
             registers: Box::new(initial),
-            tables,
+            tables: tables
+                .iter()
+                .map(|rows| rows.iter().map(Row::new).collect())
+                .collect(),
             changes: [Change::Mac(0, 0); MAX_CHANGES],
             change_count: 0,
             started: Instant::ZERO,
@@ -343,7 +364,7 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn row(&self, table: u8, row: u32) -> Option<&EndpointRow> {
+    fn row(&self, table: u8, row: u32) -> Option<&Row> {
         self.tables.get(usize::from(table))?.get(row as usize)
     }
 
@@ -422,8 +443,10 @@ impl Machine {
         };
         let bytes = frame.bytes_mut();
         match end {
-            PacketEnd::Source => rewrite::set_source(bytes, layout, row.endpoint).is_ok(),
-            PacketEnd::Destination => rewrite::set_destination(bytes, layout, row.endpoint).is_ok(),
+            PacketEnd::Source => rewrite::set_source_to(bytes, layout, &row.endpoint).is_ok(),
+            PacketEnd::Destination => {
+                rewrite::set_destination_to(bytes, layout, &row.endpoint).is_ok()
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use twinpath_core::program::{
     Action, Comparison, Condition, EndpointRow, EndpointTable, Exit, FastProgram, Field, Operand,
     Operation, PacketEnd, Step, WindowMatcher, Word, compute,
 };
+use twinpath_core::time::TICK_SHIFT;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Direction, DropReason, Frame, Instant, Pools, Steering};
 
@@ -233,6 +234,15 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
+/// Few different ticks, and rows that end within the first.
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..8u64,
+        (0..8u64, 0..8u64).prop_map(|(ticks, ns)| ticks << TICK_SHIFT | ns),
+        any::<u64>()
+    ]
+}
+
 type Seen = (Outcome, Vec<u32>, Vec<u8>);
 
 /// What an engine makes of a packet: both ways of running it must be the same.
@@ -277,7 +287,7 @@ proptest! {
     fn machine_code_does_what_the_interpreter_does(
         chain in chain(),
         packets in prop::collection::vec(
-            (packet(), prop::collection::vec(number(), 9), any::<bool>(), 0..8u64, 0..3u32),
+            (packet(), prop::collection::vec(number(), 9), any::<bool>(), time(), 0..3u32),
             1..12,
         ),
     ) {
