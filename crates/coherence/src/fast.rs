@@ -137,6 +137,25 @@ impl StateStage {
     /// Decides about one packet; if it exits here, it has been rewritten.
     #[inline]
     pub fn packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
+        let id = parsed.suspect;
+        // Nearly every packet: the slot that was fetched is active and knows the flow.
+        if let Some((control, words)) = self.table.held(id, &parsed.keyed.key)
+            && Slot::fsm_of(*control) == Fsm::Active
+            && parsed.keyed.role == Role::Member
+            && !are_zero(words)
+        {
+            let view = view(frame, parsed, Slot::initiator_of(*control));
+            let outcome = self.interpreter.run_in_place(&view, words);
+            if outcome != Outcome::Complex {
+                control[Slot::TIME_LANE] = frame.timestamp().0;
+            }
+            return self.act(outcome, id, frame, parsed, clock);
+        }
+        self.any_packet(frame, parsed, clock)
+    }
+
+    #[inline(never)]
+    fn any_packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
         let found = self
             .table
             .find_near(parsed.suspect, &parsed.keyed.key, parsed.hash);
@@ -151,7 +170,6 @@ impl StateStage {
     }
 
     /// A packet of a flow whose state is here.
-    #[inline]
     fn active(
         &mut self,
         id: SlotId,
@@ -168,21 +186,36 @@ impl StateStage {
         let (control, words) = self.table.parts_mut(id);
         let outcome = match parsed.keyed.role {
             Role::Member => {
-                let view = view(frame, parsed, direction(parsed.keyed.side, initiator));
+                let view = view(frame, parsed, initiator);
                 self.interpreter.run_in_place(&view, words)
             }
             Role::Fragment | Role::Error => Outcome::Complex,
         };
-        if outcome == Outcome::Complex {
-            return self.freeze(id, frame, parsed, clock);
+        if outcome != Outcome::Complex {
+            control[Slot::TIME_LANE] = frame.timestamp().0;
         }
-        control[Slot::TIME_LANE] = frame.timestamp().0;
-        if let Outcome::Drop(reason) = outcome {
-            return Decision::Drop(reason);
-        }
-        self.interpreter.commit(frame, &parsed.layout);
-        Decision::Exit {
-            is_reply: outcome == Outcome::Reply,
+        self.act(outcome, id, frame, parsed, clock)
+    }
+
+    /// Does with the packet what the programs decided.
+    #[inline(always)]
+    fn act(
+        &mut self,
+        outcome: Outcome,
+        id: SlotId,
+        frame: &mut Frame,
+        parsed: &Parsed,
+        clock: Clock,
+    ) -> Decision {
+        match outcome {
+            Outcome::Forward | Outcome::Reply => {
+                self.interpreter.commit(frame, &parsed.layout);
+                Decision::Exit {
+                    is_reply: outcome == Outcome::Reply,
+                }
+            }
+            Outcome::Drop(reason) => Decision::Drop(reason),
+            Outcome::Complex => self.freeze(id, frame, parsed, clock),
         }
     }
 
@@ -251,7 +284,7 @@ impl StateStage {
         let is_complex = parsed.keyed.role != Role::Member
             || self
                 .interpreter
-                .is_always_complex(&view(frame, parsed, Direction::Original));
+                .is_always_complex(&view(frame, parsed, parsed.keyed.side));
         match is_complex {
             true => Event::Complex,
             false => Event::Simple {
@@ -478,13 +511,14 @@ pub const fn direction(side: Side, initiator: Side) -> Direction {
     }
 }
 
+/// A packet as programs see it in a flow that `initiator` opened.
 #[inline(always)]
-fn view<'a>(frame: &'a Frame, parsed: &'a Parsed, direction: Direction) -> PacketView<'a> {
+fn view<'a>(frame: &'a Frame, parsed: &'a Parsed, initiator: Side) -> PacketView<'a> {
     PacketView {
         bytes: frame.bytes(),
         layout: &parsed.layout,
         keyed: &parsed.keyed,
-        direction,
+        direction: direction(parsed.keyed.side, initiator),
         now: frame.timestamp(),
     }
 }

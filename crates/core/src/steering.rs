@@ -175,18 +175,30 @@ impl Steering {
         {
             return Some(keyed);
         }
-        if let Some((source, destination)) = fields::v4_ends(frame, layout)
-            && !self.may_be_alias(v4_alias_hash(source, layout.protocol))
-        {
-            let (key, side) = FlowKey::v4_connection(source, destination, layout.protocol);
-            return Some(Keyed {
-                key,
-                side,
-                role: Role::Member,
-                alias_row: 0,
-            });
+        Some(
+            self.plain_key(frame, layout)
+                .unwrap_or_else(|| self.any_key(frame, layout)),
+        )
+    }
+
+    /// The flow of what nearly every packet is, TCP or UDP over IPv4 whose source stands for
+    /// nothing but itself; `None` means "ask [`Self::key`]".
+    #[inline(always)]
+    pub fn plain_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
+        if layout.fragment != Fragment::Whole || self.kv_port.is_some() {
+            return None;
         }
-        Some(self.any_key(frame, layout))
+        let (source, destination) = fields::v4_ends(frame, layout)?;
+        if self.may_be_alias(v4_alias_hash(source, layout.protocol)) {
+            return None;
+        }
+        let (key, side) = FlowKey::v4_connection(source, destination, layout.protocol);
+        Some(Keyed {
+            key,
+            side,
+            role: Role::Member,
+            alias_row: 0,
+        })
     }
 
     #[inline(never)]

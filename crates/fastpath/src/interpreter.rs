@@ -7,7 +7,7 @@ use crate::compile::{
     Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, REGISTERS, Test, Uses, calculate, compile,
 };
 use crate::few_words::copy_few;
-use crate::native::{Input, Native};
+use crate::native::{Input, Native, Planned};
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
 use twinpath_core::key_value::{operation, write_reply};
@@ -165,7 +165,8 @@ impl Interpreter {
                 words,
             );
         }
-        let outcome = self.run(packet, words);
+        let packet = *packet;
+        let outcome = self.run(&packet, words);
         if outcome != Outcome::Complex {
             copy_few(words, self.words());
         }
@@ -417,16 +418,32 @@ impl Machine {
 
     #[inline(always)]
     fn commit_planned(&self, native: &Native, frame: &mut Frame, layout: &Layout) -> bool {
-        native.planned().iter().fold(true, |done, change| {
-            let (table, row) = (change.table(), change.row());
-            done & if change.is(Opcode::RewriteDestination) {
-                self.rewrite_end(frame, layout, PacketEnd::Destination, table, row)
-            } else if change.is(Opcode::RewriteSource) {
-                self.rewrite_end(frame, layout, PacketEnd::Source, table, row)
-            } else {
-                self.rewrite_mac(frame, table, row)
-            }
-        })
+        match native.planned() {
+            [] => true,
+            [change] => self.rewrite_planned(change, frame, layout),
+            changes => self.rewrite_all(changes, frame, layout),
+        }
+    }
+
+    #[inline(never)]
+    fn rewrite_all(&self, changes: &[Planned], frame: &mut Frame, layout: &Layout) -> bool {
+        let rewrite = |change| self.rewrite_planned(change, frame, layout);
+        changes
+            .iter()
+            .map(rewrite)
+            .fold(true, |all, done| all & done)
+    }
+
+    #[inline(always)]
+    fn rewrite_planned(&self, change: &Planned, frame: &mut Frame, layout: &Layout) -> bool {
+        let (table, row) = (change.table(), change.row());
+        if change.is(Opcode::RewriteDestination) {
+            self.rewrite_end(frame, layout, PacketEnd::Destination, table, row)
+        } else if change.is(Opcode::RewriteSource) {
+            self.rewrite_end(frame, layout, PacketEnd::Source, table, row)
+        } else {
+            self.rewrite_mac(frame, table, row)
+        }
     }
 
     #[inline(always)]
@@ -476,19 +493,10 @@ fn run_native(
         true => tcp_header(packet),
         false => None,
     };
-    if uses.protocol {
-        native.set_field(Field::Protocol, packet.layout.protocol.into());
-    }
-    if uses.segment_length {
-        native.set_field(Field::SegmentLength, segment_length(tcp, payload_length));
-    }
-    if uses.payload {
-        for (field, value) in payload_fields(packet, window) {
-            native.set_field(field, value);
-        }
-    }
-    if native.needs_elapsed() {
-        native.set_elapsed(packet.now.0.saturating_sub(started.0));
+    if native.needs_more() {
+        // A copy, made only where it is needed, keeps the view itself in registers.
+        let packet = *packet;
+        set_more(native, uses, window, started, &packet, tcp);
     }
     let input = Input {
         direction: packet.direction,
@@ -500,7 +508,27 @@ fn run_native(
     native.run(&input, words)
 }
 
+/// Sets what code does not get in registers.
 #[inline(never)]
+fn set_more(
+    native: &mut Native,
+    uses: Uses,
+    window: Option<&dyn WindowMatcher>,
+    started: Instant,
+    packet: &PacketView<'_>,
+    tcp: Option<&[u8; 20]>,
+) {
+    native.set_elapsed(packet.now.0.saturating_sub(started.0));
+    native.set_field(Field::Protocol, packet.layout.protocol.into());
+    let segment = segment_length(tcp, payload_length(packet.layout));
+    native.set_field(Field::SegmentLength, segment);
+    if uses.payload {
+        for (field, value) in payload_fields(packet, window) {
+            native.set_field(field, value);
+        }
+    }
+}
+
 fn payload_fields(
     packet: &PacketView<'_>,
     window: Option<&dyn WindowMatcher>,

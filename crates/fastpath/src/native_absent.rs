@@ -41,7 +41,7 @@ impl Native {
         match *self {}
     }
 
-    pub fn needs_elapsed(&self) -> bool {
+    pub fn needs_more(&self) -> bool {
         match *self {}
     }
 

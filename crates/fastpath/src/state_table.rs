@@ -225,6 +225,18 @@ impl StateTable {
         (control, &mut self.words[start..start + self.word_count])
     }
 
+    /// [`Self::parts_mut`] of a slot that is there and holds this key.
+    #[inline(always)]
+    pub fn held(&mut self, slot: SlotId, key: &FlowKey) -> Option<(&mut Control, &mut [u32])> {
+        let [a, b, c, d, e, control @ ..] = &mut self.heads.get_mut(slot as usize)?.0;
+        if [*a, *b, *c, *d, *e] != key.0 {
+            return None;
+        }
+        let start = slot as usize * self.stride;
+        let words = self.words.get_mut(start..start + self.word_count)?;
+        Some((control, words))
+    }
+
     /// The flow's state words.
     #[inline(always)]
     pub fn words(&self, slot: SlotId) -> &[u32] {
@@ -306,6 +318,10 @@ mod tests {
                 let hash = key(number).hash(7);
                 prop_assert_eq!(table.find_near(table.prefetch_slot(hash), &key(number), hash), Some(slot));
                 prop_assert_eq!(table.find_near(NO_SLOT, &key(number), hash), Some(slot));
+                let held = table.held(slot, &key(number)).map(|(control, words)| (*control, words.to_vec()));
+                prop_assert_eq!(held, Some(([1, 0, 0], vec![value, 0, value])));
+                prop_assert!(table.held(slot, &key(number + 300)).is_none());
+                prop_assert!(table.held(NO_SLOT, &key(number)).is_none());
                 prop_assert_eq!(table.words(slot), &[value, 0, value][..]);
                 prop_assert_eq!(table.key(slot), key(number));
             }

@@ -3,7 +3,7 @@
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
 use twinpath_core::wire::dissect;
-use twinpath_core::wire::layout::{Layout, dissect_plain};
+use twinpath_core::wire::layout::dissect_plain;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::state_table::NO_SLOT;
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
@@ -163,12 +163,8 @@ impl FastPath {
                 ahead.prefetch();
             }
             bytes_in += frame.len() as u64;
-            // What is known of a plain frame's layout makes steering it short, where both are
-            // compiled together.
-            prepared.has_flow = match dissect_plain(frame.bytes()) {
-                Some(layout) => parse(&self.steering, frame, layout, &mut prepared.parsed),
-                None => parse_any(&self.steering, frame, &mut prepared.parsed),
-            };
+            prepared.has_flow = parse_plain(&self.steering, frame, &mut prepared.parsed)
+                || parse(&self.steering, frame, &mut prepared.parsed);
             if let Some(stage) = &self.stage
                 && prepared.has_flow
             {
@@ -334,9 +330,31 @@ impl FastPath {
     }
 }
 
-/// Finds the flow of a frame; false if it has none.
+/// [`parse`] for plain frames; false for others. What is known of their layout makes steering them
+/// short, where both are compiled together.
 #[inline(always)]
-fn parse(steering: &Steering, frame: &Frame, layout: Layout, parsed: &mut Parsed) -> bool {
+fn parse_plain(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
+    let bytes = frame.bytes();
+    let Some(layout) = dissect_plain(bytes) else {
+        return false;
+    };
+    let Some(keyed) = steering.plain_key(bytes, &layout) else {
+        return false;
+    };
+    // One by one: together they would be put together elsewhere and moved here.
+    parsed.layout = layout;
+    parsed.keyed = keyed;
+    parsed.hash = keyed.key.hash(steering.seed());
+    parsed.suspect = NO_SLOT;
+    true
+}
+
+/// Finds the flow of a frame; false if it has none.
+#[inline(never)]
+fn parse(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
+    let Ok(layout) = dissect(frame.bytes()) else {
+        return false;
+    };
     let Some(keyed) = steering.key(frame.bytes(), &layout) else {
         return false;
     };
@@ -347,12 +365,4 @@ fn parse(steering: &Steering, frame: &Frame, layout: Layout, parsed: &mut Parsed
         suspect: NO_SLOT,
     };
     true
-}
-
-#[inline(never)]
-fn parse_any(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
-    match dissect(frame.bytes()) {
-        Ok(layout) => parse(steering, frame, layout, parsed),
-        Err(_) => false,
-    }
 }

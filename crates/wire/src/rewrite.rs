@@ -274,7 +274,9 @@ fn set_endpoint(
     new: &NewEndpoint,
 ) -> Result<(), RewriteError> {
     check_length(frame, layout)?;
-    check_family(layout.network, new.endpoint.address)?;
+    if layout.network != new.family {
+        return Err(RewriteError::Family);
+    }
     if plain::set_endpoint(frame, layout, side, new) {
         return Ok(());
     }

@@ -20,8 +20,8 @@ use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer};
 use instructions::Instructions;
 use translate::{Reasons, Rows, Translator, Unsupported};
+use twinpath_core::Direction;
 use twinpath_core::program::{EndpointRow, Field};
-use twinpath_core::{Direction, DropReason};
 
 /// Rewrites that one packet can have.
 pub(crate) const PACKET_CHANGES: usize = crate::interpreter::MAX_CHANGES;
@@ -106,7 +106,7 @@ pub(crate) struct Native {
     words: usize,
     reasons: Reasons,
     context: Box<Context>,
-    needs_elapsed: bool,
+    needs_more: bool,
     // What `entries` point into, and what that code points into.
     _code: ExecutableBuffer,
     _rows: Vec<Rows>,
@@ -144,7 +144,10 @@ impl Native {
                 fields: [0; Field::COUNT],
                 spare: [0; SPARE],
             }),
-            needs_elapsed: rows.iter().any(|rows| rows.until.is_some()),
+            needs_more: rows.iter().any(|rows| rows.until.is_some())
+                || compiled.uses.protocol
+                || compiled.uses.segment_length
+                || compiled.uses.payload,
             _code: code,
             _rows: rows,
         })
@@ -156,10 +159,11 @@ impl Native {
         self.context.fields[field as usize] = value;
     }
 
-    /// Whether [`Self::set_elapsed`] matters.
+    /// Whether code needs more than [`Input`]: the fields of [`Self::set_field`], or
+    /// [`Self::set_elapsed`].
     #[inline(always)]
-    pub fn needs_elapsed(&self) -> bool {
-        self.needs_elapsed
+    pub fn needs_more(&self) -> bool {
+        self.needs_more
     }
 
     /// Sets for how long the run has lasted, in nanoseconds.
@@ -192,18 +196,22 @@ impl Native {
                 input.payload_length,
             )
         };
-        match answer {
-            answer::FORWARD => Outcome::Forward,
-            answer::REPLY => Outcome::Reply,
-            answer::COMPLEX => Outcome::Complex,
-            drop => self.dropped(drop),
+        if answer == answer::FORWARD {
+            return Outcome::Forward;
         }
+        self.other_outcome(answer)
     }
 
-    #[cold]
-    fn dropped(&self, answer: u32) -> Outcome {
-        let reason = self.reasons.get((answer - answer::FIRST_DROP) as usize);
-        Outcome::Drop(reason.copied().unwrap_or(DropReason::InvalidState))
+    #[inline(never)]
+    fn other_outcome(&self, answer: u32) -> Outcome {
+        let reason = |number| self.reasons.get(number as usize).copied();
+        match answer {
+            answer::REPLY => Outcome::Reply,
+            answer::COMPLEX => Outcome::Complex,
+            drop => Outcome::Drop(
+                reason(drop - answer::FIRST_DROP).expect("code answers with a number it was given"),
+            ),
+        }
     }
 
     /// The rewrites that the last packet needs.

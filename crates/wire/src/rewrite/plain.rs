@@ -11,6 +11,7 @@ use crate::{ipv4, tcp, udp};
 pub struct NewEndpoint {
     /// The endpoint.
     pub endpoint: Endpoint,
+    pub(super) family: Network,
     address: [u8; 4],
     port: [u8; 2],
     /// Sum of the address's halves, in the machine's byte order.
@@ -25,6 +26,10 @@ impl NewEndpoint {
         let address = endpoint.address.octets4();
         Self {
             endpoint,
+            family: match endpoint.address.is_v4() {
+                true => Network::V4,
+                false => Network::V6,
+            },
             address,
             port: endpoint.port.to_be_bytes(),
             address_sum: halves(u32::from_ne_bytes(address)),
@@ -75,12 +80,13 @@ fn set<const BYTES: usize>(
         return false;
     };
     let address_at = side.address_at(Network::V4);
-    let [a, b, c, d] = [0, 1, 2, 3].map(|octet| packet[address_at + octet]);
-    if [a, b, c, d] == new.address {
+    let octet = |number| packet[address_at + number];
+    let old = [octet(0), octet(1), octet(2), octet(3)];
+    if old == new.address {
         return false;
     }
     packet[address_at..address_at + 4].copy_from_slice(&new.address);
-    let change = halves(!u32::from_ne_bytes([a, b, c, d])) + new.address_sum;
+    let change = halves(!u32::from_ne_bytes(old)) + new.address_sum;
     replace(packet, ipv4::CHECKSUM_AT, |checksum| {
         mended(checksum, change)
     });
