@@ -8,7 +8,7 @@ use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
-use twinpath_fastpath::few_words::{are_zero, copy_few};
+use twinpath_fastpath::few_words::are_zero;
 use twinpath_fastpath::state_table::SlotId;
 use twinpath_fastpath::{Interpreter, Outcome, PacketView, Sketch, StateTable};
 use twinpath_link::{Header, Message};
@@ -26,7 +26,7 @@ pub struct Clock {
 }
 
 /// What parsing and steering found of a packet.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, Default)]
 pub struct Parsed {
     /// Where its headers are.
     pub layout: Layout,
@@ -137,6 +137,25 @@ impl StateStage {
     /// Decides about one packet; if it exits here, it has been rewritten.
     #[inline]
     pub fn packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
+        let id = parsed.suspect;
+        // Nearly every packet: the slot that was fetched is active and knows the flow.
+        if let Some((control, words)) = self.table.held(id, &parsed.keyed.key)
+            && Slot::fsm_of(*control) == Fsm::Active
+            && parsed.keyed.role == Role::Member
+            && !are_zero(words)
+        {
+            let view = view(frame, parsed, Slot::initiator_of(*control));
+            let outcome = self.interpreter.run_in_place(&view, words);
+            if outcome != Outcome::Complex {
+                control[Slot::TIME_LANE] = frame.timestamp().0;
+            }
+            return self.act(outcome, id, frame, parsed, clock);
+        }
+        self.any_packet(frame, parsed, clock)
+    }
+
+    #[inline(never)]
+    fn any_packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
         let found = self
             .table
             .find_near(parsed.suspect, &parsed.keyed.key, parsed.hash);
@@ -151,7 +170,6 @@ impl StateStage {
     }
 
     /// A packet of a flow whose state is here.
-    #[inline]
     fn active(
         &mut self,
         id: SlotId,
@@ -165,27 +183,39 @@ impl StateStage {
             initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
             self.set_initiator(id, initiator);
         }
+        let (control, words) = self.table.parts_mut(id);
         let outcome = match parsed.keyed.role {
             Role::Member => {
-                let view = view(frame, parsed, direction(parsed.keyed.side, initiator));
-                self.interpreter.run(&view, self.table.words(id))
+                let view = view(frame, parsed, initiator);
+                self.interpreter.run_in_place(&view, words)
             }
             Role::Fragment | Role::Error => Outcome::Complex,
         };
-        if outcome == Outcome::Complex {
-            return self.freeze(id, frame, parsed, clock);
+        if outcome != Outcome::Complex {
+            control[Slot::TIME_LANE] = frame.timestamp().0;
         }
-        self.table
-            .set_control_lane::<{ Slot::TIME_LANE }>(id, frame.timestamp().0);
-        copy_few(self.table.words_mut(id), self.interpreter.words());
+        self.act(outcome, id, frame, parsed, clock)
+    }
+
+    /// Does with the packet what the programs decided.
+    #[inline(always)]
+    fn act(
+        &mut self,
+        outcome: Outcome,
+        id: SlotId,
+        frame: &mut Frame,
+        parsed: &Parsed,
+        clock: Clock,
+    ) -> Decision {
         match outcome {
-            Outcome::Drop(reason) => Decision::Drop(reason),
-            _ => {
+            Outcome::Forward | Outcome::Reply => {
                 self.interpreter.commit(frame, &parsed.layout);
                 Decision::Exit {
                     is_reply: outcome == Outcome::Reply,
                 }
             }
+            Outcome::Drop(reason) => Decision::Drop(reason),
+            Outcome::Complex => self.freeze(id, frame, parsed, clock),
         }
     }
 
@@ -254,7 +284,7 @@ impl StateStage {
         let is_complex = parsed.keyed.role != Role::Member
             || self
                 .interpreter
-                .is_always_complex(&view(frame, parsed, Direction::Original));
+                .is_always_complex(&view(frame, parsed, parsed.keyed.side));
         match is_complex {
             true => Event::Complex,
             false => Event::Simple {
@@ -481,13 +511,14 @@ pub const fn direction(side: Side, initiator: Side) -> Direction {
     }
 }
 
+/// A packet as programs see it in a flow that `initiator` opened.
 #[inline(always)]
-fn view<'a>(frame: &'a Frame, parsed: &'a Parsed, direction: Direction) -> PacketView<'a> {
+fn view<'a>(frame: &'a Frame, parsed: &'a Parsed, initiator: Side) -> PacketView<'a> {
     PacketView {
         bytes: frame.bytes(),
         layout: &parsed.layout,
         keyed: &parsed.keyed,
-        direction,
+        direction: direction(parsed.keyed.side, initiator),
         now: frame.timestamp(),
     }
 }

@@ -50,6 +50,9 @@ impl Side {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey(pub [u64; 5]);
 
+/// The lower half of an IPv4 address in IPv6's space, without the address.
+const V4_MAPPED: u64 = 0xffff_0000_0000;
+
 /// Bytes of a key on the link.
 pub const KEY_BYTES: usize = 40;
 
@@ -58,6 +61,25 @@ impl FlowKey {
     #[inline(always)]
     pub fn connection(source: Endpoint, destination: Endpoint, protocol: u8) -> (Self, Side) {
         Self::between(source, destination, protocol, KeyKind::Connection)
+    }
+
+    /// [`Self::connection`] of IPv4 endpoints as [`v4_ends`](crate::wire::fields::v4_ends) has
+    /// them.
+    #[inline(always)]
+    pub const fn v4_connection(source: u64, destination: u64, protocol: u8) -> (Self, Side) {
+        let source_is_low = source <= destination;
+        let (low, high) = match source_is_low {
+            true => (source, destination),
+            false => (destination, source),
+        };
+        let key = Self([
+            0,
+            V4_MAPPED | low >> 16,
+            0,
+            V4_MAPPED | high >> 16,
+            low << 48 | (high & 0xffff) << 32 | (protocol as u64) << 24,
+        ]);
+        (key, Side::from_bit(!source_is_low))
     }
 
     /// The key of what has no ports in every packet, and the side that `source` is.
@@ -183,7 +205,7 @@ impl std::fmt::Display for FlowKey {
 }
 
 /// What the parser makes of a packet before any table is asked.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keyed {
     /// The flow.
     pub key: FlowKey,
@@ -250,6 +272,17 @@ mod tests {
             prop_assert_eq!(there.end(from_a.other()), b);
             prop_assert!(a == b || from_a != from_b);
             prop_assert_eq!(there.protocol(), protocol);
+        }
+
+        #[test]
+        fn v4_connections_are_connections(a: [u8; 6], b: [u8; 6], near: bool, protocol: u8) {
+            let b = if near { [a[0], a[1], a[2], a[3], b[4], b[5]] } else { b };
+            let number = |end: [u8; 6]| end.iter().fold(0, |all, &byte| all << 8 | u64::from(byte));
+            let endpoint = |end: [u8; 6]| Endpoint::v4([end[0], end[1], end[2], end[3]], number(end) as u16);
+            prop_assert_eq!(
+                FlowKey::v4_connection(number(a), number(b), protocol),
+                FlowKey::connection(endpoint(a), endpoint(b), protocol)
+            );
         }
 
         #[test]

@@ -53,6 +53,9 @@ pub enum SteeringError {
 pub struct Steering {
     kv_port: Option<u16>,
     slots: Vec<Option<Alias>>,
+    /// Bits by hash: an endpoint whose bit is not set stands for itself. It has many more bits
+    /// than there are aliases, and takes fewer cache lines than the table.
+    filter: Vec<u64>,
     aliases: usize,
     seed: u64,
 }
@@ -111,6 +114,7 @@ impl Steering {
 
     fn grow(&mut self) {
         let size = (8 * (self.aliases + 1)).next_power_of_two();
+        self.filter = vec![0; size.div_ceil(FILTER_SHARE)];
         let old = std::mem::replace(&mut self.slots, vec![None; size]);
         old.into_iter()
             .flatten()
@@ -119,11 +123,28 @@ impl Steering {
 
     fn place(&mut self, alias: Alias) {
         let mask = self.slots.len() - 1;
-        let mut index = alias_hash(alias.from, alias.protocol) & mask;
+        let hash = alias_hash(alias.from, alias.protocol);
+        let (place, bit) = self.filter_place(hash);
+        self.filter[place] |= bit;
+        let mut index = hash & mask;
         while self.slots[index].is_some() {
             index = (index + 1) & mask;
         }
         self.slots[index] = Some(alias);
+    }
+
+    /// The word and the bit of a hash in the filter.
+    #[inline(always)]
+    fn filter_place(&self, hash: usize) -> (usize, u64) {
+        let place = hash / 64 & self.filter.len().wrapping_sub(1);
+        (place, 1 << (hash % 64))
+    }
+
+    /// Whether an endpoint with this hash may stand for another.
+    #[inline(always)]
+    fn may_be_alias(&self, hash: usize) -> bool {
+        let (place, bit) = self.filter_place(hash);
+        self.filter.get(place).is_some_and(|word| word & bit != 0)
     }
 
     /// What an endpoint stands for. The table is at most a quarter full, so this ends soon.
@@ -154,18 +175,46 @@ impl Steering {
         {
             return Some(keyed);
         }
+        Some(
+            self.plain_key(frame, layout)
+                .unwrap_or_else(|| self.any_key(frame, layout)),
+        )
+    }
+
+    /// The flow of what nearly every packet is, TCP or UDP over IPv4 whose source stands for
+    /// nothing but itself; `None` means "ask [`Self::key`]".
+    #[inline(always)]
+    pub fn plain_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
+        if layout.fragment != Fragment::Whole || self.kv_port.is_some() {
+            return None;
+        }
+        let (source, destination) = fields::v4_ends(frame, layout)?;
+        if self.may_be_alias(v4_alias_hash(source, layout.protocol)) {
+            return None;
+        }
+        let (key, side) = FlowKey::v4_connection(source, destination, layout.protocol);
+        Some(Keyed {
+            key,
+            side,
+            role: Role::Member,
+            alias_row: 0,
+        })
+    }
+
+    #[inline(never)]
+    fn any_key(&self, frame: &[u8], layout: &Layout) -> Keyed {
         let (source, destination) = (
             fields::source(frame, layout),
             fields::destination(frame, layout),
         );
         let (source, alias_row) = self.resolve(source, layout.protocol);
         let (key, side) = FlowKey::connection(source, destination, layout.protocol);
-        Some(Keyed {
+        Keyed {
             key,
             side,
             role: Role::Member,
             alias_row,
-        })
+        }
     }
 
     #[inline]
@@ -244,9 +293,88 @@ pub fn opener(frame: &[u8], layout: &Layout, keyed: &Keyed) -> Side {
     }
 }
 
+/// Words of the filter: one for so many slots of the table.
+const FILTER_SHARE: usize = 8;
+
 fn alias_hash(end: Endpoint, protocol: u8) -> usize {
     let folded = (end.address.0 >> 64) as u64 ^ end.address.0 as u64;
-    let mixed = (folded ^ u64::from(end.port) << 40 ^ u64::from(protocol) << 56)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as usize
+    mixed(folded ^ u64::from(end.port) << 40 ^ u64::from(protocol) << 56)
+}
+
+/// [`alias_hash`] of an IPv4 endpoint as [`fields::v4_ends`] has it.
+#[inline(always)]
+fn v4_alias_hash(end: u64, protocol: u8) -> usize {
+    let (address, port) = (end >> 16, end & 0xffff);
+    mixed(0xffff_0000_0000 ^ address ^ port << 40 ^ u64::from(protocol) << 56)
+}
+
+#[inline(always)]
+fn mixed(number: u64) -> usize {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{PacketBuilder, dissect};
+    use proptest::prelude::*;
+
+    fn endpoint() -> impl Strategy<Value = Endpoint> {
+        (0..4u8, 0..4u16, any::<bool>()).prop_map(|(host, port, v4)| Endpoint {
+            address: match v4 {
+                true => crate::wire::Address::from_v4([10, 0, 0, host]),
+                false => crate::wire::Address(1 << 120 | u128::from(host)),
+            },
+            port,
+        })
+    }
+
+    proptest! {
+        /// A packet's key is that of its ends, each resolved by looking at every alias.
+        #[test]
+        fn keys_are_those_of_resolved_ends(
+            from in prop::collection::vec(endpoint(), 0..20),
+            ends in [endpoint(), endpoint()],
+            udp: bool,
+        ) {
+            let service = Endpoint::v4([10, 9, 9, 9], 80);
+            let aliases: Vec<Alias> = (0..).zip(from).map(|(row, from)| {
+                Alias { from, protocol: 6, stands_for: service, row }
+            }).collect();
+            let steering = Steering::new(0).with_aliases(&aliases).unwrap();
+            let [source, mut destination] = ends;
+            if source.address.is_v4() != destination.address.is_v4() {
+                destination.address = source.address;
+            }
+            let builder = if udp { PacketBuilder::udp(source, destination) } else { PacketBuilder::tcp(source, destination) };
+            let frame = builder.to_vec().unwrap();
+            let keyed = steering.key(&frame, &dissect(&frame).unwrap()).unwrap();
+            let protocol = if udp { 17 } else { 6 };
+            let known = aliases.iter().find(|alias| alias.from == source && alias.protocol == protocol);
+            let (key, side) = FlowKey::connection(known.map_or(source, |alias| alias.stands_for), destination, protocol);
+            prop_assert_eq!((keyed.key, keyed.side, keyed.role), (key, side, Role::Member));
+            prop_assert_eq!(keyed.alias_row, known.map_or(0, |alias| alias.row + 1));
+            let hash = alias_hash(source, protocol);
+            prop_assert!(known.is_none() || steering.may_be_alias(hash));
+        }
+    }
+
+    /// Were the filter always full it would be no use.
+    #[test]
+    fn few_others_pass_the_filter() {
+        let aliases: Vec<Alias> = (0..100u8)
+            .map(|host| Alias {
+                from: Endpoint::v4([10, 254, 0, host], 8080),
+                protocol: 6,
+                stands_for: Endpoint::v4([10, 9, 9, 9], 80),
+                row: 0,
+            })
+            .collect();
+        let steering = Steering::new(0).with_aliases(&aliases).unwrap();
+        let others = (0..10_000u32).filter(|&client| {
+            let address = client.wrapping_mul(2_654_435_761).to_be_bytes();
+            steering.may_be_alias(alias_hash(Endpoint::v4(address, client as u16), 6))
+        });
+        assert!(others.count() < 400);
+    }
 }

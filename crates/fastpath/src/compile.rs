@@ -155,6 +155,8 @@ pub(crate) struct Compiled {
 /// Which of the packet's fields that take work to find are used.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Uses {
+    pub protocol: bool,
+    pub segment_length: bool,
     pub tcp_flags: bool,
     pub tcp_numbers: bool,
     pub payload: bool,
@@ -163,16 +165,14 @@ pub(crate) struct Uses {
 impl Uses {
     fn note(&mut self, field: Field) {
         match field {
-            Field::TcpFlags | Field::SegmentLength => self.tcp_flags = true,
+            Field::Protocol => self.protocol = true,
+            Field::TcpFlags => self.tcp_flags = true,
+            Field::SegmentLength => (self.tcp_flags, self.segment_length) = (true, true),
             Field::TcpSequence | Field::TcpAcknowledgement | Field::TcpWindow => {
                 self.tcp_numbers = true;
             }
             Field::WindowMatch | Field::KvOperation | Field::KvValueLength => self.payload = true,
-            Field::Direction
-            | Field::Protocol
-            | Field::PayloadLength
-            | Field::NowTicks
-            | Field::AliasRow => {}
+            Field::Direction | Field::PayloadLength | Field::NowTicks | Field::AliasRow => {}
         }
     }
 }
@@ -482,11 +482,36 @@ enum Use {
     Written,
 }
 
+impl Code {
+    /// Everything that it may do.
+    pub fn doings(&self) -> impl Iterator<Item = &Do> {
+        self.functions.iter().flat_map(|function| {
+            let steps = function.steps.iter().flat_map(|step| &step.doings);
+            function.prologue.iter().chain(steps)
+        })
+    }
+}
+
 impl Test {
     fn reads(&self, register: u8) -> bool {
         self.a == register
             || self.b == register
             || matches!(self.passes, Passes::Compared { with, .. } if with == register)
+    }
+}
+
+impl Opcode {
+    /// Whether it rewrites the packet to a row of a table.
+    pub const fn rewrites(self) -> bool {
+        matches!(
+            self,
+            Self::RewriteSource | Self::RewriteDestination | Self::RewriteMac
+        )
+    }
+
+    /// Whether it moves payload between packet and state.
+    pub const fn copies_payload(self) -> bool {
+        matches!(self, Self::StoreValue | Self::ReplyValue)
     }
 }
 
@@ -537,9 +562,39 @@ fn decided(condition: &Condition, direction: Direction) -> Option<bool> {
     Some(holds(condition.comparison, left, value(condition.with)?))
 }
 
+impl Passes {
+    /// Whether `left` passes, given what it is compared with.
+    #[inline(always)]
+    pub fn holds(self, left: u32, register: impl FnOnce(u8) -> u32) -> bool {
+        match self {
+            Self::Within { low, span } => left.wrapping_sub(low) <= span,
+            Self::Compared { comparison, with } => holds(comparison, left, register(with)),
+        }
+    }
+}
+
+/// Arithmetic; what is none gives zero.
+#[inline(always)]
+pub(crate) fn calculate(opcode: Opcode, a: u32, b: u32) -> u32 {
+    match opcode {
+        Opcode::Add => a.wrapping_add(b),
+        Opcode::Subtract => a.wrapping_sub(b),
+        Opcode::And => a & b,
+        Opcode::Or => a | b,
+        Opcode::Xor => a ^ b,
+        Opcode::ShiftLeft => a.wrapping_shl(b),
+        Opcode::ShiftRight => a.wrapping_shr(b),
+        Opcode::Minimum => a.min(b),
+        Opcode::Maximum => a.max(b),
+        Opcode::Later if (a.wrapping_sub(b) as i32) < 0 => b,
+        Opcode::Later => a,
+        _ => 0,
+    }
+}
+
 /// Whether `left` compares with `right`.
 #[inline(always)]
-pub(crate) fn holds(comparison: Comparison, left: u32, right: u32) -> bool {
+fn holds(comparison: Comparison, left: u32, right: u32) -> bool {
     match comparison {
         Comparison::Equal => left == right,
         Comparison::NotEqual => left != right,

@@ -1,10 +1,13 @@
 //! Runs a chain's fast programs on one packet.
+//!
+//! Where there is [machine code](crate::native) for the chain it runs instead; callers see no
+//! difference.
 
 use crate::compile::{
-    Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, Passes, REGISTERS, Test, Uses, compile,
-    holds,
+    Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, REGISTERS, Test, Uses, calculate, compile,
 };
 use crate::few_words::copy_few;
+use crate::native::{Input, Native, Planned};
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
 use twinpath_core::key_value::{operation, write_reply};
@@ -12,7 +15,8 @@ use twinpath_core::program::{
     EndpointRow, Exit, FastProgram, Field, PacketEnd, WINDOW_BYTES, WindowMatcher,
 };
 use twinpath_core::wire::layout::{Layout, Transport};
-use twinpath_core::wire::{fields, kv, rewrite};
+use twinpath_core::wire::rewrite::NewEndpoint;
+use twinpath_core::wire::{MacAddress, fields, kv, rewrite};
 use twinpath_core::{Direction, DropReason, Frame, Instant, Keyed};
 
 pub use crate::compile::CompileError;
@@ -46,7 +50,7 @@ pub enum Outcome {
 }
 
 /// Rewrites that one packet can have; a program with more makes the packet complex.
-const MAX_CHANGES: usize = 8;
+pub(crate) const MAX_CHANGES: usize = 8;
 
 #[derive(Copy, Clone)]
 enum Change {
@@ -62,31 +66,48 @@ pub struct Interpreter {
     uses: Uses,
     window: Option<Arc<dyn WindowMatcher>>,
     machine: Machine,
+    native: Option<Native>,
 }
 
 impl Interpreter {
-    /// Fuses the programs of a chain, in its order.
+    /// Fuses the programs of a chain, in its order, to machine code where that is possible.
     ///
     /// # Errors
     /// Programs that contradict themselves or do not fit together.
     pub fn new(programs: &[FastProgram]) -> Result<Self, CompileError> {
-        let Compiled {
-            codes,
-            words,
-            initial,
-            uses,
-        } = compile(programs)?;
-        let tables = programs
+        Self::build(programs, Native::new)
+    }
+
+    /// The same without machine code.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn without_machine_code(programs: &[FastProgram]) -> Result<Self, CompileError> {
+        Self::build(programs, |_, _| None)
+    }
+
+    fn build(
+        programs: &[FastProgram],
+        native: impl FnOnce(&Compiled, &[Vec<EndpointRow>]) -> Option<Native>,
+    ) -> Result<Self, CompileError> {
+        let compiled = compile(programs)?;
+        let tables: Vec<_> = programs
             .iter()
             .flat_map(|program| program.tables.iter().map(|table| table.rows.clone()))
             .collect();
         Ok(Self {
-            codes,
-            words,
-            uses,
+            native: native(&compiled, &tables),
+            codes: compiled.codes,
+            words: compiled.words,
+            uses: compiled.uses,
             window: only_window(programs)?,
-            machine: Machine::new(initial, tables),
+            machine: Machine::new(compiled.initial, &tables),
         })
+    }
+
+    /// Whether the programs run as machine code.
+    pub fn has_machine_code(&self) -> bool {
+        self.native.is_some()
     }
 
     /// Tells when the run began; rows of endpoint tables end relative to it.
@@ -108,12 +129,52 @@ impl Interpreter {
 
     /// Runs the programs on a packet with the flow's state words. Neither is changed: the new
     /// words are in [`Self::words`], the packet changes with [`Self::commit`].
-    #[inline]
     pub fn run(&mut self, packet: &PacketView<'_>, words: &[u32]) -> Outcome {
         copy_few(
             &mut self.machine.registers[FIRST_WORD..FIRST_WORD + self.words],
             words,
         );
+        match &mut self.native {
+            Some(native) => {
+                let words = &mut self.machine.registers[FIRST_WORD..FIRST_WORD + self.words];
+                run_native(
+                    native,
+                    self.uses,
+                    self.window.as_deref(),
+                    self.machine.started,
+                    packet,
+                    words,
+                )
+            }
+            None => self.interpret(packet),
+        }
+    }
+
+    /// Runs the programs on a packet and the flow's state words, which change unless the packet
+    /// is complex. The packet changes with [`Self::commit`].
+    #[inline]
+    pub fn run_in_place(&mut self, packet: &PacketView<'_>, words: &mut [u32]) -> Outcome {
+        if let Some(native) = &mut self.native {
+            let window = self.window.as_deref();
+            return run_native(
+                native,
+                self.uses,
+                window,
+                self.machine.started,
+                packet,
+                words,
+            );
+        }
+        let packet = *packet;
+        let outcome = self.run(&packet, words);
+        if outcome != Outcome::Complex {
+            copy_few(words, self.words());
+        }
+        outcome
+    }
+
+    /// [`Self::run`] on the words that are in the registers.
+    fn interpret(&mut self, packet: &PacketView<'_>) -> Outcome {
         self.load_fields(packet);
         self.machine.change_count = 0;
         let code = &self.codes[packet.direction.index()];
@@ -141,7 +202,10 @@ impl Interpreter {
     /// whether all of them could be made (an address family that differs cannot).
     #[inline]
     pub fn commit(&mut self, frame: &mut Frame, layout: &Layout) -> bool {
-        self.machine.commit(frame, layout)
+        match &self.native {
+            Some(native) => self.machine.commit_planned(native, frame, layout),
+            None => self.machine.commit(frame, layout),
+        }
     }
 
     #[inline(always)]
@@ -156,11 +220,8 @@ impl Interpreter {
         if self.uses.tcp_flags || self.uses.tcp_numbers {
             let tcp = tcp_header(packet);
             let header = tcp.unwrap_or(&[0; 20]);
-            let flags = u32::from(header[13]);
-            let sequence = payload_length + (flags & 1) + (flags >> 1 & 1);
-            set(Field::TcpFlags, flags);
-            // Without a TCP header there is no sequence space.
-            set(Field::SegmentLength, tcp.map_or(0, |_| sequence));
+            set(Field::TcpFlags, u32::from(header[13]));
+            set(Field::SegmentLength, segment_length(tcp, payload_length));
             if self.uses.tcp_numbers {
                 let long = |at: usize| u32_of(header, at);
                 set(Field::TcpSequence, long(4));
@@ -175,31 +236,46 @@ impl Interpreter {
 
     #[inline(never)]
     fn load_payload(&mut self, packet: &PacketView<'_>) {
-        let view = kv_view(packet);
-        let registers = &mut self.machine.registers;
-        registers[Field::KvOperation as usize] = view.map_or(0, |view| operation(&view));
-        registers[Field::KvValueLength as usize] = view.map_or(0, |view| view.value().len() as u32);
-        registers[Field::WindowMatch as usize] = self.window.as_ref().map_or(0, |window| {
-            let payload = fields::payload(packet.bytes, packet.layout);
-            window.inspect(&payload[..payload.len().min(WINDOW_BYTES)])
-        });
+        for (field, value) in payload_fields(packet, self.window.as_deref()) {
+            self.machine.registers[field as usize] = value;
+        }
+    }
+}
+
+/// An [`EndpointRow`] as rewrites need it.
+struct Row {
+    endpoint: NewEndpoint,
+    mac: MacAddress,
+    until: Instant,
+}
+
+impl Row {
+    fn new(row: &EndpointRow) -> Self {
+        Self {
+            endpoint: NewEndpoint::new(row.endpoint),
+            mac: row.mac,
+            until: row.until,
+        }
     }
 }
 
 /// Registers, tables and planned changes: what code runs on.
 struct Machine {
     registers: Box<[u32; REGISTERS]>,
-    tables: Vec<Vec<EndpointRow>>,
+    tables: Vec<Vec<Row>>,
     changes: [Change; MAX_CHANGES],
     change_count: usize,
     started: Instant,
 }
 
 impl Machine {
-    fn new(initial: [u32; REGISTERS], tables: Vec<Vec<EndpointRow>>) -> Self {
+    fn new(initial: [u32; REGISTERS], tables: &[Vec<EndpointRow>]) -> Self {
         Self {
             registers: Box::new(initial),
-            tables,
+            tables: tables
+                .iter()
+                .map(|rows| rows.iter().map(Row::new).collect())
+                .collect(),
             changes: [Change::Mac(0, 0); MAX_CHANGES],
             change_count: 0,
             started: Instant::ZERO,
@@ -233,10 +309,7 @@ impl Machine {
     fn all_pass(&self, tests: &[Test]) -> bool {
         tests.iter().all(|test| {
             let left = self.at(test.a).wrapping_sub(self.at(test.b)) & test.mask;
-            match test.passes {
-                Passes::Within { low, span } => left.wrapping_sub(low) <= span,
-                Passes::Compared { comparison, with } => holds(comparison, left, self.at(with)),
-            }
+            test.passes.holds(left, |register| self.at(register))
         })
     }
 
@@ -288,11 +361,11 @@ impl Machine {
     fn row_is_there(&self, packet: &PacketView<'_>, table: u8, row: u32) -> bool {
         let elapsed = packet.now.0.saturating_sub(self.started.0);
         self.row(table, row)
-            .is_some_and(|entry| elapsed < entry.until.0)
+            .is_some_and(|entry| elapsed < entry.until.0 || entry.until == Instant::NEVER)
     }
 
     #[inline(always)]
-    fn row(&self, table: u8, row: u32) -> Option<&EndpointRow> {
+    fn row(&self, table: u8, row: u32) -> Option<&Row> {
         self.tables.get(usize::from(table))?.get(row as usize)
     }
 
@@ -344,6 +417,36 @@ impl Machine {
     }
 
     #[inline(always)]
+    fn commit_planned(&self, native: &Native, frame: &mut Frame, layout: &Layout) -> bool {
+        match native.planned() {
+            [] => true,
+            [change] => self.rewrite_planned(change, frame, layout),
+            changes => self.rewrite_all(changes, frame, layout),
+        }
+    }
+
+    #[inline(never)]
+    fn rewrite_all(&self, changes: &[Planned], frame: &mut Frame, layout: &Layout) -> bool {
+        let rewrite = |change| self.rewrite_planned(change, frame, layout);
+        changes
+            .iter()
+            .map(rewrite)
+            .fold(true, |all, done| all & done)
+    }
+
+    #[inline(always)]
+    fn rewrite_planned(&self, change: &Planned, frame: &mut Frame, layout: &Layout) -> bool {
+        let (table, row) = (change.table(), change.row());
+        if change.is(Opcode::RewriteDestination) {
+            self.rewrite_end(frame, layout, PacketEnd::Destination, table, row)
+        } else if change.is(Opcode::RewriteSource) {
+            self.rewrite_end(frame, layout, PacketEnd::Source, table, row)
+        } else {
+            self.rewrite_mac(frame, table, row)
+        }
+    }
+
+    #[inline(always)]
     fn rewrite_end(
         &self,
         frame: &mut Frame,
@@ -357,8 +460,10 @@ impl Machine {
         };
         let bytes = frame.bytes_mut();
         match end {
-            PacketEnd::Source => rewrite::set_source(bytes, layout, row.endpoint).is_ok(),
-            PacketEnd::Destination => rewrite::set_destination(bytes, layout, row.endpoint).is_ok(),
+            PacketEnd::Source => rewrite::set_source_to(bytes, layout, &row.endpoint).is_ok(),
+            PacketEnd::Destination => {
+                rewrite::set_destination_to(bytes, layout, &row.endpoint).is_ok()
+            }
         }
     }
 
@@ -372,6 +477,84 @@ impl Machine {
         *place = row.mac.0;
         true
     }
+}
+
+#[inline(always)]
+fn run_native(
+    native: &mut Native,
+    uses: Uses,
+    window: Option<&dyn WindowMatcher>,
+    started: Instant,
+    packet: &PacketView<'_>,
+    words: &mut [u32],
+) -> Outcome {
+    let payload_length = payload_length(packet.layout);
+    let tcp = match uses.tcp_flags || uses.tcp_numbers {
+        true => tcp_header(packet),
+        false => None,
+    };
+    if native.needs_more() {
+        // A copy, made only where it is needed, keeps the view itself in registers.
+        let packet = *packet;
+        set_more(native, uses, window, started, &packet, tcp);
+    }
+    let input = Input {
+        direction: packet.direction,
+        tcp: tcp.unwrap_or(&[0; 20]),
+        now_ticks: packet.now.ticks(),
+        alias_row: packet.keyed.alias_row,
+        payload_length,
+    };
+    native.run(&input, words)
+}
+
+/// Sets what code does not get in registers.
+#[inline(never)]
+fn set_more(
+    native: &mut Native,
+    uses: Uses,
+    window: Option<&dyn WindowMatcher>,
+    started: Instant,
+    packet: &PacketView<'_>,
+    tcp: Option<&[u8; 20]>,
+) {
+    native.set_elapsed(packet.now.0.saturating_sub(started.0));
+    native.set_field(Field::Protocol, packet.layout.protocol.into());
+    let segment = segment_length(tcp, payload_length(packet.layout));
+    native.set_field(Field::SegmentLength, segment);
+    if uses.payload {
+        for (field, value) in payload_fields(packet, window) {
+            native.set_field(field, value);
+        }
+    }
+}
+
+fn payload_fields(
+    packet: &PacketView<'_>,
+    window: Option<&dyn WindowMatcher>,
+) -> [(Field, u32); 3] {
+    let view = kv_view(packet);
+    let window = window.map_or(0, |window| {
+        let payload = fields::payload(packet.bytes, packet.layout);
+        window.inspect(&payload[..payload.len().min(WINDOW_BYTES)])
+    });
+    [
+        (Field::KvOperation, view.map_or(0, |view| operation(&view))),
+        (
+            Field::KvValueLength,
+            view.map_or(0, |view| view.value().len() as u32),
+        ),
+        (Field::WindowMatch, window),
+    ]
+}
+
+/// Sequence space. Without a TCP header there is none.
+#[inline(always)]
+fn segment_length(tcp: Option<&[u8; 20]>, payload_length: u32) -> u32 {
+    tcp.map_or(0, |header| {
+        let flags = u32::from(header[13]);
+        payload_length + (flags & 1) + (flags >> 1 & 1)
+    })
 }
 
 fn only_window(programs: &[FastProgram]) -> Result<Option<Arc<dyn WindowMatcher>>, CompileError> {
@@ -411,24 +594,5 @@ fn kv_view<'a>(packet: &PacketView<'a>) -> Option<kv::KvView<'a>> {
     match packet.keyed.key.kind() {
         KeyKind::Entry => kv::KvView::new(fields::payload(packet.bytes, packet.layout)).ok(),
         _ => None,
-    }
-}
-
-/// Arithmetic; what is none gives zero.
-#[inline(always)]
-fn calculate(opcode: Opcode, a: u32, b: u32) -> u32 {
-    match opcode {
-        Opcode::Add => a.wrapping_add(b),
-        Opcode::Subtract => a.wrapping_sub(b),
-        Opcode::And => a & b,
-        Opcode::Or => a | b,
-        Opcode::Xor => a ^ b,
-        Opcode::ShiftLeft => a.wrapping_shl(b),
-        Opcode::ShiftRight => a.wrapping_shr(b),
-        Opcode::Minimum => a.min(b),
-        Opcode::Maximum => a.max(b),
-        Opcode::Later if (a.wrapping_sub(b) as i32) < 0 => b,
-        Opcode::Later => a,
-        _ => 0,
     }
 }

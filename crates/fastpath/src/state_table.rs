@@ -111,12 +111,34 @@ impl StateTable {
     /// and return it, for [`Self::find_near`].
     #[inline(always)]
     pub fn prefetch_slot(&self, hash: u64) -> SlotId {
-        let Some(slot) = self.suspects(hash).next() else {
+        let Some(slot) = self.first_suspect(hash) else {
             return NO_SLOT;
         };
-        prefetch(&self.heads[slot]);
-        prefetch(&self.words[slot * self.stride]);
+        if let (Some(head), Some(word)) = (self.heads.get(slot), self.words.get(slot * self.stride))
+        {
+            prefetch(head);
+            prefetch(word);
+        }
         slot as SlotId
+    }
+
+    /// The first of [`Self::suspects`]. Which word of tags it is in is as good as random, so there
+    /// is no branch on that.
+    #[inline(always)]
+    fn first_suspect(&self, hash: u64) -> Option<usize> {
+        let (bucket, tag) = (self.bucket(hash), Self::tag(hash));
+        let first = bucket * self.tag_words;
+        let fits = |word: u64| lanes_with(word, tag) & self.lanes;
+        let (lanes, skipped) = match *self.tags.get(first..first + self.tag_words)? {
+            [word] => (fits(word), 0),
+            [low, high] => {
+                let (low, high) = (fits(low), fits(high));
+                std::hint::select_unpredictable(low != 0, (low, 0), (high, TAGS_PER_WORD))
+            }
+            _ => return self.suspects(hash).next(),
+        };
+        let lane = Lanes(lanes).next()?;
+        Some(bucket * self.ways + skipped + lane)
     }
 
     /// Slots of the hash's bucket whose tag fits, and perhaps others: the key decides.
@@ -195,10 +217,24 @@ impl StateTable {
         self.heads[slot as usize].0[5..].copy_from_slice(&control);
     }
 
-    /// Sets one of the mechanism's lanes alone.
+    /// The mechanism's lanes and the flow's state words, to change.
     #[inline(always)]
-    pub fn set_control_lane<const LANE: usize>(&mut self, slot: SlotId, value: u64) {
-        self.heads[slot as usize].0[5 + LANE] = value;
+    pub fn parts_mut(&mut self, slot: SlotId) -> (&mut Control, &mut [u32]) {
+        let start = slot as usize * self.stride;
+        let [_, _, _, _, _, control @ ..] = &mut self.heads[slot as usize].0;
+        (control, &mut self.words[start..start + self.word_count])
+    }
+
+    /// [`Self::parts_mut`] of a slot that is there and holds this key.
+    #[inline(always)]
+    pub fn held(&mut self, slot: SlotId, key: &FlowKey) -> Option<(&mut Control, &mut [u32])> {
+        let [a, b, c, d, e, control @ ..] = &mut self.heads.get_mut(slot as usize)?.0;
+        if [*a, *b, *c, *d, *e] != key.0 {
+            return None;
+        }
+        let start = slot as usize * self.stride;
+        let words = self.words.get_mut(start..start + self.word_count)?;
+        Some((control, words))
     }
 
     /// The flow's state words.
@@ -282,6 +318,10 @@ mod tests {
                 let hash = key(number).hash(7);
                 prop_assert_eq!(table.find_near(table.prefetch_slot(hash), &key(number), hash), Some(slot));
                 prop_assert_eq!(table.find_near(NO_SLOT, &key(number), hash), Some(slot));
+                let held = table.held(slot, &key(number)).map(|(control, words)| (*control, words.to_vec()));
+                prop_assert_eq!(held, Some(([1, 0, 0], vec![value, 0, value])));
+                prop_assert!(table.held(slot, &key(number + 300)).is_none());
+                prop_assert!(table.held(NO_SLOT, &key(number)).is_none());
                 prop_assert_eq!(table.words(slot), &[value, 0, value][..]);
                 prop_assert_eq!(table.key(slot), key(number));
             }

@@ -3,7 +3,7 @@
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
 use twinpath_core::wire::dissect;
-use twinpath_core::wire::layout::{Layout, dissect_plain};
+use twinpath_core::wire::layout::dissect_plain;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::state_table::NO_SLOT;
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
@@ -68,12 +68,21 @@ pub struct Counts {
     pub no_own_buffer: u64,
 }
 
+/// What is known of a frame before it is decided about.
+#[derive(Copy, Clone, Default)]
+struct Prepared {
+    parsed: Parsed,
+    /// Whether the frame belongs to a flow: otherwise nothing else is known.
+    has_flow: bool,
+}
+
 /// The fast path of a node: one thread owns it.
 pub struct FastPath {
     steering: Steering,
     stage: Option<StateStage>,
     returns: Vec<Receiver>,
-    prepared: Vec<Option<Parsed>>,
+    /// One for each frame of a batch; kept so that nothing is moved about.
+    prepared: Vec<Prepared>,
     drops: DropCounters,
     counts: Counts,
 }
@@ -86,7 +95,7 @@ impl FastPath {
             steering,
             stage,
             returns: vec![Receiver::default(); workers.max(1)],
-            prepared: Vec::with_capacity(BATCH),
+            prepared: vec![Prepared::default(); BATCH],
             drops: DropCounters::default(),
             counts: Counts::default(),
         }
@@ -132,14 +141,12 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         self.parse_and_steer(batch);
-        self.prefetch_slots();
+        self.prefetch_slots(batch.len());
         let prepared = std::mem::take(&mut self.prepared);
         for (frame, prepared) in batch.drain(..).zip(&prepared) {
-            self.counts.packets_in += 1;
-            self.counts.bytes_in += frame.len() as u64;
-            match prepared {
-                Some(prepared) => self.decide(frame, prepared, clock, pools, out),
-                None => self.without_flow(frame, pools, out),
+            match prepared.has_flow {
+                true => self.decide(frame, &prepared.parsed, clock, pools, out),
+                false => self.without_flow(frame, pools, out),
             }
         }
         self.prepared = prepared;
@@ -147,29 +154,34 @@ impl FastPath {
 
     #[inline]
     fn parse_and_steer(&mut self, batch: &[Frame]) {
-        self.prepared.clear();
-        for (index, frame) in batch.iter().enumerate() {
+        if self.prepared.len() < batch.len() {
+            self.prepared.resize(batch.len(), Prepared::default());
+        }
+        let mut bytes_in = 0;
+        for (index, (frame, prepared)) in batch.iter().zip(&mut self.prepared).enumerate() {
             if let Some(ahead) = batch.get(index + 4) {
                 ahead.prefetch();
             }
-            // What is known of a plain frame's layout makes steering it short, where both are
-            // compiled together.
-            let prepared = match dissect_plain(frame.bytes()) {
-                Some(layout) => parsed(&self.steering, frame, layout),
-                None => parsed_any(&self.steering, frame),
-            };
-            if let (Some(stage), Some(prepared)) = (&self.stage, &prepared) {
-                stage.prefetch_tags(prepared.hash);
+            bytes_in += frame.len() as u64;
+            prepared.has_flow = parse_plain(&self.steering, frame, &mut prepared.parsed)
+                || parse(&self.steering, frame, &mut prepared.parsed);
+            if let Some(stage) = &self.stage
+                && prepared.has_flow
+            {
+                stage.prefetch_tags(prepared.parsed.hash);
             }
-            self.prepared.push(prepared);
         }
+        self.counts.packets_in += batch.len() as u64;
+        self.counts.bytes_in += bytes_in;
     }
 
     #[inline]
-    fn prefetch_slots(&mut self) {
+    fn prefetch_slots(&mut self, frames: usize) {
         let Some(stage) = &self.stage else { return };
-        for prepared in self.prepared.iter_mut().flatten() {
-            prepared.suspect = stage.prefetch_slot(prepared.hash);
+        for prepared in self.prepared.iter_mut().take(frames) {
+            if prepared.has_flow {
+                prepared.parsed.suspect = stage.prefetch_slot(prepared.parsed.hash);
+            }
         }
     }
 
@@ -318,18 +330,39 @@ impl FastPath {
     }
 }
 
+/// [`parse`] for plain frames; false for others. What is known of their layout makes steering them
+/// short, where both are compiled together.
 #[inline(always)]
-fn parsed(steering: &Steering, frame: &Frame, layout: Layout) -> Option<Parsed> {
-    let keyed = steering.key(frame.bytes(), &layout)?;
-    Some(Parsed {
+fn parse_plain(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
+    let bytes = frame.bytes();
+    let Some(layout) = dissect_plain(bytes) else {
+        return false;
+    };
+    let Some(keyed) = steering.plain_key(bytes, &layout) else {
+        return false;
+    };
+    // One by one: together they would be put together elsewhere and moved here.
+    parsed.layout = layout;
+    parsed.keyed = keyed;
+    parsed.hash = keyed.key.hash(steering.seed());
+    parsed.suspect = NO_SLOT;
+    true
+}
+
+/// Finds the flow of a frame; false if it has none.
+#[inline(never)]
+fn parse(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
+    let Ok(layout) = dissect(frame.bytes()) else {
+        return false;
+    };
+    let Some(keyed) = steering.key(frame.bytes(), &layout) else {
+        return false;
+    };
+    *parsed = Parsed {
         layout,
         keyed,
         hash: keyed.key.hash(steering.seed()),
         suspect: NO_SLOT,
-    })
-}
-
-#[inline(never)]
-fn parsed_any(steering: &Steering, frame: &Frame) -> Option<Parsed> {
-    parsed(steering, frame, dissect(frame.bytes()).ok()?)
+    };
+    true
 }

@@ -52,6 +52,23 @@ pub fn destination_port(frame: &[u8], layout: &Layout) -> u16 {
     port_at(frame, layout, Side::Destination).map_or(0, |at| u16_at(frame, at))
 }
 
+/// Both ends of a TCP or UDP packet over IPv4, each as a number: 32 bits of address in front of 16
+/// bits of port. Source first; `None` for every other packet.
+#[must_use]
+#[inline(always)]
+pub fn v4_ends(frame: &[u8], layout: &Layout) -> Option<(u64, u64)> {
+    let has_ports = matches!(layout.transport, Transport::Tcp | Transport::Udp);
+    if layout.network != Network::V4 || !has_ports {
+        return None;
+    }
+    let addresses: [u8; 8] = array_at(frame, usize::from(layout.l3) + ipv4::SOURCE_AT)?;
+    let ports: [u8; 4] = array_at(frame, usize::from(layout.l4))?;
+    let (addresses, ports) = (u64::from_be_bytes(addresses), u32::from_be_bytes(ports));
+    let source = addresses >> 32 << 16 | u64::from(ports >> 16);
+    let destination = (addresses & 0xffff_ffff) << 16 | u64::from(ports & 0xffff);
+    Some((source, destination))
+}
+
 /// Who sent the packet inside an ICMP error. Its source is the one who will read the error.
 #[must_use]
 pub fn inner_source(frame: &[u8], layout: &Layout) -> Option<Endpoint> {

@@ -112,6 +112,23 @@ pub struct Inner {
 
 const _: () = assert!(size_of::<Layout>() <= 32);
 
+impl Default for Layout {
+    /// The layout of an empty frame, which is not IP.
+    fn default() -> Self {
+        Self {
+            l3: 0,
+            l4: 0,
+            payload: 0,
+            end: 0,
+            network: Network::None,
+            transport: Transport::None,
+            protocol: 0,
+            fragment: Fragment::Whole,
+            inner: None,
+        }
+    }
+}
+
 impl Layout {
     /// The same layout, moved field by field. Where `dissect` is inlined this keeps the layout of
     /// a plain packet in registers: otherwise both paths would share one place in memory, written

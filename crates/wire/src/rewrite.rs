@@ -18,6 +18,7 @@ mod plain;
 
 pub use inner::{set_inner_destination, set_inner_source};
 use mend::{mend, mend_transport, replace16, replace32, replace128};
+pub use plain::NewEndpoint;
 
 /// Why a frame was left as it was.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
@@ -49,7 +50,7 @@ pub enum RewriteError {
 /// [`RewriteError::Family`], [`RewriteError::ShortFrame`]; the frame is then unchanged.
 #[inline]
 pub fn set_source(frame: &mut [u8], layout: &Layout, new: Endpoint) -> Result<(), RewriteError> {
-    set_endpoint(frame, layout, Side::Source, new)
+    set_endpoint(frame, layout, Side::Source, &NewEndpoint::new(new))
 }
 
 /// Sets the destination address and port, as [`set_source`] does the source's.
@@ -61,6 +62,32 @@ pub fn set_destination(
     frame: &mut [u8],
     layout: &Layout,
     new: Endpoint,
+) -> Result<(), RewriteError> {
+    set_endpoint(frame, layout, Side::Destination, &NewEndpoint::new(new))
+}
+
+/// [`set_source`] for an endpoint that many packets get.
+///
+/// # Errors
+/// As [`set_source`].
+#[inline(always)]
+pub fn set_source_to(
+    frame: &mut [u8],
+    layout: &Layout,
+    new: &NewEndpoint,
+) -> Result<(), RewriteError> {
+    set_endpoint(frame, layout, Side::Source, new)
+}
+
+/// [`set_destination`] for an endpoint that many packets get.
+///
+/// # Errors
+/// As [`set_source`].
+#[inline(always)]
+pub fn set_destination_to(
+    frame: &mut [u8],
+    layout: &Layout,
+    new: &NewEndpoint,
 ) -> Result<(), RewriteError> {
     set_endpoint(frame, layout, Side::Destination, new)
 }
@@ -244,14 +271,16 @@ fn set_endpoint(
     frame: &mut [u8],
     layout: &Layout,
     side: Side,
-    new: Endpoint,
+    new: &NewEndpoint,
 ) -> Result<(), RewriteError> {
     check_length(frame, layout)?;
-    check_family(layout.network, new.address)?;
+    if layout.network != new.family {
+        return Err(RewriteError::Family);
+    }
     if plain::set_endpoint(frame, layout, side, new) {
         return Ok(());
     }
-    set_any_endpoint(frame, layout, side, new);
+    set_any_endpoint(frame, layout, side, new.endpoint);
     Ok(())
 }
 

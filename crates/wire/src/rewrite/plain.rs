@@ -6,55 +6,95 @@ use crate::fields::Side;
 use crate::layout::{Layout, Network, Transport};
 use crate::{ipv4, tcp, udp};
 
+/// An endpoint that rewrites put into packets, with what they need of it worked out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct NewEndpoint {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    pub(super) family: Network,
+    address: [u8; 4],
+    port: [u8; 2],
+    /// Sum of the address's halves, in the machine's byte order.
+    address_sum: u32,
+}
+
+impl NewEndpoint {
+    /// Works it out.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(endpoint: Endpoint) -> Self {
+        let address = endpoint.address.octets4();
+        Self {
+            endpoint,
+            family: match endpoint.address.is_v4() {
+                true => Network::V4,
+                false => Network::V6,
+            },
+            address,
+            port: endpoint.port.to_be_bytes(),
+            address_sum: halves(u32::from_ne_bytes(address)),
+        }
+    }
+}
+
 /// Sets source or destination; false, with nothing changed, if the packet is another kind or its
 /// address is the new one already.
 #[inline(always)]
-pub(super) fn set_endpoint(frame: &mut [u8], layout: &Layout, side: Side, new: Endpoint) -> bool {
-    if layout.network != Network::V4 {
+pub(super) fn set_endpoint(
+    frame: &mut [u8],
+    layout: &Layout,
+    side: Side,
+    new: &NewEndpoint,
+) -> bool {
+    if layout.network != Network::V4 || layout.l4.wrapping_sub(layout.l3) != L4 as u16 {
         return false;
     }
     match layout.transport {
-        Transport::Tcp => set::<{ tcp::CHECKSUM_AT }>(frame, layout, side, new, mended),
-        Transport::Udp => set::<{ udp::CHECKSUM_AT }>(frame, layout, side, new, mended_udp),
+        Transport::Tcp => set::<{ L4 + tcp::CHECKSUM_AT + 2 }>(frame, layout, side, new, mended),
+        Transport::Udp => {
+            set::<{ L4 + udp::CHECKSUM_AT + 2 }>(frame, layout, side, new, mended_udp)
+        }
         _ => false,
     }
 }
 
+/// The transport header, counted from an IPv4 header without options.
+const L4: usize = ipv4::HEADER_BYTES;
+
+/// `BYTES` are those from the IP header to the transport checksum, which is the last of them.
+///
+/// A sum does not depend on byte order (RFC 1071 §2), so numbers are added as the machine reads
+/// them.
 #[inline(always)]
-fn set<const CHECKSUM_AT: usize>(
+fn set<const BYTES: usize>(
     frame: &mut [u8],
     layout: &Layout,
     side: Side,
-    new: Endpoint,
+    new: &NewEndpoint,
     mended_transport: impl FnOnce(u16, u32) -> u16,
 ) -> bool {
-    let l3 = usize::from(layout.l3);
-    let l4 = usize::from(layout.l4).saturating_sub(l3);
-    let Some(packet) = frame.get_mut(l3..) else {
+    let packet = frame
+        .get_mut(usize::from(layout.l3)..)
+        .and_then(|packet| packet.first_chunk_mut::<BYTES>());
+    let Some(packet) = packet else {
         return false;
     };
-    let Some((ip, transport)) = packet.split_at_mut_checked(l4) else {
-        return false;
-    };
-    let (Some(ip), Some(transport)) = (
-        ip.first_chunk_mut::<{ ipv4::HEADER_BYTES }>(),
-        transport.get_mut(..CHECKSUM_AT + 2),
-    ) else {
-        return false;
-    };
-    let (address_at, port_at) = (side.address_at(Network::V4), side.port_at());
-    let [a, b, c, d] = [0, 1, 2, 3].map(|octet| ip[address_at + octet]);
-    let (old, address) = (u32::from_be_bytes([a, b, c, d]), new.address.word(3));
-    if old == address {
+    let address_at = side.address_at(Network::V4);
+    let octet = |number| packet[address_at + number];
+    let old = [octet(0), octet(1), octet(2), octet(3)];
+    if old == new.address {
         return false;
     }
-    ip[address_at..address_at + 4].copy_from_slice(&address.to_be_bytes());
-    let change = halves(!old) + halves(address);
-    replace(ip, ipv4::CHECKSUM_AT, |checksum| mended(checksum, change));
-    let old_port = replace(transport, port_at, |_| new.port);
+    packet[address_at..address_at + 4].copy_from_slice(&new.address);
+    let change = halves(!u32::from_ne_bytes(old)) + new.address_sum;
+    replace(packet, ipv4::CHECKSUM_AT, |checksum| {
+        mended(checksum, change)
+    });
+    let port = u16::from_ne_bytes(new.port);
+    let old_port = replace(packet, L4 + side.port_at(), |_| port);
     // An unchanged port adds minus zero to a sum that is not zero, which changes nothing.
-    let change = change + u32::from(!old_port) + u32::from(new.port);
-    replace(transport, CHECKSUM_AT, |checksum| {
+    let change = change + u32::from(!old_port) + u32::from(port);
+    replace(packet, BYTES - 2, |checksum| {
         mended_transport(checksum, change)
     });
     true
@@ -68,7 +108,9 @@ const fn halves(number: u32) -> u32 {
 /// RFC 1624, equation 3, for a change that is not zero.
 #[inline(always)]
 const fn mended(checksum: u16, change: u32) -> u16 {
-    !(halves(halves(!checksum as u32 + change)) as u16)
+    let sum = !checksum as u32 + change;
+    // The upper half becomes the sum of both, with the lower half's carry around the end.
+    !(sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 /// The same for UDP: an absent checksum stays absent, and none that is there becomes zero.
@@ -83,9 +125,13 @@ const fn mended_udp(checksum: u16, change: u32) -> u16 {
 
 /// Replaces a 16-bit number; returns what it was.
 #[inline(always)]
-fn replace(bytes: &mut [u8], at: usize, new: impl FnOnce(u16) -> u16) -> u16 {
-    let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    bytes[at..at + 2].copy_from_slice(&new(old).to_be_bytes());
+fn replace<const BYTES: usize>(
+    bytes: &mut [u8; BYTES],
+    at: usize,
+    new: impl FnOnce(u16) -> u16,
+) -> u16 {
+    let old = u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    bytes[at..at + 2].copy_from_slice(&new(old).to_ne_bytes());
     old
 }
 
@@ -128,7 +174,7 @@ mod tests {
             let mut general = frame.clone();
             set_any_endpoint(&mut general, &layout, side, new);
             let before = frame.clone();
-            let done = set_endpoint(&mut frame, &layout, side, new);
+            let done = set_endpoint(&mut frame, &layout, side, &NewEndpoint::new(new));
             prop_assert_eq!(done, new.address != old.address);
             prop_assert_eq!(frame, if done { general } else { before });
         }
