@@ -136,7 +136,7 @@ impl Steering {
     /// The word and the bit of a hash in the filter.
     #[inline(always)]
     fn filter_place(&self, hash: usize) -> (usize, u64) {
-        let place = hash / 64 & self.filter.len().wrapping_sub(1);
+        let place = (hash / 64) & self.filter.len().wrapping_sub(1);
         (place, 1 << (hash % 64))
     }
 
