@@ -175,9 +175,7 @@ impl StateTable {
 
     #[inline(always)]
     fn holds(&self, slot: usize, key: &FlowKey) -> bool {
-        let lanes = &self.heads[slot].0;
-        let differences = (0..5).fold(0, |found, lane| found | (lanes[lane] ^ key.0[lane]));
-        differences == 0
+        !differ(&self.heads[slot].0, key)
     }
 
     /// The first slot of the bucket for which `is_free` holds.
@@ -228,10 +226,11 @@ impl StateTable {
     /// [`Self::parts_mut`] of a slot that is there and holds this key.
     #[inline(always)]
     pub fn held(&mut self, slot: SlotId, key: &FlowKey) -> Option<(&mut Control, &mut [u32])> {
-        let [a, b, c, d, e, control @ ..] = &mut self.heads.get_mut(slot as usize)?.0;
-        if [*a, *b, *c, *d, *e] != key.0 {
+        let lanes = &mut self.heads.get_mut(slot as usize)?.0;
+        if differ(lanes, key) {
             return None;
         }
+        let [_, _, _, _, _, control @ ..] = lanes;
         let start = slot as usize * self.stride;
         let words = self.words.get_mut(start..start + self.word_count)?;
         Some((control, words))
@@ -255,6 +254,13 @@ impl StateTable {
     pub fn contains(&self, slot: SlotId) -> bool {
         (slot as usize) < self.slots()
     }
+}
+
+/// Whether a slot's lanes hold another key. (Comparing arrays would be a call.)
+#[inline(always)]
+fn differ(lanes: &[u64; 8], key: &FlowKey) -> bool {
+    let differences = (0..5).fold(0, |found, lane| found | (lanes[lane] ^ key.0[lane]));
+    differences != 0
 }
 
 /// The top bit of each lane that equals `tag`; a lane above such a one may be wrong.
