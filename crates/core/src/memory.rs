@@ -1,6 +1,6 @@
 //! Large zeroed memory on huge pages.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -20,6 +20,8 @@ unsafe impl Zeroable for u16 {}
 unsafe impl Zeroable for u32 {}
 // SAFETY: plain integers.
 unsafe impl Zeroable for u64 {}
+// SAFETY: zero where each element is, and `Copy` because its elements are.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 
 /// One cache line of eight 64-bit lanes: what large tables are made of, so that an entry never
 /// straddles two lines.
@@ -36,6 +38,7 @@ unsafe impl Zeroable for CacheLine {}
 pub struct ZeroedArray<T: Zeroable> {
     start: NonNull<T>,
     len: usize,
+    allocation: NonNull<u8>,
     layout: Layout,
 }
 
@@ -47,35 +50,52 @@ unsafe impl<T: Zeroable + Sync> Sync for ZeroedArray<T> {}
 impl<T: Zeroable> ZeroedArray<T> {
     /// An array of `len` zeroed elements. Aborts when memory is out, as any allocation does.
     pub fn new(len: usize) -> Self {
-        let layout = layout_for::<T>(len);
+        let (layout, align) = layout_for::<T>(len);
         // SAFETY: `layout_for` never returns a layout of size zero.
         let raw = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(raw.cast::<T>()) else {
+        let Some(allocation) = NonNull::new(raw) else {
             handle_alloc_error(layout)
         };
-        advise_huge(raw, layout);
-        Self { start, len, layout }
+        let offset = raw.align_offset(align);
+        // SAFETY: for large arrays the layout has a huge page more than the elements take, which
+        // is more than the offset; others are aligned already, so that the offset is zero.
+        let start = unsafe { allocation.add(offset) };
+        advise_huge(start.as_ptr(), len * size_of::<T>());
+        Self {
+            start: start.cast(),
+            len,
+            allocation,
+            layout,
+        }
     }
 }
 
-fn layout_for<T>(len: usize) -> Layout {
-    let bytes = len
-        .checked_mul(size_of::<T>())
-        .expect("a table's size fits the address space")
-        .max(1);
-    let align = if bytes >= HUGE_PAGE {
-        HUGE_PAGE
+/// What to allocate for an array, and where it starts in there: at the next multiple of the
+/// second.
+///
+/// The allocator gets untouched zero pages from the system only for what it aligns by itself; if
+/// asked for more it writes zeros, and so takes all pages, small ones, before huge ones are asked
+/// for. Therefore a large array has room to be aligned within its allocation.
+fn layout_for<T>(len: usize) -> (Layout, usize) {
+    const FITS: &str = "a table's size fits the address space";
+    const ALIGNED_ANYWAY: usize = 16;
+    let bytes = len.checked_mul(size_of::<T>()).expect(FITS);
+    if bytes >= HUGE_PAGE {
+        let room = bytes.checked_add(HUGE_PAGE).expect(FITS);
+        let layout = Layout::from_size_align(room, ALIGNED_ANYWAY);
+        (layout.expect(FITS), HUGE_PAGE)
     } else {
-        align_of::<T>().max(64)
-    };
-    Layout::from_size_align(bytes, align).expect("a table's size fits the address space")
+        let align = align_of::<T>().max(64);
+        let layout = Layout::from_size_align(bytes.max(1), align);
+        (layout.expect(FITS), align)
+    }
 }
 
 /// Asks for huge pages; that the kernel may not have them is no error.
-pub(crate) fn advise_huge(start: *mut u8, layout: Layout) {
-    if layout.size() >= HUGE_PAGE {
-        // SAFETY: the range was just allocated with this layout; the advice changes no content.
-        unsafe { libc::madvise(start.cast(), layout.size(), libc::MADV_HUGEPAGE) };
+fn advise_huge(start: *mut u8, bytes: usize) {
+    if bytes >= HUGE_PAGE {
+        // SAFETY: the range was just allocated; the advice changes no content.
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
     }
 }
 
@@ -83,11 +103,14 @@ pub(crate) fn advise_huge(start: *mut u8, layout: Layout) {
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
     assert!(layout.size() > 0, "an empty region has no memory");
     // SAFETY: the size is not zero.
-    let raw = unsafe { alloc_zeroed(layout) };
+    let raw = unsafe { alloc(layout) };
     let Some(start) = NonNull::new(raw) else {
         handle_alloc_error(layout)
     };
-    advise_huge(raw, layout);
+    // Before the memory is first touched: what has small pages keeps them.
+    advise_huge(raw, layout.size());
+    // SAFETY: the memory was just allocated with this size.
+    unsafe { raw.write_bytes(0, layout.size()) };
     start
 }
 
@@ -111,7 +134,7 @@ impl<T: Zeroable> DerefMut for ZeroedArray<T> {
 impl<T: Zeroable> Drop for ZeroedArray<T> {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout; elements need no drop.
-        unsafe { dealloc(self.start.as_ptr().cast(), self.layout) }
+        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
@@ -131,6 +154,32 @@ pub fn prefetch<T>(reference: &T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Resident memory of the process, where the system says it.
+    fn resident_bytes() -> Option<usize> {
+        let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+        let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;
+        Some(pages * 4096)
+    }
+
+    #[test]
+    fn large_arrays_are_aligned_and_take_memory_only_where_touched() {
+        let before = resident_bytes();
+        let mut array = ZeroedArray::<CacheLine>::new(1 << 23);
+        assert!(
+            std::ptr::from_ref(&array[0])
+                .addr()
+                .is_multiple_of(HUGE_PAGE)
+        );
+        array[1 << 22].0[3] = 5;
+        assert_eq!((array[1 << 22].0[3], array[(1 << 23) - 1].0[7]), (5, 0));
+        if let (Some(before), Some(after)) = (before, resident_bytes()) {
+            assert!(
+                after < before + (256 << 20),
+                "half of the array was touched"
+            );
+        }
+    }
 
     #[test]
     fn arrays_start_zeroed_and_hold_what_is_written() {
