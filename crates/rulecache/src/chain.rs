@@ -3,7 +3,7 @@
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::recorded::{Dependents, Recorded};
 use crate::recording::{EntryId, Obstacle, Recording};
-use twinpath_core::{Direction, DropReason, Instant, Packet};
+use twinpath_core::{Direction, DropReason, Packet};
 
 /// Functions in a row, which packets pass in order, or in reverse as replies.
 pub struct RuleChain {

@@ -24,22 +24,35 @@
 
 pub mod action;
 pub mod chain;
+pub mod cores;
 pub mod field;
 pub mod function;
+mod index;
 pub mod key;
+pub mod manager;
 pub mod message;
+pub mod promotion;
 pub mod recorded;
 pub mod recording;
 pub mod selection;
+pub mod sides;
+mod slots;
 pub mod synthesis;
+pub mod table;
+mod variants;
 
 pub use action::{Action, Fate, Rewrites};
 pub use chain::{Passage, RuleChain};
+pub use cores::{CoresConfig, CoresCounters, Output, RuleCores};
 pub use field::{Field, Fields};
 pub use function::{Answers, Hits, RuleFunction, Verdict};
 pub use key::MatchKey;
+pub use manager::{CachedRule, Manager, ManagerConfig, ManagerCounters, Offer};
 pub use message::{CacheMessage, Gone, MessageError, NewRule, RuleId, RuleName, Uses};
+pub use promotion::{Effect, Held};
 pub use recorded::{Dependents, NoRules, Recorded};
 pub use recording::{Dependencies, Dependency, EntryId, Obstacle, Pattern, Recording};
 pub use selection::{Selection, SelectionConfig, SelectionCounters};
+pub use sides::Sides;
 pub use synthesis::{Rule, synthesise};
+pub use table::{Decision, RuleTable, TableConfig, TableCounters};
