@@ -81,12 +81,14 @@ impl Promotion {
         !self.holding.is_empty() && self.holding.find(key).is_some()
     }
 
-    /// An active rule waits for everything that has been punted by now. Returns whether there was
-    /// room.
-    pub fn rejoin(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey) -> bool {
+    /// A rule's packets are held from now on; with `anew`, until everything that has been punted
+    /// by now has come back. Returns whether there was room.
+    pub fn join(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey, anew: bool) -> bool {
         let has_room = self.holding.insert(id, mask, value);
         if has_room {
             self.ids.push(id);
+        }
+        if has_room && anew {
             self.renew_mark();
         }
         has_room
@@ -324,7 +326,7 @@ impl RuleTable {
 
     fn start(&mut self, id: RuleId) {
         let (mask, value) = self.slots.matched(id);
-        if self.promotion.rejoin(id, &mask, &value) {
+        if self.promotion.join(id, &mask, &value, true) {
             self.slots.set_state(id, State::Holding);
         } else {
             self.counters.no_room += 1;

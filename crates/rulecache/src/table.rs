@@ -302,22 +302,24 @@ impl RuleTable {
     }
 
     fn miss(&mut self, key: &MatchKey) -> Decision {
-        if self.promotion.concerns(key) {
-            return Decision::Hold;
-        }
+        let is_held = self.promotion.concerns(key);
         if !self.sensitive.is_empty() {
-            self.demote_variants(key);
+            self.demote_variants(key, !is_held);
+        }
+        if is_held {
+            return Decision::Hold;
         }
         self.counters.misses += 1;
         Decision::Punt
     }
 
-    /// A packet goes to the cores: active rules for others of its flow wait for its return.
-    fn demote_variants(&mut self, key: &MatchKey) {
+    /// A packet is held or goes to the cores: active rules for others of its flow wait with it,
+    /// or for its return.
+    fn demote_variants(&mut self, key: &MatchKey, is_punted: bool) {
         while let Some(id) = self.sensitive.find(key) {
             self.take_out_active(id);
             let (mask, value) = self.slots.matched(id);
-            if self.promotion.rejoin(id, &mask, &value) {
+            if self.promotion.join(id, &mask, &value, is_punted) {
                 self.counters.demoted += 1;
                 self.slots.set_state(id, State::Holding);
             } else {
