@@ -23,6 +23,10 @@ use twinpath_classify::masked::MaskedLimits;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Frame, Instant};
 
+/// A promotion whose mark is renewed more often than this (and once for each of its rules) is
+/// given up, so that nobody is held for long.
+const MAX_RENEWALS: u32 = 32;
+
 /// A packet that waits for a rule to become active.
 #[derive(Debug)]
 pub struct Held {
@@ -53,6 +57,8 @@ pub(crate) struct Promotion {
     /// Those that wait for the next promotion.
     pending: VecDeque<RuleName>,
     mark: u32,
+    /// How often the mark was renewed since the promotion began.
+    renewals: u32,
     /// The mark is to be sent.
     is_due: bool,
     sent: Instant,
@@ -70,6 +76,7 @@ impl Promotion {
             held: VecDeque::new(),
             pending: VecDeque::new(),
             mark: 0,
+            renewals: 0,
             is_due: false,
             sent: Instant::ZERO,
         }
@@ -97,6 +104,7 @@ impl Promotion {
     /// Only an answer to a mark that is sent from now on counts.
     fn renew_mark(&mut self) {
         self.mark = self.mark.wrapping_add(1);
+        self.renewals += 1;
         self.is_due = true;
     }
 
@@ -123,6 +131,7 @@ impl RuleTable {
     }
 
     fn give_up(&mut self, effects: &mut Vec<Effect>) {
+        self.promotion.renewals = 0;
         for id in std::mem::take(&mut self.promotion.ids) {
             let (mask, value) = self.slots.matched(id);
             self.promotion.holding.remove(id, &mask, &value);
@@ -276,6 +285,7 @@ impl RuleTable {
         if !is_awaited || mark != self.promotion.mark {
             return;
         }
+        self.promotion.renewals = 0;
         for id in std::mem::take(&mut self.promotion.ids) {
             self.activate(id);
         }
@@ -337,6 +347,9 @@ impl RuleTable {
     /// Says what is due: call it after each batch of packets, when those punted are on the link,
     /// and after messages.
     pub fn tick(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        if self.promotion.renewals > MAX_RENEWALS + self.config.promoted_together as u32 {
+            self.give_up(effects);
+        }
         self.tell_mark(now, effects);
         while let Some(name) = self.notices.pop_front() {
             let is_gone = self.slots.state(name.id) == State::Quarantined;

@@ -3,3 +3,4 @@
 pub mod functions;
 pub mod traffic;
 pub mod virtual_link;
+pub mod direct;
