@@ -12,11 +12,13 @@
 //! | 6 | destination MAC 48, [`Rewrites::again`] 16 |
 //! | 7 | idle time-out, ns; 0 for none |
 
+mod plain;
+
 use crate::field::{Field, Fields};
 use std::time::Duration;
 use twinpath_core::DropReason;
 use twinpath_core::wire::layout::{Layout, Network, Transport};
-use twinpath_core::wire::{Address, Endpoint, MacAddress, fields, icmp, ipv4, rewrite, tcp};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, fields, icmp, ipv4, rewrite, tcp, udp};
 
 /// An action as lanes.
 pub type ActionLanes = [u64; 8];
@@ -240,19 +242,58 @@ fn drop_fate(verdict: u8) -> Option<Fate> {
 }
 
 /// The rewrites in an action's lanes.
-#[inline(always)]
-pub(crate) fn rewrites_of(lanes: &ActionLanes) -> Rewrites {
+#[inline]
+fn rewrites_of(lanes: &ActionLanes) -> Rewrites {
     let address = |lane: usize| Address(u128::from(lanes[lane]) << 64 | u128::from(lanes[lane + 1]));
     Rewrites {
-        written: Fields::from_bits(lanes[4] as u16),
+        written: written_in(lanes),
         source: Endpoint::new(address(0), (lanes[4] >> 48) as u16),
         destination: Endpoint::new(address(2), (lanes[4] >> 32) as u16),
         source_mac: mac_of(lanes[5]),
         destination_mac: mac_of(lanes[6]),
         egress: (lanes[4] >> 16) as u16,
-        decrements: (lanes[5] >> 8) as u8,
+        decrements: decrements_in(lanes),
         again: Fields::from_bits(lanes[6] as u16),
     }
+}
+
+#[inline(always)]
+pub(crate) const fn written_in(lanes: &ActionLanes) -> Fields {
+    Fields::from_bits(lanes[4] as u16)
+}
+
+#[inline(always)]
+pub(crate) const fn decrements_in(lanes: &ActionLanes) -> u8 {
+    (lanes[5] >> 8) as u8
+}
+
+/// [`Rewrites::egress`] of an action's lanes.
+#[inline(always)]
+pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
+    match written_in(lanes).has(Field::Egress) {
+        true => Some((lanes[4] >> 16) as u16),
+        false => None,
+    }
+}
+
+/// [`Rewrites::apply`] of an action's lanes.
+#[inline(always)]
+pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
+    let is_plain = lanes[6] as u16 == 0 && layout.network == Network::V4;
+    let done = is_plain
+        && match layout.transport {
+            Transport::Tcp => plain::apply::<{ tcp::CHECKSUM_AT }>(lanes, frame, layout),
+            Transport::Udp => plain::apply::<{ udp::CHECKSUM_AT }>(lanes, frame, layout),
+            _ => false,
+        };
+    if !done {
+        apply_any(lanes, frame, layout);
+    }
+}
+
+#[inline(never)]
+fn apply_any(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
+    rewrites_of(lanes).apply(frame, layout);
 }
 
 fn mac_bits(mac: MacAddress) -> u64 {

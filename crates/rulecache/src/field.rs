@@ -146,6 +146,7 @@ impl Fields {
     }
 
     /// The set with this number; bits that mean nothing are left out.
+    #[inline(always)]
     pub(crate) const fn from_bits(bits: u16) -> Self {
         Self(bits & ((1 << Field::ALL.len()) - 1))
     }

@@ -13,7 +13,7 @@
 //! flow have an active rule (it differs in TCP flags or in the port of arrival) makes that rule
 //! wait for the packet's return.
 
-use crate::action::{Fate, fate_of, rewrites_of};
+use crate::action::{self, Fate};
 use crate::key::{Lanes, MatchKey};
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::promotion::Promotion;
@@ -22,6 +22,7 @@ use crate::variants::Variants;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_classify::masked::{BATCH, Hit, MaskedLimits, MaskedTable};
+use twinpath_core::wire::fields;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DropReason, Instant};
 
@@ -245,23 +246,20 @@ impl RuleTable {
         let Some(id) = self.usable(found, key, now) else {
             return self.miss(key);
         };
-        let lanes = self.slots.action(id);
-        let rewrites = rewrites_of(lanes);
-        let fate = fate_of(lanes);
-        if !rewrites.allows(frame, layout) {
+        let decrements = action::decrements_in(self.slots.action(id));
+        if decrements > 0 && fields::ttl(frame, layout) <= decrements {
             self.counters.guarded += 1;
             return Decision::Punt;
         }
         self.counters.hits += 1;
         self.slots.count(id, frame.len(), now);
-        match fate {
-            Some(Fate::Drop(reason)) => Decision::Drop(reason),
-            _ => {
-                rewrites.apply(frame, layout);
-                let egress = rewrites.egress();
-                Decision::Forward { egress }
-            }
+        let lanes = self.slots.action(id);
+        if let Some(Fate::Drop(reason)) = action::fate_of(lanes) {
+            return Decision::Drop(reason);
         }
+        action::apply(lanes, frame, layout);
+        let egress = action::egress_in(lanes);
+        Decision::Forward { egress }
     }
 
     /// The rule that was found if it may be used; an idle one is taken out, so that whatever is
