@@ -41,7 +41,9 @@ fn measure(rules: usize, masked: bool) {
             let mut spent = [Duration::ZERO; 3];
             let begin = Clock::now();
             let batches = part.chunks_mut(BATCH);
-            let hits: usize = batches.map(|batch| run(&mut table, batch, &mut spent)).sum();
+            let hits: usize = batches
+                .map(|batch| run(&mut table, batch, &mut spent))
+                .sum();
             let together = begin.elapsed();
             assert_eq!(hits, PART);
             let [key, find, decide] = spent;
@@ -192,7 +194,9 @@ fn action(id: usize) -> Action {
 fn shuffled<T>(mut items: Vec<T>) -> Vec<T> {
     let mut state = 1u64;
     for last in (1..items.len()).rev() {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         items.swap(last, (state >> 33) as usize % (last + 1));
     }
     items

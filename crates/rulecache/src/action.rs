@@ -244,7 +244,8 @@ fn drop_fate(verdict: u8) -> Option<Fate> {
 /// The rewrites in an action's lanes.
 #[inline]
 fn rewrites_of(lanes: &ActionLanes) -> Rewrites {
-    let address = |lane: usize| Address(u128::from(lanes[lane]) << 64 | u128::from(lanes[lane + 1]));
+    let address =
+        |lane: usize| Address(u128::from(lanes[lane]) << 64 | u128::from(lanes[lane + 1]));
     Rewrites {
         written: written_in(lanes),
         source: Endpoint::new(address(0), (lanes[4] >> 48) as u16),
@@ -327,10 +328,7 @@ mod tests {
             again: Fields::of(&[Field::SourcePort]),
         };
         for idle in [None, Some(Duration::from_secs(300))] {
-            for fate in DropReason::all()
-                .map(Fate::Drop)
-                .chain([Fate::Forward])
-            {
+            for fate in DropReason::all().map(Fate::Drop).chain([Fate::Forward]) {
                 rewrites.egress += 1;
                 let action = Action {
                     rewrites,

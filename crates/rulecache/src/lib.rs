@@ -25,6 +25,7 @@
 pub mod action;
 pub mod chain;
 pub mod cores;
+mod exact;
 pub mod field;
 pub mod function;
 mod index;

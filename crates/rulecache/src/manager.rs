@@ -9,12 +9,12 @@
 //! change an entry only then. [`Manager::close`] takes out an entry's rules and admits no new ones
 //! until [`Manager::open`].
 
+use crate::function::Hits;
 use crate::index::{Index, Link, Map};
 use crate::key::MatchKey;
 use crate::message::{CacheMessage, NewRule, RuleId, RuleName, Uses};
 use crate::recorded::Dependents;
 use crate::recording::EntryId;
-use crate::function::Hits;
 use crate::synthesis::Rule;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -370,7 +370,12 @@ impl Manager {
                 place.stage == Stage::Installed && place.rule.as_ref().is_some_and(is_of_kind)
             })
             .take(CANDIDATES)
-            .map(|id| (id as RuleId, self.places[id].hotness.max(self.places[id].packets)))
+            .map(|id| {
+                (
+                    id as RuleId,
+                    self.places[id].hotness.max(self.places[id].packets),
+                )
+            })
             .min_by_key(|&(_, hotness)| hotness)
     }
 
@@ -555,7 +560,8 @@ impl Manager {
         {
             self.retries.pop_front();
             let place = self.current(name).filter(|place| place.retry == retry);
-            let is_open = place.is_some_and(|place| place.stage != Stage::Installed || place.is_queried);
+            let is_open =
+                place.is_some_and(|place| place.stage != Stage::Installed || place.is_queried);
             if is_open {
                 self.counters.repeated += 1;
                 self.send(name.id, now, out);

@@ -152,7 +152,8 @@ impl<'a> Recorded<'a> {
     #[inline]
     pub fn examined_destination(&mut self, bits: u8) {
         let mask = leading(bits);
-        self.recording.examine(Field::DestinationAddress.place(mask));
+        self.recording
+            .examine(Field::DestinationAddress.place(mask));
     }
 
     /// The same of the source address.
@@ -189,7 +190,11 @@ impl<'a> Recorded<'a> {
 
     fn value(&self, field: Field) -> u128 {
         let bytes = self.packet.bytes();
-        let mac = |mac: MacAddress| mac.0.iter().fold(0, |bits, &byte| bits << 8 | u128::from(byte));
+        let mac = |mac: MacAddress| {
+            mac.0
+                .iter()
+                .fold(0, |bits, &byte| bits << 8 | u128::from(byte))
+        };
         match field {
             Field::SourceAddress => self.packet.source().address.0,
             Field::DestinationAddress => self.packet.destination().address.0,
@@ -236,7 +241,10 @@ impl<'a> Recorded<'a> {
 
     fn wrote_source(&mut self, old: Endpoint, new: Endpoint, port: bool) -> bool {
         let same = old.address == new.address;
-        self.recording.write(Field::SourceAddress, same).source.address = new.address;
+        self.recording
+            .write(Field::SourceAddress, same)
+            .source
+            .address = new.address;
         if port {
             self.wrote_port(Field::SourcePort, old.port, new.port);
         }

@@ -219,7 +219,9 @@ impl Recording {
     pub(crate) fn examine(&mut self, mut bits: MatchKey) {
         if let Some(pattern) = &self.pattern {
             debug_assert!(
-                bits.and(&self.unwritten).without(&pattern.examined).is_none(),
+                bits.and(&self.unwritten)
+                    .without(&pattern.examined)
+                    .is_none(),
                 "a function examined bits beyond its pattern"
             );
             return;

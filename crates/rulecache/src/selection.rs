@@ -225,7 +225,11 @@ mod tests {
             for dependency in recording.dependencies().as_slice() {
                 let (wid, mpw) = self.0.entry(dependency.entry).or_default();
                 if window > *wid {
-                    least = if window == *wid + 1 { least.min(*mpw) } else { 1 };
+                    least = if window == *wid + 1 {
+                        least.min(*mpw)
+                    } else {
+                        1
+                    };
                     (*wid, *mpw) = (window, 1);
                 } else {
                     (least, *mpw) = (0, *mpw + 1);

@@ -14,6 +14,7 @@
 //! wait for the packet's return.
 
 use crate::action::{self, Fate};
+use crate::exact::ExactTable;
 use crate::key::{Lanes, MatchKey};
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::promotion::Promotion;
@@ -21,7 +22,7 @@ use crate::slots::{Slots, State, Usable};
 use crate::variants::Variants;
 use std::collections::VecDeque;
 use std::time::Duration;
-use twinpath_classify::masked::{BATCH, Hit, MaskedLimits, MaskedTable};
+use twinpath_classify::masked::{BATCH, MaskedLimits, MaskedTable};
 use twinpath_core::wire::fields;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DropReason, Instant};
@@ -116,7 +117,7 @@ pub struct TableCounters {
 pub struct RuleTable {
     pub(crate) config: TableConfig,
     pub(crate) slots: Slots,
-    exact: MaskedTable<6>,
+    exact: ExactTable,
     masked: MaskedTable<6>,
     /// Active rules whose mask has bits that differ within a flow.
     sensitive: Variants,
@@ -139,7 +140,7 @@ impl RuleTable {
         Self {
             config,
             slots: Slots::new(rules),
-            exact: MaskedTable::new(limits(config.exact, 1), seed),
+            exact: ExactTable::new(config.exact, seed),
             masked: MaskedTable::new(limits(config.masked, config.masks), seed),
             sensitive: Variants::new(limits(config.masked, config.masks), rules, seed),
             promotion: Promotion::new(&config),
@@ -187,49 +188,50 @@ impl RuleTable {
     }
 
     fn find_some(&mut self, keys: &[Lanes], found: &mut [Option<RuleId>]) {
-        let mut hits = [None; BATCH];
-        self.exact.lookup_batch(keys, &mut hits[..keys.len()]);
-        let missing = hits[..keys.len()].iter().filter(|hit| hit.is_none());
-        if missing.count() > 0 && !self.masked.is_empty() {
-            self.find_masked(keys, &mut hits);
+        let mut homes = [0; BATCH];
+        for (home, key) in homes.iter_mut().zip(keys) {
+            *home = self.exact.prefetch(key);
         }
-        for (found, hit) in found.iter_mut().zip(&hits) {
-            *found = hit.map(|hit| hit.id);
-            if let Some(id) = *found {
-                self.slots.prefetch(id);
+        let mut missing = 0;
+        for ((found, key), home) in found.iter_mut().zip(keys).zip(homes) {
+            *found = self.exact.find_from(home, key);
+            match *found {
+                Some(id) => self.slots.prefetch(id),
+                None => missing += 1,
             }
+        }
+        if missing > 0 && !self.masked.is_empty() {
+            self.find_masked(keys, found);
         }
     }
 
     /// The masked match of those keys that the exact one has not found.
     #[inline(never)]
-    fn find_masked(&mut self, keys: &[Lanes], hits: &mut [Option<Hit>; BATCH]) {
+    fn find_masked(&mut self, keys: &[Lanes], found: &mut [Option<RuleId>]) {
         let (mut missing, mut places) = ([Lanes::default(); BATCH], [0; BATCH]);
         let mut count = 0;
-        for (place, (key, _)) in keys
-            .iter()
-            .zip(hits.iter())
-            .enumerate()
-            .filter(|(_, (_, hit))| hit.is_none())
-        {
-            (missing[count], places[count]) = (*key, place);
-            count += 1;
+        for (place, (key, found)) in keys.iter().zip(found.iter()).enumerate() {
+            if found.is_none() {
+                (missing[count], places[count]) = (*key, place);
+                count += 1;
+            }
         }
-        let mut more = [None; BATCH];
+        let mut hits = [None; BATCH];
         self.masked
-            .lookup_batch(&missing[..count], &mut more[..count]);
-        for (place, hit) in places[..count].iter().zip(more) {
-            hits[*place] = hit;
+            .lookup_batch(&missing[..count], &mut hits[..count]);
+        for (place, hit) in places[..count].iter().zip(hits) {
+            found[*place] = hit.map(|hit| hit.id);
+            if let Some(hit) = hit {
+                self.slots.prefetch(hit.id);
+            }
         }
     }
 
     /// The rule of one packet.
     #[inline]
     pub fn find(&mut self, key: &MatchKey) -> Option<RuleId> {
-        let exact = self.exact.lookup(&key.0);
-        exact
-            .or_else(|| self.masked.lookup(&key.0))
-            .map(|hit| hit.id)
+        let exact = self.exact.find(&key.0);
+        exact.or_else(|| self.masked.lookup(&key.0).map(|hit| hit.id))
     }
 
     /// Decides on a packet that arrived at `now`, with what [`Self::find_batch`] or
@@ -265,12 +267,7 @@ impl RuleTable {
     /// The rule that was found if it may be used; an idle one is taken out, so that whatever is
     /// found next is the same for all packets to come.
     #[inline(always)]
-    fn usable(
-        &mut self,
-        found: Option<RuleId>,
-        key: &MatchKey,
-        now: Instant,
-    ) -> Option<RuleId> {
+    fn usable(&mut self, found: Option<RuleId>, key: &MatchKey, now: Instant) -> Option<RuleId> {
         let id = found?;
         match self.slots.usable(id, now) {
             Usable::Yes => Some(id),
@@ -334,16 +331,15 @@ impl RuleTable {
         if is_sensitive && !self.sensitive.insert(id, &mask, &value) {
             return false;
         }
-        let table = match mask == MatchKey::EXACT {
-            true => &mut self.exact,
-            false => &mut self.masked,
+        let before = match mask == MatchKey::EXACT {
+            true => self.exact.insert(&value.0, id).map_err(|_| ()),
+            false => self.masked.insert(&mask.0, &value.0, id).map_err(|_| ()),
         };
-        // Another rule for the same packets gives way; the cores do not send one.
-        let before = table.insert(&mask.0, &value.0, id);
         if before.is_err() && is_sensitive {
             self.sensitive.remove(id, &mask, &value);
         }
         match before {
+            // Another rule for the same packets gives way; the cores do not send one.
             Ok(Some(other)) => {
                 if is_sensitive {
                     self.sensitive.remove(other, &mask, &value);
@@ -360,7 +356,7 @@ impl RuleTable {
     pub(crate) fn take_out_active(&mut self, id: RuleId) {
         let (mask, value) = self.slots.matched(id);
         if mask == MatchKey::EXACT {
-            self.exact.remove(&mask.0, &value.0);
+            self.exact.remove(&value.0);
         } else {
             self.masked.remove(&mask.0, &value.0);
         }

@@ -74,7 +74,10 @@ fn higher_priority_near_miss() {
     let permitted = tcp("10.0.0.1:39000", "192.0.2.1:443");
     direct.cache(&permitted);
     assert!(direct.send(&permitted).0);
-    assert!(direct.send(&tcp("10.0.0.1:39001", "192.0.2.1:443")).0, "ports are free");
+    assert!(
+        direct.send(&tcp("10.0.0.1:39001", "192.0.2.1:443")).0,
+        "ports are free"
+    );
     let (is_hit, outcome) = direct.send(&tcp("10.0.0.2:39000", "192.0.2.1:443"));
     assert_eq!((is_hit, outcome), (false, denied()));
 }
@@ -114,7 +117,11 @@ fn fragment() {
     let plain = udp("10.0.0.1:40000", "192.0.2.60:80");
     direct.cache(&plain);
     assert!(direct.send(&plain).0);
-    for odd in [plain.fragment(0, true), plain.fragment(8, false), plain.ipv4_options(&[1; 4])] {
+    for odd in [
+        plain.fragment(0, true),
+        plain.fragment(8, false),
+        plain.ipv4_options(&[1; 4]),
+    ] {
         assert!(!direct.send(&odd).0);
     }
 }
@@ -186,7 +193,10 @@ fn invalidation_by_what_comes_into_being() {
 #[test]
 fn hits_keep_entries_alive() {
     let mut direct = Direct::new(vec![Box::new(Translation::new(1))]);
-    let (first, other) = (tcp("10.0.0.1:1000", "192.0.2.1:80"), tcp("10.0.0.2:1000", "192.0.2.1:80"));
+    let (first, other) = (
+        tcp("10.0.0.1:1000", "192.0.2.1:80"),
+        tcp("10.0.0.2:1000", "192.0.2.1:80"),
+    );
     direct.cache(&first);
     for _ in 0..10 {
         direct.wait(IDLE / 2);
@@ -249,7 +259,9 @@ fn promotion_order() {
     direct.departed.clear();
     let mut effects = Vec::new();
     let wrong = mark.expect("due").wrapping_add(1);
-    direct.table.message(&CacheMessage::Marked(wrong), &mut effects);
+    direct
+        .table
+        .message(&CacheMessage::Marked(wrong), &mut effects);
     assert!(effects.is_empty(), "the answer to another mark");
     let marked = CacheMessage::Marked(mark.expect("due"));
     direct.table.message(&marked, &mut effects);
@@ -298,12 +310,17 @@ fn chain_epoch() {
 fn rewritten_twice() {
     let (one, two) = (end("10.0.0.1:40000"), end("10.0.0.2:40000"));
     let functions = |last| -> Vec<Box<dyn RuleFunction>> {
-        vec![Box::new(ConstantSource(one)), Box::new(ConstantSource(last))]
+        vec![
+            Box::new(ConstantSource(one)),
+            Box::new(ConstantSource(last)),
+        ]
     };
     for last in [one, two] {
         let mut direct = Direct::with_sides(Sides::ONE_WAY, functions(last));
         direct.cache(&tcp("10.0.0.9:1", "192.0.2.1:80"));
-        let mut bytes = PacketBuilder::tcp(last, end("192.0.2.1:80")).to_vec().expect("fits");
+        let mut bytes = PacketBuilder::tcp(last, end("192.0.2.1:80"))
+            .to_vec()
+            .expect("fits");
         let layout = dissect(&bytes).expect("well formed");
         assert!(verify_transport_checksum(&bytes, &layout));
         let at = usize::from(layout.l4) + 16;

@@ -137,7 +137,10 @@ fn the_scenarios_reach_what_they_test() {
             report.aged,
             report.replaced,
         ];
-        total.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+        total
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(total, count)| *total += count);
     }
     println!("hits, activated, held, demoted, hold full, waited, idle, aged, replaced: {total:?}");
     assert!(total.iter().all(|&count| count > 0), "{total:?}");

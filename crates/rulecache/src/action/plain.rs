@@ -1,7 +1,7 @@
 //! Rewriting what nearly every packet is, TCP or UDP over IPv4, with one look at each header: all
 //! changes of a checksum at once.
 
-use super::{ActionLanes, decrements_in, mac_of, written_in};
+use super::{ActionLanes, decrements_in, written_in};
 use crate::field::Field;
 use twinpath_core::wire::checksum::Delta;
 use twinpath_core::wire::ipv4;
@@ -49,10 +49,10 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
 fn set_macs(lanes: &ActionLanes, macs: &mut [u8; 12]) {
     let written = written_in(lanes);
     if written.has(Field::DestinationMac) {
-        macs[..6].copy_from_slice(&mac_of(lanes[6]).0);
+        macs[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
     }
     if written.has(Field::SourceMac) {
-        macs[6..].copy_from_slice(&mac_of(lanes[5]).0);
+        macs[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
     }
 }
 

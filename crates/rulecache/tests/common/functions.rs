@@ -7,9 +7,7 @@ use twinpath_classify::acl::{Acl, Examined, PortRange, Rule};
 use twinpath_classify::lpm::{RouteLimits, RouteTable};
 use twinpath_core::wire::{Address, Endpoint, MacAddress};
 use twinpath_core::{Direction, DropReason, Instant};
-use twinpath_rulecache::{
-    Answers, Field, Hits, Obstacle, Recorded, RuleFunction, Verdict,
-};
+use twinpath_rulecache::{Answers, Field, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
 pub const INSIDE: &str = "10.0.0.0/8";
 pub const INSIDE_V6: &str = "fd00::/16";
@@ -269,7 +267,9 @@ impl RuleFunction for Translation {
 
     fn each_expired(&mut self, now: Instant, each: &mut dyn FnMut(u32)) {
         let slots = 0..self.bindings.len() as u32;
-        slots.filter(|&slot| self.has_expired(slot, now)).for_each(each);
+        slots
+            .filter(|&slot| self.has_expired(slot, now))
+            .for_each(each);
     }
 
     fn forget(&mut self, slot: u32, _: Instant) {

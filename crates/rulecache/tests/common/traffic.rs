@@ -58,7 +58,10 @@ fn ends(flow: u8) -> (Endpoint, Endpoint) {
         return (from.parse().expect("v6"), to.parse().expect("v6"));
     }
     let from = Endpoint::v4([10, 0, 0, host], port);
-    (from, Endpoint::v4([192, 0, 2, 60 + (flow & 12) * 9], service))
+    (
+        from,
+        Endpoint::v4([192, 0, 2, 60 + (flow & 12) * 9], service),
+    )
 }
 
 fn builder(flow: u8, flags: u8) -> PacketBuilder<'static> {
@@ -107,7 +110,10 @@ fn damage(frame: &mut [u8], oddity: u8) {
 /// Which packets must leave in order: those with the same ends and protocol.
 pub fn flow_of(packet: &Packet) -> (Endpoint, Endpoint, u8) {
     let (bytes, layout) = (packet.bytes(), &packet.layout);
-    let (source, destination) = (fields::source(bytes, layout), fields::destination(bytes, layout));
+    let (source, destination) = (
+        fields::source(bytes, layout),
+        fields::destination(bytes, layout),
+    );
     (source, destination, layout.protocol)
 }
 

@@ -58,7 +58,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         (self.0 >> 33) % limit.max(1)
     }
 }
@@ -202,7 +205,8 @@ impl World {
         match item {
             Item::Punted(packet) => self.cores.packet(packet, &mut self.pools, &mut out),
             Item::Message(message) => {
-                self.cores.message(&message, self.now, &mut self.pools, &mut out);
+                self.cores
+                    .message(&message, self.now, &mut self.pools, &mut out);
             }
             Item::Returned(_) => unreachable!("goes the other way"),
         }
@@ -248,7 +252,8 @@ impl World {
                 }
                 Output::Drop(packet, reason) => {
                     let ordinal = packet.frame.ordinal();
-                    self.log.push(Event::Decided(ordinal, Outcome::Dropped(reason)));
+                    self.log
+                        .push(Event::Decided(ordinal, Outcome::Dropped(reason)));
                     self.pools.give(packet.frame);
                     continue;
                 }
@@ -259,7 +264,13 @@ impl World {
                 }
                 Output::Send(message) => Item::Message(message),
             };
-            Self::send(&mut self.down, &mut self.dice, &self.scenario, self.now, item);
+            Self::send(
+                &mut self.down,
+                &mut self.dice,
+                &self.scenario,
+                self.now,
+                item,
+            );
         }
     }
 
@@ -307,7 +318,8 @@ impl World {
             }
             Decision::Drop(reason) => {
                 let ordinal = packet.frame.ordinal();
-                self.log.push(Event::Decided(ordinal, Outcome::Dropped(reason)));
+                self.log
+                    .push(Event::Decided(ordinal, Outcome::Dropped(reason)));
                 self.pools.give(packet.frame);
             }
             Decision::Punt => self.punt(packet),
