@@ -148,7 +148,7 @@ fn filled(rules: usize, masked: bool) -> RuleTable {
             action: action(id),
             used: Instant(0),
         };
-        table.message(&CacheMessage::Add(name, rule), &mut effects);
+        table.message(&CacheMessage::Add(name, Box::new(rule)), &mut effects);
         confirm(&mut table, &mut effects);
     }
     assert_eq!(table.active(), rules);

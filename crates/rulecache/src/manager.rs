@@ -9,6 +9,13 @@
 //! change an entry only then. [`Manager::close`] takes out an entry's rules and admits no new ones
 //! until [`Manager::open`].
 
+mod ageing;
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::{ManagerConfig, ManagerCounters, Offer};
+
 use crate::function::Hits;
 use crate::index::{Index, Link, Map};
 use crate::key::MatchKey;
@@ -17,87 +24,7 @@ use crate::recorded::Dependents;
 use crate::recording::EntryId;
 use crate::synthesis::Rule;
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 use twinpath_core::Instant;
-
-/// Limits and times of the manager. The capacities are those of the fast path's table.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ManagerConfig {
-    /// Rules that match all addresses and ports.
-    pub exact: usize,
-    /// Rules with other masks.
-    pub masked: usize,
-    /// Distinct masks of those.
-    pub masks: usize,
-    /// A request is repeated after so long.
-    pub retry: Duration,
-    /// Length of a window of ageing; longer than the table's report interval.
-    pub window: Duration,
-    /// A rule is taken out after so many windows without a reported use.
-    pub idle_windows: u8,
-    /// Rules that may wait for the place of a colder one.
-    pub successors: usize,
-}
-
-impl Default for ManagerConfig {
-    fn default() -> Self {
-        Self {
-            exact: 32_768,
-            masked: 8192,
-            masks: 64,
-            retry: Duration::from_millis(10),
-            window: Duration::from_secs(1),
-            idle_windows: 2,
-            successors: 64,
-        }
-    }
-}
-
-/// What became of a rule that was offered.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// It is on its way to this place.
-    Added(RuleId),
-    /// It will be when the colder rule at this place is gone.
-    Replaces(RuleId),
-    /// It has a place already.
-    Known,
-    /// One of its entries is closed.
-    Closed,
-    /// There are as many rules as there may be, and none is colder.
-    NoRoom,
-    /// There are as many distinct masks as there may be.
-    NoMask,
-}
-
-/// Counters of the manager.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManagerCounters {
-    /// Rules sent to the fast path.
-    pub added: u64,
-    /// Offers of rules that had a place.
-    pub known: u64,
-    /// Offers of rules with a closed entry.
-    pub closed: u64,
-    /// Offers without room.
-    pub no_room: u64,
-    /// Offers without room for their mask.
-    pub no_mask: u64,
-    /// Rules narrowed to the exact match for want of masks.
-    pub narrowed: u64,
-    /// Rules taken out for hotter ones.
-    pub replaced: u64,
-    /// Rules taken out because nobody used them.
-    pub aged: u64,
-    /// Rules taken out because an entry was to change.
-    pub invalidated: u64,
-    /// Rules that the fast path took out itself.
-    pub gone: u64,
-    /// Requests sent again.
-    pub repeated: u64,
-    /// Messages about rules that are no more.
-    pub stale: u64,
-}
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 enum Stage {
@@ -174,11 +101,6 @@ pub struct Manager {
     aged_until: Instant,
     counters: ManagerCounters,
 }
-
-/// How many rules are looked at to find a cold one.
-const CANDIDATES: usize = 32;
-/// How many places are looked at to find those rules.
-const MOST_LOOKED_AT: usize = 1024;
 
 impl Dependents for Manager {
     fn is_free(&self, entry: EntryId) -> bool {
@@ -357,28 +279,6 @@ impl Manager {
         Offer::Replaces(id)
     }
 
-    /// The coldest of some installed rules, and how cold it is.
-    fn coldest(&mut self, exact: bool) -> Option<(RuleId, u64)> {
-        let count = self.places.len();
-        let start = self.candidate;
-        self.candidate = start.wrapping_add(CANDIDATES);
-        (0..count.min(MOST_LOOKED_AT))
-            .map(|step| start.wrapping_add(step) % count)
-            .filter(|&id| {
-                let place = &self.places[id];
-                let is_of_kind = |rule: &NewRule| (rule.mask == MatchKey::EXACT) == exact;
-                place.stage == Stage::Installed && place.rule.as_ref().is_some_and(is_of_kind)
-            })
-            .take(CANDIDATES)
-            .map(|id| {
-                (
-                    id as RuleId,
-                    self.places[id].hotness.max(self.places[id].packets),
-                )
-            })
-            .min_by_key(|&(_, hotness)| hotness)
-    }
-
     fn clear(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
         let place = &mut self.places[id as usize];
         if matches!(place.stage, Stage::Adding | Stage::Installed) {
@@ -393,7 +293,7 @@ impl Manager {
         let place = &mut self.places[id as usize];
         let name = name_of(id, place);
         match (place.stage, &place.rule) {
-            (Stage::Adding, Some(rule)) => out.push(CacheMessage::Add(name, *rule)),
+            (Stage::Adding, Some(rule)) => out.push(CacheMessage::Add(name, Box::new(*rule))),
             (Stage::Clearing, _) => out.push(CacheMessage::Clear(name)),
             _ => {}
         }
@@ -550,55 +450,6 @@ impl Manager {
         let id = if is_welcome { self.free.pop() } else { None };
         if let Some(id) = id {
             self.add(id, &rule, hotness, now, out);
-        }
-    }
-
-    /// Lets time pass: sends again what was not answered, and takes out what nobody uses.
-    pub fn tick(&mut self, now: Instant, out: &mut Vec<CacheMessage>) {
-        while let Some(&(retry, name)) = self.retries.front()
-            && retry <= now
-        {
-            self.retries.pop_front();
-            let place = self.current(name).filter(|place| place.retry == retry);
-            let is_open =
-                place.is_some_and(|place| place.stage != Stage::Installed || place.is_queried);
-            if is_open {
-                self.counters.repeated += 1;
-                self.send(name.id, now, out);
-            }
-        }
-        self.age(now, out);
-    }
-
-    /// A hand moves over the places once in a window.
-    fn age(&mut self, now: Instant, out: &mut Vec<CacheMessage>) {
-        let places = self.places.len() as u128;
-        let window = self.config.window.as_nanos().max(1);
-        let elapsed = now.since(self.aged_until).as_nanos().min(window);
-        let due = (places * elapsed / window) as usize;
-        if due == 0 && places > 0 {
-            return;
-        }
-        self.aged_until = now;
-        for _ in 0..due {
-            self.hand = (self.hand + 1) % places as u32;
-            self.age_place(self.hand, now, out);
-        }
-    }
-
-    fn age_place(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
-        let place = &mut self.places[id as usize];
-        if place.stage != Stage::Installed {
-            return;
-        }
-        place.idle_windows = match place.packets {
-            0 => place.idle_windows.saturating_add(1),
-            _ => 0,
-        };
-        place.hotness = std::mem::take(&mut place.packets);
-        if place.idle_windows >= self.config.idle_windows {
-            self.counters.aged += 1;
-            self.clear(id, now, out);
         }
     }
 }

@@ -86,10 +86,10 @@ impl Gone {
 }
 
 /// One message.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheMessage {
     /// Cache this rule.
-    Add(RuleName, NewRule),
+    Add(RuleName, Box<NewRule>),
     /// Take this rule out.
     Clear(RuleName),
     /// How was this rule used?
@@ -210,7 +210,7 @@ impl CacheMessage {
         };
         let [code] = reader.take()?;
         let message = match code {
-            ADD => Self::Add(reader.name()?, reader.rule()?),
+            ADD => Self::Add(reader.name()?, Box::new(reader.rule()?)),
             CLEAR => Self::Clear(reader.name()?),
             QUERY => Self::Query(reader.name()?),
             MARKED => Self::Marked(reader.u32()?),
@@ -352,17 +352,17 @@ mod tests {
         let lanes = any::<([u64; 6], [u64; 6], [u64; 8], u64)>();
         (0u8..8, name, uses, lanes, 0usize..5).prop_map(|(kind, name, uses, lanes, why)| {
             let (mask, value, mut action, used) = lanes;
-            action[5] = action[5] & !0xff | action[5] % (1 + DropReason::COUNT as u64);
+            action[5] = (action[5] & !0xff) | (action[5] % (1 + DropReason::COUNT as u64));
             let mask = MatchKey(mask).or(&MatchKey::ALWAYS);
             match kind {
                 0 => CacheMessage::Add(
                     name,
-                    NewRule {
+                    Box::new(NewRule {
                         mask,
                         value: MatchKey(value).and(&mask),
                         action: Action::unpack(&action).expect("a verdict there is"),
                         used: Instant(used),
-                    },
+                    }),
                 ),
                 1 => CacheMessage::Clear(name),
                 2 => CacheMessage::Query(name),

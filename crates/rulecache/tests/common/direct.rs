@@ -136,7 +136,7 @@ impl Direct {
                     continue;
                 }
                 Output::Send(message) => {
-                    self.to_table(message);
+                    self.tell_table(message);
                     continue;
                 }
             };
@@ -144,7 +144,7 @@ impl Direct {
         }
     }
 
-    fn to_table(&mut self, message: CacheMessage) {
+    fn tell_table(&mut self, message: CacheMessage) {
         if let Some(delayed) = &mut self.delayed {
             return delayed.push(message);
         }
@@ -186,7 +186,7 @@ impl Direct {
 
     pub fn deliver_delayed(&mut self) {
         for message in self.delayed.take().unwrap_or_default() {
-            self.to_table(message);
+            self.tell_table(message);
         }
         self.tick();
     }

@@ -69,7 +69,7 @@ fn builder(flow: u8, flags: u8) -> PacketBuilder<'static> {
     match flow % 4 {
         0 | 3 => PacketBuilder::tcp(from, to).flags(flags),
         1 => PacketBuilder::udp(from, to),
-        _ if flow % 3 == 0 => PacketBuilder::icmp_echo(from, to),
+        _ if matches!(flow % 3, 0) => PacketBuilder::icmp_echo(from, to),
         _ => PacketBuilder::tcp(from, to).flags(flags),
     }
 }

@@ -54,6 +54,14 @@ enum Item {
 #[derive(Default)]
 struct Link(VecDeque<(Instant, Item)>);
 
+impl Link {
+    fn due(&mut self, now: Instant) -> Option<Item> {
+        let is_due = self.0.front().is_some_and(|(at, _)| *at <= now);
+        let item = if is_due { self.0.pop_front() } else { None };
+        item.map(|(_, item)| item)
+    }
+}
+
 struct Dice(u64);
 
 impl Dice {
@@ -188,13 +196,13 @@ impl World {
     }
 
     fn deliver(&mut self) {
-        while let Some((_, item)) = self.up.0.pop_front_if(|(at, _)| *at <= self.now) {
+        while let Some(item) = self.up.due(self.now) {
             self.at_cores(item);
         }
         let mut out = Vec::new();
         self.cores.tick(self.now, &mut self.pools, &mut out);
-        self.from_cores(out);
-        while let Some((_, item)) = self.down.0.pop_front_if(|(at, _)| *at <= self.now) {
+        self.outputs(out);
+        while let Some(item) = self.down.due(self.now) {
             self.at_fast_path(item);
         }
         self.fast_tick();
@@ -210,7 +218,7 @@ impl World {
             }
             Item::Returned(_) => unreachable!("goes the other way"),
         }
-        self.from_cores(out);
+        self.outputs(out);
         self.change_if_possible();
     }
 
@@ -228,7 +236,7 @@ impl World {
                 let entries = self.scenario.changes[number].1.clone();
                 self.cores.change(&entries, self.now, &mut out);
                 self.is_changing = true;
-                self.from_cores(out);
+                self.outputs(out);
             }
             if !self.cores.may_change() {
                 return;
@@ -241,7 +249,7 @@ impl World {
         }
     }
 
-    fn from_cores(&mut self, out: Vec<Output>) {
+    fn outputs(&mut self, out: Vec<Output>) {
         for output in out {
             let item = match output {
                 Output::Depart(packet, egress) => {
@@ -390,7 +398,7 @@ impl World {
         assert!(!self.cores.is_waiting(), "nobody waits for ever");
         let mut out = Vec::new();
         self.cores.clear_all(self.now, &mut out);
-        self.from_cores(out);
+        self.outputs(out);
         self.pass_time(300_000_000);
         assert_eq!(self.cores.manager().rules(), 0);
         assert_eq!(self.table.active(), 0);
