@@ -10,7 +10,7 @@ use twinpath_classify::acl::Rule;
 use twinpath_core::DropReason;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, verify_transport_checksum};
 use twinpath_rulecache::{
-    CacheMessage, Effect, EntryId, MatchKey, Recorded, RuleFunction, Sides, Verdict,
+    CacheMessage, Decision, Effect, EntryId, MatchKey, Recorded, RuleFunction, Sides, Verdict,
 };
 
 fn end(text: &str) -> Endpoint {
@@ -361,4 +361,36 @@ fn waiting_for_nothing() {
     let (_, outcome) = direct.send(&tcp("10.0.0.1:1", "10.0.0.2:2"));
     assert_eq!(outcome, Outcome::Dropped(DropReason::InvalidState));
     assert_eq!(direct.cores.counters().stuck, 1);
+}
+
+/// Packets that waited for a rule which is taken out meanwhile go to the cores at once, before
+/// others of their flow, although other rules still wait.
+#[test]
+fn a_rule_cleared_while_packets_wait_for_it() {
+    let mut direct = Direct::new(vec![Box::new(Translation::new(8))]);
+    let flows = [1000, 2000].map(|port| tcp(&format!("10.0.0.1:{port}"), "192.0.2.1:80"));
+    flows.iter().for_each(|flow| _ = direct.send(flow));
+    direct.wait(WINDOW);
+    direct.delayed = Some(Vec::new());
+    flows.iter().for_each(|flow| _ = direct.send(flow));
+    let mut effects = Vec::new();
+    let mut names = Vec::new();
+    for message in direct.delayed.take().expect("collected") {
+        direct.table.message(&message, &mut effects);
+        if let CacheMessage::Add(name, _) = message {
+            names.push(name);
+        }
+    }
+    // The first rule was alone when it came; both wait once its promotion is over.
+    direct.table.tick(direct.now, &mut effects);
+    assert_eq!(names.len(), 2);
+    assert!(!direct.send(&flows[0]).0);
+    assert_eq!(direct.table.held(), 1);
+    effects.clear();
+    direct
+        .table
+        .message(&CacheMessage::Clear(names[0]), &mut effects);
+    let punted = |effect: &Effect| matches!(effect, Effect::Release(_, Decision::Punt));
+    assert_eq!(effects.iter().filter(|effect| punted(effect)).count(), 1);
+    assert_eq!(direct.table.held(), 0);
 }
