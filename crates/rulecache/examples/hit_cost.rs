@@ -1,0 +1,196 @@
+//! What a cached packet costs on one core: key, match, rewrite with checksums.
+//!
+//! `cargo run --release -p twinpath-rulecache --example hit_cost`
+
+use std::time::{Duration, Instant as Clock};
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
+use twinpath_core::{Frame, Instant, Pools};
+use twinpath_rulecache::{
+    Action, CacheMessage, Decision, Effect, Fate, Field, Fields, MatchKey, NewRule, Rewrites,
+    RuleName, RuleTable, TableConfig,
+};
+
+const BATCH: usize = 32;
+const PACKETS: usize = 2_000_000;
+/// Packets between two looks at the result: the median over all parts is shown.
+const PART: usize = 512;
+
+fn main() {
+    println!("rules      kind     ns/packet: dissect and key, find, decide and rewrite; together");
+    for rules in [1024, 32_768, 1 << 20] {
+        for masked in [false, true] {
+            measure(rules, masked);
+        }
+    }
+}
+
+fn measure(rules: usize, masked: bool) {
+    let mut table = filled(rules, masked);
+    let mut pools = Pools::new(BATCH, 1);
+    let empty = std::iter::from_fn(|| pools.take(0));
+    let mut frames: Vec<Frame> = empty.take(BATCH).collect();
+    let packets: Vec<Vec<u8>> = shuffled((0..rules).map(packet).collect());
+    let mut parts: [Vec<f64>; 3] = Default::default();
+    for _ in 0..PACKETS.div_ceil(packets.len()) {
+        for part in packets.chunks_exact(PART) {
+            let mut spent = [Duration::ZERO; 3];
+            for batch in part.chunks(BATCH) {
+                // As a network card leaves them: in the cache.
+                let filled = frames
+                    .iter_mut()
+                    .zip(batch)
+                    .filter_map(|(frame, packet)| frame.fill(packet).then_some(()));
+                assert_eq!(filled.count(), BATCH);
+                assert_eq!(run(&mut table, &mut frames, &mut spent), BATCH);
+            }
+            for (part, time) in parts.iter_mut().zip(spent) {
+                part.push(time.as_nanos() as f64 / PART as f64);
+            }
+        }
+    }
+    let [key, find, decide] = parts.map(median);
+    let (kind, together) = (if masked { "masked" } else { "exact" }, key + find + decide);
+    println!("{rules:<10} {kind:8} {key:6.1} {find:6.1} {decide:6.1}; {together:6.1}");
+}
+
+fn median(mut parts: Vec<f64>) -> f64 {
+    parts.sort_by(f64::total_cmp);
+    parts[parts.len() / 2]
+}
+
+fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 3]) -> usize {
+    let start = Clock::now();
+    let mut parsed = [None; BATCH];
+    let mut keys = [[0; 6]; BATCH];
+    for ((frame, parsed), key) in batch.iter().zip(&mut parsed).zip(&mut keys) {
+        let layout = dissect(frame.bytes()).expect("well formed");
+        *key = MatchKey::of(frame.bytes(), &layout, 0, 0).expect("plain").0;
+        *parsed = Some(layout);
+    }
+    let keyed = Clock::now();
+    let mut found = [None; BATCH];
+    table.find_batch(&keys[..batch.len()], &mut found);
+    let matched = Clock::now();
+    let hits = decide(table, batch, &parsed, &keys, &found);
+    let end = Clock::now();
+    spent[0] += keyed - start;
+    spent[1] += matched - keyed;
+    spent[2] += end - matched;
+    hits
+}
+
+#[inline(never)]
+fn decide(
+    table: &mut RuleTable,
+    batch: &mut [Frame],
+    parsed: &[Option<Layout>; BATCH],
+    keys: &[[u64; 6]; BATCH],
+    found: &[Option<u32>; BATCH],
+) -> usize {
+    let mut hits = 0;
+    for (place, frame) in batch.iter_mut().enumerate() {
+        let Some(layout) = &parsed[place] else {
+            continue;
+        };
+        let key = MatchKey(keys[place]);
+        let bytes = frame.bytes_mut();
+        let decision = table.packet(&key, found[place], bytes, layout, Instant(1));
+        hits += usize::from(matches!(decision, Decision::Forward { .. }));
+    }
+    hits
+}
+
+fn ends(number: usize) -> (Endpoint, Endpoint) {
+    let [_, a, b, c] = (number as u32 / 16).to_be_bytes();
+    let from = Endpoint::v4([10, a, b, c], 1024 + (number % 16) as u16);
+    (from, Endpoint::v4([192, 0, 2, 1], 443))
+}
+
+fn packet(number: usize) -> Vec<u8> {
+    let (from, to) = ends(number);
+    let builder = PacketBuilder::tcp(from, to).payload_len(64);
+    builder.to_vec().expect("fits")
+}
+
+/// What a firewall, an address translation and a router make: source, time to live, MACs, egress.
+fn filled(rules: usize, masked: bool) -> RuleTable {
+    let mut table = RuleTable::new(TableConfig {
+        exact: if masked { 0 } else { rules },
+        masked: if masked { rules } else { 0 },
+        seed: 7,
+        ..TableConfig::default()
+    });
+    let mut effects = Vec::new();
+    for id in 0..rules {
+        let bytes = packet(id);
+        let layout = dissect(&bytes).expect("well formed");
+        let key = MatchKey::of(&bytes, &layout, 0, 0).expect("plain");
+        let mask = match masked {
+            false => MatchKey::EXACT,
+            // Four masks.
+            true => MatchKey::EXACT.without(&Field::DestinationPort.place(1 << (id % 4))),
+        };
+        let name = RuleName {
+            id: id as u32,
+            generation: 1,
+        };
+        let rule = NewRule {
+            mask,
+            value: key.and(&mask),
+            action: action(id),
+            used: Instant(0),
+        };
+        table.message(&CacheMessage::Add(name, Box::new(rule)), &mut effects);
+        confirm(&mut table, &mut effects);
+    }
+    assert_eq!(table.active(), rules);
+    table
+}
+
+fn confirm(table: &mut RuleTable, effects: &mut Vec<Effect>) {
+    table.tick(Instant(0), effects);
+    let marks: Vec<u32> = effects
+        .drain(..)
+        .filter_map(|effect| match effect {
+            Effect::Send(CacheMessage::Mark(mark)) => Some(mark),
+            _ => None,
+        })
+        .collect();
+    for mark in marks {
+        table.message(&CacheMessage::Marked(mark), effects);
+    }
+}
+
+fn action(id: usize) -> Action {
+    Action {
+        rewrites: Rewrites {
+            written: Fields::of(&[
+                Field::SourceAddress,
+                Field::SourcePort,
+                Field::SourceMac,
+                Field::DestinationMac,
+                Field::Egress,
+            ]),
+            source: Endpoint::v4([198, 51, 100, 1], id as u16),
+            source_mac: MacAddress([2, 0, 0, 0, 0, 8]),
+            destination_mac: MacAddress([2, 0, 0, 0, 0, 9]),
+            egress: 1,
+            decrements: 1,
+            ..Rewrites::default()
+        },
+        fate: Fate::Forward,
+        idle: Some(Duration::from_secs(300)),
+    }
+}
+
+fn shuffled<T>(mut items: Vec<T>) -> Vec<T> {
+    let mut state = 1u64;
+    for last in (1..items.len()).rev() {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        items.swap(last, (state >> 33) as usize % (last + 1));
+    }
+    items
+}

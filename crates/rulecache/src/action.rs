@@ -1,0 +1,351 @@
+//! What a rule does to a packet.
+//!
+//! An action is eight 64-bit lanes, one cache line: so the table holds it, and so it crosses the
+//! link.
+//!
+//! | lane | bits from the top |
+//! |---|---|
+//! | 0, 1 | source address |
+//! | 2, 3 | destination address |
+//! | 4 | source port 16, destination port 16, egress port 16, fields written 16 |
+//! | 5 | source MAC 48, TTL decrements 8, verdict 8 (0 forward, else drop reason + 1) |
+//! | 6 | destination MAC 48, [`Rewrites::again`] 16 |
+//! | 7 | idle time-out, ns; 0 for none |
+
+mod plain;
+
+use crate::field::{Field, Fields};
+use std::time::Duration;
+use twinpath_core::DropReason;
+use twinpath_core::wire::layout::{Layout, Network, Transport};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, fields, icmp, ipv4, rewrite, tcp, udp};
+
+/// An action as lanes.
+pub type ActionLanes = [u64; 8];
+
+/// New values of fields.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rewrites {
+    /// The fields that are rewritten; the values of others mean nothing.
+    pub written: Fields,
+    /// New source address and port.
+    pub source: Endpoint,
+    /// New destination address and port.
+    pub destination: Endpoint,
+    /// New source MAC address.
+    pub source_mac: MacAddress,
+    /// New destination MAC address.
+    pub destination_mac: MacAddress,
+    /// The port that the packet leaves by.
+    pub egress: u16,
+    /// How many functions counted the time to live down.
+    pub decrements: u8,
+    /// Addresses and ports that were written more than once, with different values: their
+    /// checksum has been mended on the way even if the last value is the packet's own, which
+    /// shows in a checksum that was `ffff`.
+    pub again: Fields,
+}
+
+impl Default for Rewrites {
+    fn default() -> Self {
+        let nowhere = Endpoint::new(Address::UNSPECIFIED_V6, 0);
+        Self {
+            written: Fields::NONE,
+            source: nowhere,
+            destination: nowhere,
+            source_mac: MacAddress::ZERO,
+            destination_mac: MacAddress::ZERO,
+            egress: 0,
+            decrements: 0,
+            again: Fields::NONE,
+        }
+    }
+}
+
+/// What becomes of the packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It leaves the segment of the chain.
+    Forward,
+    /// It is dropped.
+    Drop(DropReason),
+}
+
+/// What a rule does to a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// Changed fields.
+    pub rewrites: Rewrites,
+    /// What becomes of the packet.
+    pub fate: Fate,
+    /// The rule ends when it was not used for longer than this.
+    pub idle: Option<Duration>,
+}
+
+const SOURCE: Fields = Fields::of(&[Field::SourceAddress, Field::SourcePort]);
+const DESTINATION: Fields = Fields::of(&[Field::DestinationAddress, Field::DestinationPort]);
+const MACS: Fields = Fields::of(&[Field::SourceMac, Field::DestinationMac]);
+const ADDRESSES: Fields = Fields::of(&[Field::SourceAddress, Field::DestinationAddress]);
+const PORTS: Fields = Fields::of(&[Field::SourcePort, Field::DestinationPort]);
+
+impl Rewrites {
+    /// Whether the packet's time to live allows the decrements; a packet whose does not is for
+    /// the cores.
+    #[inline(always)]
+    pub fn allows(&self, frame: &[u8], layout: &Layout) -> bool {
+        self.decrements == 0 || fields::ttl(frame, layout) > self.decrements
+    }
+
+    /// The port that the packet leaves by, if a function said so.
+    pub fn egress(&self) -> Option<u16> {
+        self.written.has(Field::Egress).then_some(self.egress)
+    }
+
+    /// Rewrites a packet that the rule matches, checksums included: the same bytes that the
+    /// functions would leave.
+    #[inline]
+    pub fn apply(&self, frame: &mut [u8], layout: &Layout) {
+        if self.written.has_any(SOURCE) {
+            let old = fields::source(frame, layout);
+            let new = self.end(old, self.source, Field::SourceAddress, Field::SourcePort);
+            // The shape in the rule's mask makes the IP versions agree.
+            let _ = rewrite::set_source(frame, layout, new);
+        }
+        if self.written.has_any(DESTINATION) {
+            let old = fields::destination(frame, layout);
+            let (address, port) = (Field::DestinationAddress, Field::DestinationPort);
+            let new = self.end(old, self.destination, address, port);
+            let _ = rewrite::set_destination(frame, layout, new);
+        }
+        if self.decrements > 0 {
+            let ttl = fields::ttl(frame, layout).saturating_sub(self.decrements);
+            let _ = rewrite::set_ttl(frame, layout, ttl);
+        }
+        if self.written.has_any(MACS) {
+            self.set_macs(frame);
+        }
+        if !self.again.is_none() {
+            self.mend_again(frame, layout);
+        }
+    }
+
+    #[inline(always)]
+    fn end(&self, old: Endpoint, new: Endpoint, address: Field, port: Field) -> Endpoint {
+        Endpoint {
+            address: if self.written.has(address) {
+                new.address
+            } else {
+                old.address
+            },
+            port: if self.written.has(port) {
+                new.port
+            } else {
+                old.port
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn set_macs(&self, frame: &mut [u8]) {
+        if self.written.has(Field::SourceMac) {
+            set_mac::<6>(frame, self.source_mac);
+        }
+        if self.written.has(Field::DestinationMac) {
+            set_mac::<0>(frame, self.destination_mac);
+        }
+    }
+
+    /// A checksum that was mended at least once is never `ffff` (the UDP one is never anything
+    /// but `ffff` for zero).
+    #[cold]
+    fn mend_again(&self, frame: &mut [u8], layout: &Layout) {
+        let addresses = self.again.has_any(ADDRESSES);
+        if addresses && layout.network == Network::V4 {
+            clear_minus_zero(frame, usize::from(layout.l3) + ipv4::CHECKSUM_AT);
+        }
+        let covered = match layout.transport {
+            Transport::Tcp => Some(tcp::CHECKSUM_AT),
+            Transport::Icmp6 => Some(icmp::CHECKSUM_AT),
+            Transport::Icmp if self.again.has_any(PORTS) => Some(icmp::CHECKSUM_AT),
+            _ => None,
+        };
+        if let Some(at) = covered {
+            clear_minus_zero(frame, usize::from(layout.l4) + at);
+        }
+    }
+}
+
+fn clear_minus_zero(frame: &mut [u8], at: usize) {
+    if let Some(checksum) = frame.get_mut(at..at + 2)
+        && *checksum == [0xff, 0xff]
+    {
+        checksum.fill(0);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn set_mac<const AT: usize>(frame: &mut [u8], mac: MacAddress) {
+    if let Some(place) = frame.get_mut(AT..AT + 6) {
+        place.copy_from_slice(&mac.0);
+    }
+}
+
+impl Action {
+    /// The action as lanes.
+    pub fn pack(&self) -> ActionLanes {
+        let rewrites = &self.rewrites;
+        let (source, destination) = (rewrites.source, rewrites.destination);
+        let verdict = match self.fate {
+            Fate::Forward => 0,
+            Fate::Drop(reason) => reason.index() as u64 + 1,
+        };
+        let idle_ns = self.idle.map_or(0, |idle| idle.as_nanos().max(1));
+        [
+            (source.address.0 >> 64) as u64,
+            source.address.0 as u64,
+            (destination.address.0 >> 64) as u64,
+            destination.address.0 as u64,
+            u64::from(source.port) << 48
+                | u64::from(destination.port) << 32
+                | u64::from(rewrites.egress) << 16
+                | u64::from(rewrites.written.bits()),
+            mac_bits(rewrites.source_mac) | u64::from(rewrites.decrements) << 8 | verdict,
+            mac_bits(rewrites.destination_mac) | u64::from(rewrites.again.bits()),
+            u64::try_from(idle_ns).unwrap_or(0),
+        ]
+    }
+
+    /// The action with these lanes; `None` for a verdict that there is none of.
+    pub fn unpack(lanes: &ActionLanes) -> Option<Self> {
+        Some(Self {
+            rewrites: rewrites_of(lanes),
+            fate: fate_of(lanes)?,
+            idle: (lanes[7] > 0).then(|| Duration::from_nanos(lanes[7])),
+        })
+    }
+}
+
+/// The fate in an action's lanes; `None` if there is no such reason to drop.
+#[inline(always)]
+pub(crate) fn fate_of(lanes: &ActionLanes) -> Option<Fate> {
+    match lanes[5] as u8 {
+        0 => Some(Fate::Forward),
+        verdict => drop_fate(verdict),
+    }
+}
+
+#[inline(never)]
+fn drop_fate(verdict: u8) -> Option<Fate> {
+    DropReason::all()
+        .nth(usize::from(verdict) - 1)
+        .map(Fate::Drop)
+}
+
+/// The rewrites in an action's lanes.
+#[inline]
+fn rewrites_of(lanes: &ActionLanes) -> Rewrites {
+    let address =
+        |lane: usize| Address(u128::from(lanes[lane]) << 64 | u128::from(lanes[lane + 1]));
+    Rewrites {
+        written: written_in(lanes),
+        source: Endpoint::new(address(0), (lanes[4] >> 48) as u16),
+        destination: Endpoint::new(address(2), (lanes[4] >> 32) as u16),
+        source_mac: mac_of(lanes[5]),
+        destination_mac: mac_of(lanes[6]),
+        egress: (lanes[4] >> 16) as u16,
+        decrements: decrements_in(lanes),
+        again: Fields::from_bits(lanes[6] as u16),
+    }
+}
+
+#[inline(always)]
+pub(crate) const fn written_in(lanes: &ActionLanes) -> Fields {
+    Fields::from_bits(lanes[4] as u16)
+}
+
+#[inline(always)]
+pub(crate) const fn decrements_in(lanes: &ActionLanes) -> u8 {
+    (lanes[5] >> 8) as u8
+}
+
+/// [`Rewrites::egress`] of an action's lanes.
+#[inline(always)]
+pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
+    match written_in(lanes).has(Field::Egress) {
+        true => Some((lanes[4] >> 16) as u16),
+        false => None,
+    }
+}
+
+/// [`Rewrites::apply`] of an action's lanes.
+#[inline(always)]
+pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
+    let is_plain = lanes[6] as u16 == 0 && layout.network == Network::V4;
+    let done = is_plain
+        && match layout.transport {
+            Transport::Tcp => plain::apply::<{ tcp::CHECKSUM_AT }>(lanes, frame, layout),
+            Transport::Udp => plain::apply::<{ udp::CHECKSUM_AT }>(lanes, frame, layout),
+            _ => false,
+        };
+    if !done {
+        apply_any(lanes, frame, layout);
+    }
+}
+
+#[inline(never)]
+fn apply_any(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
+    rewrites_of(lanes).apply(frame, layout);
+}
+
+fn mac_bits(mac: MacAddress) -> u64 {
+    let [a, b, c, d, e, g] = mac.0;
+    u64::from_be_bytes([a, b, c, d, e, g, 0, 0])
+}
+
+#[inline(always)]
+const fn mac_of(lane: u64) -> MacAddress {
+    let [a, b, c, d, e, g, _, _] = lane.to_be_bytes();
+    MacAddress([a, b, c, d, e, g])
+}
+
+const _: () = assert!(DropReason::COUNT < 255, "a verdict is one byte");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lanes_hold_everything() {
+        let mut rewrites = Rewrites {
+            source: "10.0.0.1:80".parse().expect("v4"),
+            destination: "[2001:db8::1]:443".parse().expect("v6"),
+            source_mac: MacAddress([1, 2, 3, 4, 5, 6]),
+            destination_mac: MacAddress([7, 8, 9, 10, 11, 12]),
+            egress: 513,
+            decrements: 3,
+            written: Fields::of(&[Field::SourceMac, Field::Egress]),
+            again: Fields::of(&[Field::SourcePort]),
+        };
+        for idle in [None, Some(Duration::from_secs(300))] {
+            for fate in DropReason::all().map(Fate::Drop).chain([Fate::Forward]) {
+                rewrites.egress += 1;
+                let action = Action {
+                    rewrites,
+                    fate,
+                    idle,
+                };
+                assert_eq!(Action::unpack(&action.pack()), Some(action));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_lanes_are_read_without_panic(lanes: ActionLanes) {
+            let action = Action::unpack(&lanes);
+            let has_reason = usize::from(lanes[5] as u8) <= DropReason::COUNT;
+            prop_assert_eq!(action.is_some(), has_reason);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A segment of a chain: functions whose decisions are cached together.
+
+use crate::function::{Answers, RuleFunction, Verdict};
+use crate::recorded::{Dependents, Recorded};
+use crate::recording::{EntryId, Obstacle, Recording};
+use twinpath_core::{Direction, DropReason, Packet};
+
+/// Functions in a row, which packets pass in order, or in reverse as replies.
+pub struct RuleChain {
+    functions: Vec<Box<dyn RuleFunction>>,
+}
+
+/// How far a packet came.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It leaves the segment.
+    Forward,
+    /// It is dropped.
+    Drop(DropReason),
+    /// A function has taken it.
+    Consumed,
+    /// It waits at this step until the entry is free; call again with the same step.
+    Wait {
+        /// How many functions are behind it.
+        step: usize,
+        /// The entry.
+        entry: EntryId,
+    },
+}
+
+impl RuleChain {
+    /// A segment of these functions; at most 256, more are left out.
+    pub fn new(mut functions: Vec<Box<dyn RuleFunction>>) -> Self {
+        functions.truncate(256);
+        Self { functions }
+    }
+
+    /// How many functions there are.
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// The function at a place.
+    pub fn function(&mut self, place: u8) -> Option<&mut (dyn RuleFunction + 'static)> {
+        self.functions
+            .get_mut(usize::from(place))
+            .map(|function| function.as_mut())
+    }
+
+    /// The functions in order, with their places.
+    pub fn functions(&mut self) -> impl Iterator<Item = (u8, &mut Box<dyn RuleFunction>)> {
+        (0..).zip(&mut self.functions)
+    }
+
+    /// Takes a packet through the functions from a step on (0 at first).
+    pub fn run(
+        &mut self,
+        packet: &mut Packet,
+        recording: &mut Recording,
+        from: usize,
+        dependents: &dyn Dependents,
+        answers: &mut Answers<'_>,
+    ) -> Passage {
+        let now = packet.timestamp();
+        for step in from..self.functions.len() {
+            let place = self.place_at(packet.direction, step);
+            let mut recorded = Recorded::new(packet, recording, dependents, place as u8);
+            match self.functions[place].handle(&mut recorded, now, answers) {
+                Verdict::Forward => {}
+                Verdict::Drop(reason) => return Passage::Drop(reason),
+                Verdict::Consumed => {
+                    recording.obstruct(Obstacle::Answered);
+                    return Passage::Consumed;
+                }
+                Verdict::Wait(entry) => {
+                    let function = place as u8;
+                    let entry = EntryId { function, entry };
+                    return Passage::Wait { step, entry };
+                }
+            }
+        }
+        Passage::Forward
+    }
+
+    fn place_at(&self, direction: Direction, step: usize) -> usize {
+        match direction {
+            Direction::Original => step,
+            Direction::Reply => self.functions.len() - 1 - step,
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! The cores' side of a segment: runs packets through the chain, makes rules of them, and keeps
+//! the order when a packet has to wait.
+//!
+//! A packet waits when it needs an entry to change or end that cached rules came from: the fast
+//! path is asked how they were used, and if that does not settle it, they are taken out. Until
+//! then all packets behind it wait, and so do marks: they promise that everything before them has
+//! been sent out.
+
+use crate::action::Fate;
+use crate::chain::{Passage, RuleChain};
+use crate::function::{Answers, RuleFunction};
+use crate::key::MatchKey;
+use crate::manager::{Manager, ManagerConfig, Offer};
+use crate::message::CacheMessage;
+use crate::recorded::Dependents;
+use crate::recording::{EntryId, Obstacle, Recording};
+use crate::selection::{Selection, SelectionConfig};
+use crate::sides::Sides;
+use crate::synthesis::synthesise;
+use std::collections::VecDeque;
+use twinpath_core::{DropReason, Frame, Instant, Packet, Pools};
+
+/// Configuration of the cores' side.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct CoresConfig {
+    /// The segment's number in keys.
+    pub segment: u8,
+    /// Whether rules are made at all.
+    pub caching: bool,
+    /// Packets and marks that may wait behind one that waits for the fast path; more are dropped.
+    pub waiting: usize,
+    /// Which rules are hot.
+    pub selection: SelectionConfig,
+    /// How many rules there may be.
+    pub manager: ManagerConfig,
+}
+
+impl Default for CoresConfig {
+    fn default() -> Self {
+        Self {
+            segment: 0,
+            caching: true,
+            waiting: 4096,
+            selection: SelectionConfig::default(),
+            manager: ManagerConfig::default(),
+        }
+    }
+}
+
+/// What the cores send out, in this order.
+#[derive(Debug)]
+pub enum Output {
+    /// A packet leaves the segment, by this port if a function said so.
+    Depart(Packet, Option<u16>),
+    /// A packet is dropped.
+    Drop(Packet, DropReason),
+    /// A packet that a function made.
+    Reply(Frame),
+    /// A message to the fast path.
+    Send(CacheMessage),
+}
+
+/// Counters of the cores' side.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoresCounters {
+    /// Packets that came.
+    pub packets: u64,
+    /// Packets that made no rule, by [`Obstacle`].
+    pub obstacles: [u64; Obstacle::ALL.len()],
+    /// Packets that had to wait for the fast path.
+    pub waited: u64,
+    /// Packets dropped because too many waited behind one.
+    pub overflowed: u64,
+    /// Packets dropped because their function waits for what is settled already.
+    pub stuck: u64,
+}
+
+enum Waiting {
+    Packet(Packet),
+    Mark(u32),
+}
+
+/// A packet on its way through the chain.
+struct Journey {
+    packet: Packet,
+    recording: Recording,
+    step: usize,
+}
+
+/// What a packet waits for.
+struct Suspended {
+    journey: Journey,
+    entry: EntryId,
+    /// The rules are being taken out; before that, the fast path is asked about them.
+    is_closing: bool,
+}
+
+/// The cores' side of one segment of a chain.
+pub struct RuleCores {
+    config: CoresConfig,
+    sides: Sides,
+    chain: RuleChain,
+    selection: Selection,
+    manager: Manager,
+    suspended: Option<Box<Suspended>>,
+    waiting: VecDeque<Waiting>,
+    /// The entries that somebody outside wants to change.
+    changing: Vec<EntryId>,
+    /// The arrival of the last packet that was taken up.
+    clock: Instant,
+    counters: CoresCounters,
+    replies: Vec<Frame>,
+    messages: Vec<CacheMessage>,
+}
+
+impl RuleCores {
+    /// A segment of these functions.
+    pub fn new(config: CoresConfig, sides: Sides, functions: Vec<Box<dyn RuleFunction>>) -> Self {
+        Self {
+            config,
+            sides,
+            chain: RuleChain::new(functions),
+            selection: Selection::new(config.selection),
+            manager: Manager::new(config.manager),
+            suspended: None,
+            waiting: VecDeque::new(),
+            changing: Vec::new(),
+            clock: Instant::ZERO,
+            counters: CoresCounters::default(),
+            replies: Vec::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    /// Counters so far.
+    pub fn counters(&self) -> CoresCounters {
+        self.counters
+    }
+
+    /// The book of cached rules.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// The selection.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// The functions; change entries of theirs only between [`Self::change`] and
+    /// [`Self::changed`].
+    pub fn chain(&mut self) -> &mut RuleChain {
+        &mut self.chain
+    }
+
+    /// Whether a packet waits for the fast path.
+    pub fn is_waiting(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// Takes a packet that was punted.
+    pub fn packet(&mut self, packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
+        self.counters.packets += 1;
+        let at = packet.timestamp();
+        if self.suspended.is_none() {
+            self.begin(packet, pools, out);
+            self.resume(at, pools, out);
+        } else if self.waiting.len() < self.config.waiting {
+            self.waiting.push_back(Waiting::Packet(packet));
+        } else {
+            self.counters.overflowed += 1;
+            out.push(Output::Drop(packet, DropReason::RingFull));
+        }
+    }
+
+    /// Takes a message from the fast path at `now`.
+    pub fn message(
+        &mut self,
+        message: &CacheMessage,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
+        if let CacheMessage::Mark(mark) = message {
+            return self.mark(*mark, out);
+        }
+        let chain = &mut self.chain;
+        let mut credit = |entry: EntryId, hits: &_| {
+            if let Some(function) = chain.function(entry.function) {
+                function.credit(entry.entry, hits);
+            }
+        };
+        self.manager
+            .message(message, now, &mut credit, &mut self.messages);
+        self.send(out);
+        self.resume(now, pools, out);
+    }
+
+    fn mark(&mut self, mark: u32, out: &mut Vec<Output>) {
+        if self.suspended.is_none() {
+            out.push(Output::Send(CacheMessage::Marked(mark)));
+        } else if self.waiting.len() < self.config.waiting {
+            self.waiting.push_back(Waiting::Mark(mark));
+        }
+        // A mark that finds no room is sent again.
+    }
+
+    /// Lets time pass; call it now and then, also when no packets come.
+    pub fn tick(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Output>) {
+        self.manager.tick(now, &mut self.messages);
+        self.forget_expired();
+        self.send(out);
+        self.resume(now, pools, out);
+    }
+
+    /// Entries end by the clock of the packets taken up, never of those that still wait.
+    fn forget_expired(&mut self) {
+        if self.suspended.is_some() {
+            return;
+        }
+        let (now, mut expired) = (self.clock, Vec::new());
+        for (place, function) in self.chain.functions() {
+            function.each_expired(now, &mut |entry| expired.push(entry));
+            for entry in expired.drain(..) {
+                let function_entry = EntryId {
+                    function: place,
+                    entry,
+                };
+                if self.manager.is_free(function_entry) {
+                    function.forget(entry, now);
+                }
+            }
+        }
+    }
+
+    /// Somebody outside wants to change these entries: takes out their rules, and admits no new
+    /// ones until [`Self::changed`].
+    pub fn change(&mut self, entries: &[EntryId], now: Instant, out: &mut Vec<Output>) {
+        for &entry in entries {
+            self.manager.close(entry, now, &mut self.messages);
+            self.changing.push(entry);
+        }
+        self.send(out);
+    }
+
+    /// Whether the entries to be changed are free, and no packet is half way through the chain.
+    pub fn may_change(&self) -> bool {
+        let is_free = |&entry: &EntryId| self.manager.is_free(entry);
+        self.suspended.is_none() && self.changing.iter().all(is_free)
+    }
+
+    /// The entries have been changed, or will not be.
+    pub fn changed(&mut self) {
+        for entry in self.changing.drain(..) {
+            self.manager.open(entry);
+        }
+    }
+
+    /// Takes out all rules of the segment, as when it is about to be replaced.
+    pub fn clear_all(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let segment = self.config.segment;
+        self.manager.clear_segment(segment, now, &mut self.messages);
+        self.send(out);
+    }
+
+    fn send(&mut self, out: &mut Vec<Output>) {
+        out.extend(self.messages.drain(..).map(Output::Send));
+    }
+
+    fn begin(&mut self, mut packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
+        self.clock = self.clock.max(packet.timestamp());
+        let (ingress, segment) = (packet.frame.port(), self.config.segment);
+        let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, segment);
+        let mut recording = Recording::new(key);
+        self.sides.tell(&mut packet, &mut recording);
+        let journey = Journey {
+            packet,
+            recording,
+            step: 0,
+        };
+        self.run(journey, None, pools, out);
+    }
+
+    /// Takes a packet on; `settled` is the entry that it has waited for, if that is free now.
+    fn run(
+        &mut self,
+        mut journey: Journey,
+        settled: Option<EntryId>,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
+        let Journey {
+            packet,
+            recording,
+            step,
+        } = &mut journey;
+        let mut answers = Answers::new(&mut self.replies, pools);
+        let passage = self
+            .chain
+            .run(packet, recording, *step, &self.manager, &mut answers);
+        out.extend(self.replies.drain(..).map(Output::Reply));
+        match passage {
+            Passage::Forward => self.depart(journey, out),
+            Passage::Drop(reason) => {
+                self.make_rule(&journey, Fate::Drop(reason), out);
+                out.push(Output::Drop(journey.packet, reason));
+            }
+            Passage::Consumed => {
+                self.make_rule(&journey, Fate::Forward, out);
+                pools.give(journey.packet.frame);
+            }
+            Passage::Wait { step, entry } => {
+                journey.step = step;
+                self.wait(journey, entry, settled, out);
+            }
+        }
+    }
+
+    fn depart(&mut self, journey: Journey, out: &mut Vec<Output>) {
+        let egress = journey.recording.rewrites().egress();
+        let (at, recording) = (journey.packet.timestamp(), journey.recording);
+        out.push(Output::Depart(journey.packet, egress));
+        self.consider(&recording, Fate::Forward, at, out);
+    }
+
+    fn make_rule(&mut self, journey: &Journey, fate: Fate, out: &mut Vec<Output>) {
+        self.consider(&journey.recording, fate, journey.packet.timestamp(), out);
+    }
+
+    /// Counts the packet's entries, and offers its rule if it is hot.
+    fn consider(&mut self, recording: &Recording, fate: Fate, at: Instant, out: &mut Vec<Output>) {
+        if !self.config.caching {
+            return;
+        }
+        if let Some(obstacle) = recording.obstacle() {
+            self.counters.obstacles[obstacle as usize] += 1;
+        }
+        let Some(hotness) = self.selection.packet(recording, at) else {
+            return;
+        };
+        if let Ok(rule) = synthesise(recording, fate, at) {
+            let original = recording.original();
+            let _: Offer = self
+                .manager
+                .offer(rule, original, hotness, at, &mut self.messages);
+            self.send(out);
+        }
+    }
+
+    /// A packet cannot go on while rules came from this entry.
+    fn wait(
+        &mut self,
+        mut journey: Journey,
+        entry: EntryId,
+        settled: Option<EntryId>,
+        out: &mut Vec<Output>,
+    ) {
+        if settled == Some(entry) && self.manager.is_free(entry) {
+            self.counters.stuck += 1;
+            return out.push(Output::Drop(journey.packet, DropReason::InvalidState));
+        }
+        self.counters.waited += 1;
+        // What it met before may be changed by the time it goes on.
+        journey.recording.obstruct(Obstacle::StateChanged);
+        self.manager.query(entry, self.clock, &mut self.messages);
+        self.send(out);
+        self.suspended = Some(Box::new(Suspended {
+            journey,
+            entry,
+            is_closing: false,
+        }));
+    }
+
+    /// Goes on with what waits, as far as it goes.
+    fn resume(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Output>) {
+        while let Some(suspended) = self.suspended.take() {
+            if let Some(still) = self.try_again(suspended, now, pools, out) {
+                self.suspended = Some(still);
+                return;
+            }
+            while self.suspended.is_none()
+                && let Some(waiting) = self.waiting.pop_front()
+            {
+                match waiting {
+                    Waiting::Packet(packet) => self.begin(packet, pools, out),
+                    Waiting::Mark(mark) => out.push(Output::Send(CacheMessage::Marked(mark))),
+                }
+            }
+        }
+    }
+
+    /// Lets a packet try again if there is news; gives it back if there is none.
+    fn try_again(
+        &mut self,
+        mut suspended: Box<Suspended>,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) -> Option<Box<Suspended>> {
+        let entry = suspended.entry;
+        if suspended.is_closing {
+            if !self.manager.is_free(entry) {
+                return Some(suspended);
+            }
+            self.run(suspended.journey, Some(entry), pools, out);
+            if !self.changing.contains(&entry) {
+                self.manager.open(entry);
+            }
+            return None;
+        }
+        if !self.manager.is_answered(entry) {
+            return Some(suspended);
+        }
+        let Journey { step, .. } = suspended.journey;
+        self.run(suspended.journey, None, pools, out);
+        let waits_again = self.suspended.as_ref();
+        let is_same = |next: &Suspended| next.entry == entry && next.journey.step == step;
+        if !waits_again.is_some_and(|next| is_same(next)) {
+            return None;
+        }
+        suspended = self.suspended.take()?;
+        suspended.is_closing = true;
+        self.manager.close(entry, now, &mut self.messages);
+        self.send(out);
+        // Without rules it is free at once.
+        match self.manager.is_free(entry) {
+            true => self.try_again(suspended, now, pools, out),
+            false => Some(suspended),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a network function is whose decisions can be cached.
+
+use crate::recorded::Recorded;
+use twinpath_core::{DropReason, Frame, Instant, Pools};
+
+/// What a function made of a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On to the next function.
+    Forward,
+    /// Dropped, for a reason that is counted.
+    Drop(DropReason),
+    /// The function has taken it, or answered it: it goes nowhere.
+    Consumed,
+    /// One of the function's entries must change or end before this packet can be decided, but
+    /// cached rules depend on it ([`Recorded::is_free`] says no). Nothing may have changed yet,
+    /// neither packet nor function: it will be called again with the same packet, first when the
+    /// fast path has reported how the rules were used (the entry may turn out to be alive), then,
+    /// if it still answers so, when they are gone.
+    Wait(u32),
+}
+
+/// How often an entry was used by packets that the function never saw.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// Packets since the last report.
+    pub packets: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+    /// When the last of them arrived.
+    pub last: Instant,
+}
+
+/// Where functions put packets that they make.
+pub struct Answers<'a> {
+    replies: &'a mut Vec<Frame>,
+    pools: &'a mut Pools,
+}
+
+impl<'a> Answers<'a> {
+    /// Answers into the caller's buffers.
+    pub fn new(replies: &'a mut Vec<Frame>, pools: &'a mut Pools) -> Self {
+        Self { replies, pools }
+    }
+
+    /// Sends a frame of its own, past all other functions. Returns whether there was a buffer.
+    /// Mark the packet that caused it with [`Recorded::quote`] or [`Recorded::uncacheable`], so
+    /// that the next one is answered too.
+    pub fn reply(&mut self, bytes: &[u8]) -> bool {
+        match self.pools.take_filled(bytes) {
+            Some(frame) => self.replies.push(frame),
+            None => return false,
+        }
+        true
+    }
+}
+
+/// A network function whose decisions depend on nothing but header bits and table entries, as
+/// far as they are recorded.
+///
+/// The contract that makes cached rules right:
+/// - What decides is looked at through [`Recorded`], or reported to it.
+/// - Each table entry that decided is named with [`Recorded::depends_on`], also one whose
+///   *absence* decided. An entry changes, ends or comes into being only while it
+///   [is free](Recorded::is_free): otherwise answer [`Verdict::Wait`].
+/// - Two packets that agree in the recorded bits and meet the same entries are treated alike,
+///   except for statistics ([`Self::credit`]) and idle times.
+pub trait RuleFunction: Send {
+    /// The function's name, as reports show it.
+    fn name(&self) -> &'static str;
+
+    /// Handles one packet that arrived at `now`.
+    fn handle(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) -> Verdict;
+
+    /// Packets that cached rules handled used this entry: count them, and refresh its idle time
+    /// with the later of `hits.last` and what is known.
+    fn credit(&mut self, _entry: u32, _hits: &Hits) {}
+
+    /// Calls `each` with entries whose idle time has passed as far as is known, at most a few at
+    /// a time; those that are free are then [forgotten](Self::forget), of others the use is asked
+    /// for.
+    fn each_expired(&mut self, _now: Instant, _each: &mut dyn FnMut(u32)) {}
+
+    /// Ends an entry whose idle time has passed and that is free.
+    fn forget(&mut self, _entry: u32, _now: Instant) {}
+
+    /// Calls `each` with every counter's name and value.
+    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}

@@ -1,0 +1,241 @@
+//! What a packet shows to the rules.
+//!
+//! | lane | bits from the top |
+//! |---|---|
+//! | 0, 1 | source address |
+//! | 2, 3 | destination address |
+//! | 4 | source port 16, destination port 16, protocol 8, TCP flags 8, segment 8, shape 8 |
+//! | 5 | port that the packet arrived on 16, zero 48 |
+//!
+//! IPv4 addresses are mapped into IPv6's space. An ICMP echo has its identifier in place of both
+//! ports.
+
+use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
+use twinpath_core::wire::{Endpoint, fields, icmp, ipv4, ipv6};
+
+/// Lanes of a key.
+pub const LANES: usize = 6;
+
+/// A key as bare lanes, as the tables take it.
+pub type Lanes = [u64; LANES];
+
+/// What a packet shows to the rules, or a mask over it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MatchKey(pub Lanes);
+
+/// Bits of the shape lane.
+mod shape {
+    /// IPv6.
+    pub const V6: u8 = 1;
+    /// An ICMP echo: the identifier stands for both ports.
+    pub const ECHO: u8 = 2;
+    /// Of an echo: it is the answer.
+    pub const REPLY: u8 = 4;
+}
+
+const SEGMENT_SHIFT: u32 = 8;
+const FLAGS_SHIFT: u32 = 16;
+const PROTOCOL_SHIFT: u32 = 24;
+
+impl MatchKey {
+    /// No bit.
+    pub const NONE: Self = Self([0; LANES]);
+
+    /// Segment and shape: in every rule's mask, because what a rewrite means depends on them.
+    pub const ALWAYS: Self = Self([0, 0, 0, 0, 0xffff, 0]);
+
+    /// The mask of an exact match: addresses, ports and protocol, segment and shape.
+    pub const EXACT: Self = Self([
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        !(0xff << FLAGS_SHIFT),
+        0,
+    ]);
+
+    /// Bits in which packets of one flow may differ: TCP flags and the port of arrival.
+    pub const WITHIN_FLOW: Self = Self([0, 0, 0, 0, 0xff << FLAGS_SHIFT, u64::MAX << 48]);
+
+    /// The key of a packet that arrived on port `ingress` and is about to enter a segment of the
+    /// chain. `None` for what is not plain: only whole TCP, UDP and ICMP echo packets without
+    /// IPv4 options or IPv6 extension headers meet the rules.
+    #[inline(always)]
+    pub fn of(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
+        let shape = shape_of(frame, layout)?;
+        let source = fields::source(frame, layout);
+        let destination = fields::destination(frame, layout);
+        let flags = fields::tcp_flags(frame, layout);
+        let mut key = Self::of_ends(source, destination);
+        key.0[4] |= u64::from(layout.protocol) << PROTOCOL_SHIFT
+            | u64::from(flags) << FLAGS_SHIFT
+            | u64::from(segment) << SEGMENT_SHIFT
+            | u64::from(shape);
+        key.0[5] = u64::from(ingress) << 48;
+        Some(key)
+    }
+
+    #[inline(always)]
+    const fn of_ends(source: Endpoint, destination: Endpoint) -> Self {
+        Self([
+            (source.address.0 >> 64) as u64,
+            source.address.0 as u64,
+            (destination.address.0 >> 64) as u64,
+            destination.address.0 as u64,
+            (source.port as u64) << 48 | (destination.port as u64) << 32,
+            0,
+        ])
+    }
+
+    /// The bits that are in both.
+    #[inline(always)]
+    #[must_use]
+    pub fn and(&self, mask: &Self) -> Self {
+        Self(std::array::from_fn(|lane| self.0[lane] & mask.0[lane]))
+    }
+
+    /// The bits that are in either.
+    #[inline(always)]
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|lane| self.0[lane] | other.0[lane]))
+    }
+
+    /// The bits that are not in the other.
+    #[inline(always)]
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|lane| self.0[lane] & !other.0[lane]))
+    }
+
+    /// Whether there is no bit.
+    #[inline(always)]
+    pub fn is_none(&self) -> bool {
+        self.0.iter().fold(0, |bits, lane| bits | lane) == 0
+    }
+
+    /// Whether this key equals a rule's value in the bits of its mask.
+    #[inline(always)]
+    pub fn matches(&self, mask: &Self, value: &Self) -> bool {
+        let different = (0..LANES).fold(0, |bits, lane| {
+            bits | (self.0[lane] ^ value.0[lane]) & mask.0[lane]
+        });
+        different == 0
+    }
+
+    /// The segment of the chain that the packet is about to enter.
+    #[inline(always)]
+    pub const fn segment(&self) -> u8 {
+        (self.0[4] >> SEGMENT_SHIFT) as u8
+    }
+
+    /// The same packet about to enter another segment.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_segment(mut self, segment: u8) -> Self {
+        self.0[4] = self.0[4] & !(0xff << SEGMENT_SHIFT) | (segment as u64) << SEGMENT_SHIFT;
+        self
+    }
+
+    /// Whether the packet is an ICMP echo, whose identifier stands for both ports.
+    #[inline(always)]
+    pub const fn is_echo(&self) -> bool {
+        self.0[4] as u8 & shape::ECHO != 0
+    }
+
+    /// Whether the packet is IPv6.
+    #[inline(always)]
+    pub const fn is_v6(&self) -> bool {
+        self.0[4] as u8 & shape::V6 != 0
+    }
+}
+
+/// The kind of packet, as far as it changes what a rewrite does; `None` if it is not plain.
+#[inline(always)]
+fn shape_of(frame: &[u8], layout: &Layout) -> Option<u8> {
+    let (version, header_bytes) = match layout.network {
+        Network::V4 => (0, ipv4::HEADER_BYTES),
+        Network::V6 => (shape::V6, ipv6::HEADER_BYTES),
+        Network::None => return None,
+    };
+    let has_bare_header = usize::from(layout.l4) == usize::from(layout.l3) + header_bytes;
+    if !has_bare_header || layout.fragment != Fragment::Whole {
+        return None;
+    }
+    match layout.transport {
+        Transport::Tcp | Transport::Udp => Some(version),
+        Transport::Icmp | Transport::Icmp6 => Some(version | echo_shape(frame, layout)?),
+        Transport::None | Transport::Other => None,
+    }
+}
+
+fn echo_shape(frame: &[u8], layout: &Layout) -> Option<u8> {
+    let (kind, _) = fields::icmp_kind(frame, layout)?;
+    let is_reply = match layout.network {
+        Network::V6 => kind == icmp::v6::ECHO_REPLY,
+        _ => kind == icmp::v4::ECHO_REPLY,
+    };
+    let reply = if is_reply { shape::REPLY } else { 0 };
+    icmp::is_echo(layout.network, kind).then_some(shape::ECHO | reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::wire::icmp::IcmpError;
+    use twinpath_core::wire::{PacketBuilder, dissect};
+
+    fn key(frame: &[u8]) -> Option<MatchKey> {
+        MatchKey::of(frame, &dissect(frame).expect("well formed"), 7, 3)
+    }
+
+    fn ends() -> (Endpoint, Endpoint) {
+        let (from, to) = ("10.0.0.1:4000", "10.0.0.2:80");
+        (from.parse().expect("v4"), to.parse().expect("v4"))
+    }
+
+    #[test]
+    fn fields_have_their_places() {
+        let (from, to) = ends();
+        let frame = PacketBuilder::tcp(from, to).flags(0x12).to_vec();
+        let key = key(&frame.expect("fits")).expect("plain");
+        assert_eq!(key.0[1], 0xffff_0a00_0001);
+        assert_eq!(key.0[3], 0xffff_0a00_0002);
+        assert_eq!(key.0[4], 0x0fa0_0050_0612_0300);
+        assert_eq!(key.0[5], 7 << 48);
+        assert_eq!(key.segment(), 3);
+        assert_eq!(key.with_segment(9).segment(), 9);
+        assert!(!key.is_echo() && !key.is_v6());
+    }
+
+    #[test]
+    fn an_echo_has_its_identifier_for_both_ports() {
+        let (from, to) = ends();
+        let request = PacketBuilder::icmp_echo(from, to).to_vec().expect("fits");
+        let reply = PacketBuilder::icmp_echo(from, to).echo_reply().to_vec();
+        let (request, reply) = (key(&request), key(&reply.expect("fits")));
+        let request = request.expect("plain");
+        assert_eq!(request.0[4] >> 32, 0x0fa0_0fa0);
+        assert!(request.is_echo());
+        assert_ne!(Some(request), reply);
+    }
+
+    #[test]
+    fn only_plain_packets_have_a_key() {
+        let (from, to) = ends();
+        let plain = PacketBuilder::udp(from, to).payload_len(30);
+        let frames = [
+            plain.fragment(0, true),
+            plain.fragment(8, false),
+            plain.ipv4_options(&[1, 1, 1, 0]),
+            PacketBuilder::raw(47, from.address, to.address),
+        ];
+        for frame in frames {
+            assert_eq!(key(&frame.to_vec().expect("fits")), None);
+        }
+        let frame = plain.to_vec().expect("fits");
+        assert!(key(&frame).is_some());
+        let error = PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &frame);
+        assert_eq!(key(&error.to_vec().expect("fits")), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! What a chain does to a packet as one rule, cached on the fast path (SFCache).
+//!
+//! Many network functions decide per flow or per prefix and then always do the same: a firewall's
+//! list, an address translation, a route, a balancer's choice. A chain of them does one thing to
+//! all packets that agree in the bits they look at. This crate finds out which bits and what
+//! thing, and does it without the chain:
+//!
+//! 1. On the cores, a packet passes the functions as a [`Recorded`] packet. Its [`Recording`]
+//!    collects the bits they examined, the fields they wrote and the table entries they used.
+//! 2. [`synthesise`] makes a [`Rule`] of it: a mask and a value over the packet's [`MatchKey`],
+//!    an [`Action`], and the entries it depends on.
+//! 3. [`Selection`] decides which rules are hot.
+//! 4. The [`Manager`] on the cores gives hot rules a place, sends them to the fast path with
+//!    [`CacheMessage`]s, and takes them out again before one of their entries may change.
+//! 5. The [`RuleTable`] on the fast path matches packets and applies rules. A rule becomes active
+//!    only when all earlier packets of its flows have come back from the cores, so that nothing is
+//!    overtaken.
+//!
+//! [`RuleCores`] puts the parts on the cores' side together. **The chain alone is the oracle**:
+//! with rules cached, every packet leaves with the same bytes, in the same order within its flow.
+//!
+//! Nothing here reads a clock, draws a random number or starts a thread.
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod chain;
+pub mod cores;
+mod exact;
+pub mod field;
+pub mod function;
+mod index;
+pub mod key;
+pub mod manager;
+pub mod message;
+pub mod promotion;
+pub mod recorded;
+pub mod recording;
+pub mod selection;
+pub mod sides;
+mod slots;
+pub mod synthesis;
+pub mod table;
+mod variants;
+
+pub use action::{Action, Fate, Rewrites};
+pub use chain::{Passage, RuleChain};
+pub use cores::{CoresConfig, CoresCounters, Output, RuleCores};
+pub use field::{Field, Fields};
+pub use function::{Answers, Hits, RuleFunction, Verdict};
+pub use key::MatchKey;
+pub use manager::{CachedRule, Manager, ManagerConfig, ManagerCounters, Offer};
+pub use message::{CacheMessage, Gone, MessageError, NewRule, RuleId, RuleName, Uses};
+pub use promotion::{Effect, Held};
+pub use recorded::{Dependents, NoRules, Recorded};
+pub use recording::{Dependencies, Dependency, EntryId, Obstacle, Pattern, Recording};
+pub use selection::{Selection, SelectionConfig, SelectionCounters};
+pub use sides::Sides;
+pub use synthesis::{Rule, synthesise};
+pub use table::{Decision, RuleTable, TableConfig, TableCounters};

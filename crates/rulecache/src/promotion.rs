@@ -1,0 +1,396 @@
+//! How a rule becomes active without anything overtaking, and what else the cores ask for.
+//!
+//! When a rule arrives, packets of its flows may still be on their way to the cores and back. So
+//! at first, packets that it matches are *held*; a MARK goes down the link behind all punted
+//! packets; the cores answer MARKED behind everything that they have sent out by then; and only
+//! then the rule becomes active, and the held packets leave in order. That is one round trip.
+//!
+//! One such promotion is under way at a time, of many rules together; rules that arrive meanwhile
+//! wait for the next. So it does not matter that a held packet may match several of them: all
+//! become active in the same instant.
+//!
+//! If more packets arrive than may be held, the promotion is given up: its rules are gone, the
+//! packets go to the cores in order. If one of its rules is cleared, the packets go to the cores
+//! too, and the others wait for a new mark.
+
+use crate::key::MatchKey;
+use crate::message::{CacheMessage, Gone, NewRule, RuleId, RuleName, Uses};
+use crate::slots::State;
+use crate::table::{Decision, RuleTable, TableConfig};
+use crate::variants::Variants;
+use std::collections::VecDeque;
+use twinpath_classify::masked::MaskedLimits;
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::{Frame, Instant};
+
+/// A promotion whose mark is renewed more often than this (and once for each of its rules) is
+/// given up, so that nobody is held for long.
+const MAX_RENEWALS: u32 = 32;
+
+/// A packet that waits for a rule to become active.
+#[derive(Debug)]
+pub struct Held {
+    /// The packet.
+    pub frame: Frame,
+    /// Where its headers are.
+    pub layout: Layout,
+    /// Its key.
+    pub key: MatchKey,
+}
+
+/// What the table wants done, in this order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send this to the cores, behind all packets punted before.
+    Send(CacheMessage),
+    /// A held packet goes on; never with [`Decision::Hold`].
+    Release(Held, Decision),
+}
+
+/// The rules that are becoming active.
+pub(crate) struct Promotion {
+    /// Those whose packets are held. Bits that differ within a flow are left out: all packets of
+    /// the flow stay in order.
+    holding: Variants,
+    ids: Vec<RuleId>,
+    held: VecDeque<Held>,
+    /// Those that wait for the next promotion.
+    pending: VecDeque<RuleName>,
+    mark: u32,
+    /// How often the mark was renewed since the promotion began.
+    renewals: u32,
+    /// The mark is to be sent.
+    is_due: bool,
+    sent: Instant,
+}
+
+impl Promotion {
+    pub fn new(config: &TableConfig) -> Self {
+        let limits = MaskedLimits {
+            rules: config.promoted_together,
+            masks: config.promoted_together,
+        };
+        Self {
+            holding: Variants::new(limits, config.rules(), config.seed),
+            ids: Vec::new(),
+            held: VecDeque::new(),
+            pending: VecDeque::new(),
+            mark: 0,
+            renewals: 0,
+            is_due: false,
+            sent: Instant::ZERO,
+        }
+    }
+
+    /// Whether a packet without an active rule must be held.
+    #[inline(always)]
+    pub fn concerns(&self, key: &MatchKey) -> bool {
+        !self.holding.is_empty() && self.holding.find(key).is_some()
+    }
+
+    /// A rule's packets are held from now on; with `anew`, until everything that has been punted
+    /// by now has come back. Returns whether there was room.
+    pub fn join(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey, anew: bool) -> bool {
+        let has_room = self.holding.insert(id, mask, value);
+        if has_room {
+            self.ids.push(id);
+        }
+        if has_room && anew {
+            self.renew_mark();
+        }
+        has_room
+    }
+
+    /// Only an answer to a mark that is sent from now on counts.
+    fn renew_mark(&mut self) {
+        self.mark = self.mark.wrapping_add(1);
+        self.renewals += 1;
+        self.is_due = true;
+    }
+
+    fn remove(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey) {
+        self.holding.remove(id, mask, value);
+        self.ids.retain(|&other| other != id);
+    }
+}
+
+impl RuleTable {
+    /// Keeps a packet for which [`Decision::Hold`] was given. If no more can be kept, it and all
+    /// others go to the cores, and the rules they waited for are gone.
+    pub fn hold(&mut self, held: Held, effects: &mut Vec<Effect>) {
+        self.counters.held += 1;
+        self.promotion.held.push_back(held);
+        if self.promotion.held.len() > self.config.held {
+            self.give_up(effects);
+        }
+    }
+
+    /// Packets that are being held.
+    pub fn held(&self) -> usize {
+        self.promotion.held.len()
+    }
+
+    fn give_up(&mut self, effects: &mut Vec<Effect>) {
+        self.promotion.renewals = 0;
+        for id in std::mem::take(&mut self.promotion.ids) {
+            let (mask, value) = self.slots.matched(id);
+            self.promotion.holding.remove(id, &mask, &value);
+            self.quarantine(id, Gone::HoldFull);
+            self.counters.hold_full += 1;
+        }
+        self.punt_held(effects);
+        self.start_next();
+    }
+
+    fn punt_held(&mut self, effects: &mut Vec<Effect>) {
+        self.counters.held_in_vain += self.promotion.held.len() as u64;
+        let held = self.promotion.held.drain(..);
+        effects.extend(held.map(|held| Effect::Release(held, Decision::Punt)));
+    }
+
+    /// Takes a message from the cores. Anything that is due afterwards comes with
+    /// [`Self::tick`].
+    pub fn message(&mut self, message: &CacheMessage, effects: &mut Vec<Effect>) {
+        match message {
+            CacheMessage::Add(name, rule) => self.add(*name, rule, effects),
+            CacheMessage::Clear(name) => self.clear(*name, effects),
+            CacheMessage::Query(name) => self.query(*name, effects),
+            CacheMessage::Marked(mark) => self.marked(*mark, effects),
+            // Those go the other way.
+            CacheMessage::Installed(_)
+            | CacheMessage::Gone(..)
+            | CacheMessage::Used(..)
+            | CacheMessage::Mark(_) => {}
+        }
+    }
+
+    fn add(&mut self, name: RuleName, rule: &NewRule, effects: &mut Vec<Effect>) {
+        let id = name.id;
+        if id as usize >= self.slots.len() {
+            let unknown = CacheMessage::Gone(name, Uses::default(), Gone::NoSuchId);
+            return effects.push(Effect::Send(unknown));
+        }
+        if name.generation > self.slots.generation(id) {
+            self.take_out(id, Gone::Cleared, effects);
+            self.slots.store(id, name.generation, rule);
+            self.used_ids = self.used_ids.max(id + 1);
+            self.queue(name);
+            if self.promotion.ids.is_empty() {
+                self.start_next();
+            }
+        }
+        self.answer(name, effects);
+    }
+
+    /// Lets a rule wait for the next promotion. Names whose rule is gone are swept out before they
+    /// are more than there can be rules.
+    fn queue(&mut self, name: RuleName) {
+        let slots = &self.slots;
+        if self.promotion.pending.len() >= slots.len() {
+            let is_current = |name: &RuleName| {
+                slots.generation(name.id) == name.generation
+                    && slots.state(name.id) == State::Pending
+            };
+            self.promotion.pending.retain(is_current);
+        }
+        self.promotion.pending.push_back(name);
+    }
+
+    /// Says how a rule stands; nothing to somebody who asks about one that is long replaced.
+    fn answer(&mut self, name: RuleName, effects: &mut Vec<Effect>) {
+        if name.generation != self.slots.generation(name.id) {
+            return;
+        }
+        let message = match self.slots.state(name.id) {
+            State::Quarantined | State::Free => self.gone(name),
+            _ => CacheMessage::Installed(name),
+        };
+        effects.push(Effect::Send(message));
+    }
+
+    fn gone(&self, name: RuleName) -> CacheMessage {
+        let (uses, why) = (self.slots.uses(name.id), self.slots.reason(name.id));
+        CacheMessage::Gone(name, uses, why)
+    }
+
+    fn clear(&mut self, name: RuleName, effects: &mut Vec<Effect>) {
+        let id = name.id;
+        if id as usize >= self.slots.len() {
+            let unknown = CacheMessage::Gone(name, Uses::default(), Gone::NoSuchId);
+            return effects.push(Effect::Send(unknown));
+        }
+        let known = self.slots.generation(id);
+        if name.generation == known {
+            self.take_out(id, Gone::Cleared, effects);
+        } else if name.generation > known {
+            self.take_out(id, Gone::Cleared, effects);
+            self.slots.quarantine_unseen(id, name.generation);
+        }
+        self.answer(name, effects);
+    }
+
+    /// Takes a rule out wherever it stands: the match first, then the rest.
+    fn take_out(&mut self, id: RuleId, why: Gone, effects: &mut Vec<Effect>) {
+        match self.slots.state(id) {
+            State::Free | State::Quarantined => {}
+            // It is passed over when its turn comes.
+            State::Pending => self.slots.quarantine(id, why),
+            State::Active => {
+                self.take_out_active(id);
+                self.slots.quarantine(id, why);
+            }
+            State::Holding => {
+                let (mask, value) = self.slots.matched(id);
+                self.promotion.remove(id, &mask, &value);
+                self.slots.quarantine(id, why);
+                self.hold_anew(effects);
+            }
+        }
+    }
+
+    /// A held packet may have waited for a rule that is gone: all go to the cores, and the rules
+    /// that are left wait for these too.
+    fn hold_anew(&mut self, effects: &mut Vec<Effect>) {
+        self.punt_held(effects);
+        if self.promotion.ids.is_empty() {
+            self.start_next();
+        } else {
+            self.promotion.renew_mark();
+        }
+    }
+
+    fn query(&mut self, name: RuleName, effects: &mut Vec<Effect>) {
+        let known = (name.id as usize) < self.slots.len();
+        let generation = if known {
+            self.slots.generation(name.id)
+        } else {
+            0
+        };
+        let message = if name.generation > generation {
+            // Its ADD is lost or still to come: it has not been used.
+            CacheMessage::Used(name, Uses::default())
+        } else if name.generation < generation {
+            return;
+        } else if self.slots.state(name.id) == State::Quarantined {
+            self.gone(name)
+        } else {
+            CacheMessage::Used(name, self.slots.uses(name.id))
+        };
+        effects.push(Effect::Send(message));
+    }
+
+    /// Everything punted before the mark has come back.
+    fn marked(&mut self, mark: u32, effects: &mut Vec<Effect>) {
+        let is_awaited = !self.promotion.ids.is_empty() && !self.promotion.is_due;
+        if !is_awaited || mark != self.promotion.mark {
+            return;
+        }
+        self.promotion.renewals = 0;
+        for id in std::mem::take(&mut self.promotion.ids) {
+            self.activate(id);
+        }
+        self.release(effects);
+        if self.promotion.ids.is_empty() {
+            self.start_next();
+        }
+    }
+
+    fn activate(&mut self, id: RuleId) {
+        let (mask, value) = self.slots.matched(id);
+        self.promotion.holding.remove(id, &mask, &value);
+        if self.put_in_active(id) {
+            self.counters.activated += 1;
+        } else {
+            self.counters.no_room += 1;
+            self.quarantine(id, Gone::NoRoom);
+        }
+    }
+
+    /// Held packets meet the rules as if they arrived now. One of them may make a rule wait
+    /// again, and packets behind it with it.
+    fn release(&mut self, effects: &mut Vec<Effect>) {
+        for mut held in std::mem::take(&mut self.promotion.held) {
+            let (found, now) = (self.find(&held.key), held.frame.timestamp());
+            let bytes = held.frame.bytes_mut();
+            match self.packet(&held.key, found, bytes, &held.layout, now) {
+                Decision::Hold => self.promotion.held.push_back(held),
+                decision => {
+                    self.counters.held_in_vain += u64::from(decision == Decision::Punt);
+                    effects.push(Effect::Release(held, decision));
+                }
+            }
+        }
+    }
+
+    /// Begins the next promotion with the rules that wait.
+    fn start_next(&mut self) {
+        while self.promotion.ids.len() < self.config.promoted_together
+            && let Some(name) = self.promotion.pending.pop_front()
+        {
+            let is_current = self.name(name.id) == name;
+            if is_current && self.slots.state(name.id) == State::Pending {
+                self.start(name.id);
+            }
+        }
+    }
+
+    fn start(&mut self, id: RuleId) {
+        let (mask, value) = self.slots.matched(id);
+        if self.promotion.join(id, &mask, &value, true) {
+            self.slots.set_state(id, State::Holding);
+        } else {
+            self.counters.no_room += 1;
+            self.quarantine(id, Gone::NoRoom);
+        }
+    }
+
+    /// Says what is due: call it after each batch of packets, when those punted are on the link,
+    /// and after messages.
+    pub fn tick(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        if self.promotion.renewals > MAX_RENEWALS + self.config.promoted_together as u32 {
+            self.give_up(effects);
+        }
+        self.tell_mark(now, effects);
+        while let Some(name) = self.notices.pop_front() {
+            let is_gone = self.slots.state(name.id) == State::Quarantined;
+            if is_gone && self.name(name.id) == name {
+                effects.push(Effect::Send(self.gone(name)));
+            }
+        }
+        self.report(now, effects);
+    }
+
+    fn tell_mark(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        let promotion = &mut self.promotion;
+        if promotion.ids.is_empty() {
+            return;
+        }
+        let is_late = now.since(promotion.sent) >= self.config.mark_timeout;
+        if promotion.is_due || is_late {
+            self.counters.marks_repeated += u64::from(!promotion.is_due);
+            promotion.is_due = false;
+            promotion.sent = now;
+            effects.push(Effect::Send(CacheMessage::Mark(promotion.mark)));
+        }
+    }
+
+    /// A hand moves over the rules once in the report interval.
+    fn report(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        let ids = u128::from(self.used_ids);
+        let interval = self.config.report_interval.as_nanos().max(1);
+        let elapsed = now.since(self.reported_until).as_nanos().min(interval);
+        let due = (ids * elapsed / interval) as u32;
+        if due == 0 && ids > 0 {
+            return;
+        }
+        self.reported_until = now;
+        for _ in 0..due {
+            self.hand = (self.hand + 1) % self.used_ids;
+            let id = self.hand;
+            if self.slots.state(id) == State::Active && self.slots.take_hit(id) {
+                let message = CacheMessage::Used(self.name(id), self.slots.uses(id));
+                effects.push(Effect::Send(message));
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! A packet as functions see it: every look and every change is recorded.
+
+use crate::action::set_mac;
+use crate::field::Field;
+use crate::key::MatchKey;
+use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
+use std::time::Duration;
+use twinpath_classify::acl::{Examined, Headers};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, fields, rewrite};
+use twinpath_core::{Direction, Packet};
+
+/// Who knows whether cached rules depend on an entry.
+pub trait Dependents {
+    /// Whether no cached rule depends on the entry and none will until it is used again.
+    fn is_free(&self, entry: EntryId) -> bool;
+}
+
+/// Nothing is cached anywhere.
+pub struct NoRules;
+
+impl Dependents for NoRules {
+    fn is_free(&self, _entry: EntryId) -> bool {
+        true
+    }
+}
+
+/// A packet in the hands of a function.
+pub struct Recorded<'a> {
+    packet: &'a mut Packet,
+    recording: &'a mut Recording,
+    dependents: &'a dyn Dependents,
+    function: u8,
+}
+
+impl<'a> Recorded<'a> {
+    /// A packet in the hands of the function at this place in the chain.
+    pub fn new(
+        packet: &'a mut Packet,
+        recording: &'a mut Recording,
+        dependents: &'a dyn Dependents,
+        function: u8,
+    ) -> Self {
+        recording.end_pattern();
+        Self {
+            packet,
+            recording,
+            dependents,
+            function,
+        }
+    }
+
+    // What is known without looking at the packet.
+
+    /// Which way the packet goes through the chain. What this was told from is recorded already.
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        self.packet.direction
+    }
+
+    /// Bytes of the frame, for statistics only: a decision must not depend on it.
+    #[inline]
+    pub fn frame_bytes(&self) -> usize {
+        self.packet.bytes().len()
+    }
+
+    /// Whether this function may change or reuse one of its entries: no cached rule depends on
+    /// it. If not, answer [`Verdict::Wait`](crate::Verdict::Wait).
+    pub fn is_free(&self, entry: u32) -> bool {
+        let function = self.function;
+        self.dependents.is_free(EntryId { function, entry })
+    }
+
+    // Looks.
+
+    /// Source address and port; all their bits count as examined.
+    #[inline]
+    pub fn source(&mut self) -> Endpoint {
+        self.recording.examine(Field::SourceAddress.mask());
+        self.recording.examine(Field::SourcePort.mask());
+        self.packet.source()
+    }
+
+    /// Destination address and port; all their bits count as examined.
+    #[inline]
+    pub fn destination(&mut self) -> Endpoint {
+        self.recording.examine(Field::DestinationAddress.mask());
+        self.recording.examine(Field::DestinationPort.mask());
+        self.packet.destination()
+    }
+
+    /// IP protocol.
+    #[inline]
+    pub fn protocol(&mut self) -> u8 {
+        self.recording.examine(Field::Protocol.mask());
+        self.packet.layout.protocol
+    }
+
+    /// The port that the packet arrived on.
+    #[inline]
+    pub fn ingress(&mut self) -> u16 {
+        self.recording.examine(Field::Ingress.mask());
+        self.packet.frame.port()
+    }
+
+    /// Those TCP flags that are in `mask`; zero if there is no TCP header (so the protocol counts
+    /// as examined).
+    #[inline]
+    pub fn tcp_flags(&mut self, mask: u8) -> u8 {
+        self.recording.examine(Field::Protocol.mask());
+        self.recording.examine(Field::TcpFlags.place(mask.into()));
+        self.packet.tcp_flags() & mask
+    }
+
+    /// Those bits of a field that are in `mask`. Of a field that is not in the key, the packet
+    /// makes no rule unless the field was written before.
+    pub fn bits(&mut self, field: Field, mask: u128) -> u128 {
+        self.recording.examine_field(field, mask);
+        self.value(field) & mask
+    }
+
+    /// What classifiers look at, unrecorded: say with [`Self::examined`] which bits counted.
+    #[inline]
+    pub fn headers(&self) -> Headers {
+        let (source, destination) = (self.packet.source(), self.packet.destination());
+        Headers {
+            source: source.address,
+            destination: destination.address,
+            source_port: source.port,
+            destination_port: destination.port,
+            protocol: self.packet.layout.protocol,
+        }
+    }
+
+    /// A classifier examined these bits of [`Self::headers`].
+    #[inline]
+    pub fn examined(&mut self, examined: &Examined) {
+        let mut bits = MatchKey::NONE;
+        for (field, examined) in [
+            (Field::SourceAddress, examined.source),
+            (Field::DestinationAddress, examined.destination),
+            (Field::SourcePort, examined.source_port.into()),
+            (Field::DestinationPort, examined.destination_port.into()),
+            (Field::Protocol, examined.protocol.into()),
+        ] {
+            bits = bits.or(&field.place(examined));
+        }
+        self.recording.examine(bits);
+    }
+
+    /// The first `bits` bits (at most 128) of the destination address were examined, as a route
+    /// table reports it.
+    #[inline]
+    pub fn examined_destination(&mut self, bits: u8) {
+        let mask = leading(bits);
+        self.recording
+            .examine(Field::DestinationAddress.place(mask));
+    }
+
+    /// The same of the source address.
+    #[inline]
+    pub fn examined_source(&mut self, bits: u8) {
+        let mask = leading(bits);
+        self.recording.examine(Field::SourceAddress.place(mask));
+    }
+
+    /// From here to the function's end, its pattern stands for what it examines: looks cost
+    /// nothing. With debug assertions they are checked to stay within it.
+    #[inline]
+    pub fn declare(&mut self, pattern: &Pattern) {
+        self.recording.declare(pattern);
+    }
+
+    /// What the transport header carries; the packet makes no rule.
+    pub fn payload(&mut self) -> &[u8] {
+        self.recording.obstruct(Obstacle::Payload);
+        self.packet.payload()
+    }
+
+    /// The packet to do anything with; it makes no rule.
+    pub fn whole(&mut self) -> &mut Packet {
+        self.recording.obstruct(Obstacle::Payload);
+        self.packet
+    }
+
+    /// The packet to look at for a reply about it, unrecorded; the packet makes no rule.
+    pub fn quote(&mut self) -> &Packet {
+        self.recording.obstruct(Obstacle::Answered);
+        self.packet
+    }
+
+    fn value(&self, field: Field) -> u128 {
+        let bytes = self.packet.bytes();
+        let mac = |mac: MacAddress| {
+            mac.0
+                .iter()
+                .fold(0, |bits, &byte| bits << 8 | u128::from(byte))
+        };
+        match field {
+            Field::SourceAddress => self.packet.source().address.0,
+            Field::DestinationAddress => self.packet.destination().address.0,
+            Field::SourcePort => self.packet.source().port.into(),
+            Field::DestinationPort => self.packet.destination().port.into(),
+            Field::Protocol => self.packet.layout.protocol.into(),
+            Field::TcpFlags => self.packet.tcp_flags().into(),
+            Field::Ingress => self.packet.frame.port().into(),
+            Field::SourceMac => mac(fields::source_mac(bytes)),
+            Field::DestinationMac => mac(fields::destination_mac(bytes)),
+            Field::Egress => self.recording.rewrites().egress.into(),
+            Field::TimeToLive => fields::ttl(bytes, &self.packet.layout).into(),
+        }
+    }
+
+    // Changes. The bytes change at once, so that the next function sees them.
+
+    /// Rewrites source address and port. Returns whether the IP versions agree; if not, nothing
+    /// has changed.
+    pub fn set_source(&mut self, new: Endpoint) -> bool {
+        let old = self.packet.source();
+        self.packet.set_source(new) && self.wrote_source(old, new, true)
+    }
+
+    /// Rewrites the source address alone. Returns whether the IP versions agree.
+    pub fn set_source_address(&mut self, address: Address) -> bool {
+        let old = self.packet.source();
+        let new = Endpoint::new(address, old.port);
+        self.packet.set_source(new) && self.wrote_source(old, new, false)
+    }
+
+    /// Rewrites destination address and port, as [`Self::set_source`].
+    pub fn set_destination(&mut self, new: Endpoint) -> bool {
+        let old = self.packet.destination();
+        self.packet.set_destination(new) && self.wrote_destination(old, new, true)
+    }
+
+    /// Rewrites the destination address alone. Returns whether the IP versions agree.
+    pub fn set_destination_address(&mut self, address: Address) -> bool {
+        let old = self.packet.destination();
+        let new = Endpoint::new(address, old.port);
+        self.packet.set_destination(new) && self.wrote_destination(old, new, false)
+    }
+
+    fn wrote_source(&mut self, old: Endpoint, new: Endpoint, port: bool) -> bool {
+        let same = old.address == new.address;
+        self.recording
+            .write(Field::SourceAddress, same)
+            .source
+            .address = new.address;
+        if port {
+            self.wrote_port(Field::SourcePort, old.port, new.port);
+        }
+        true
+    }
+
+    fn wrote_destination(&mut self, old: Endpoint, new: Endpoint, port: bool) -> bool {
+        let same = old.address == new.address;
+        let rewrites = self.recording.write(Field::DestinationAddress, same);
+        rewrites.destination.address = new.address;
+        if port {
+            self.wrote_port(Field::DestinationPort, old.port, new.port);
+        }
+        true
+    }
+
+    /// Of an echo both ports are one number.
+    fn wrote_port(&mut self, field: Field, old: u16, new: u16) {
+        let is_echo = self.recording.original().is_echo();
+        if is_echo || field == Field::SourcePort {
+            let rewrites = self.recording.write(Field::SourcePort, old == new);
+            rewrites.source.port = new;
+        }
+        if is_echo || field == Field::DestinationPort {
+            let rewrites = self.recording.write(Field::DestinationPort, old == new);
+            rewrites.destination.port = new;
+        }
+    }
+
+    /// Sets the source MAC address.
+    pub fn set_source_mac(&mut self, mac: MacAddress) {
+        set_mac::<6>(self.packet.frame.bytes_mut(), mac);
+        self.recording.write(Field::SourceMac, false).source_mac = mac;
+    }
+
+    /// Sets the destination MAC address.
+    pub fn set_destination_mac(&mut self, mac: MacAddress) {
+        set_mac::<0>(self.packet.frame.bytes_mut(), mac);
+        let rewrites = self.recording.write(Field::DestinationMac, false);
+        rewrites.destination_mac = mac;
+    }
+
+    /// Says by which port the packet leaves. The last one counts.
+    pub fn set_egress(&mut self, port: u16) {
+        self.recording.write(Field::Egress, false).egress = port;
+    }
+
+    /// Counts the time to live down. Returns false, with nothing changed, if it ends here: such a
+    /// packet makes no rule, and no rule meets one that would end.
+    pub fn decrement_ttl(&mut self) -> bool {
+        let ttl = fields::ttl(self.packet.bytes(), &self.packet.layout);
+        if ttl <= 1 {
+            self.recording.obstruct(Obstacle::Expired);
+            return false;
+        }
+        let layout = self.packet.layout;
+        let done = rewrite::set_ttl(self.packet.frame.bytes_mut(), &layout, ttl - 1);
+        self.recording.count_down();
+        done.is_ok()
+    }
+
+    // What else a decision came from.
+
+    /// The decision came from one of this function's entries: while a rule made from it is
+    /// cached, the entry must not change (see [`Self::is_free`]). With an idle time-out, the rule
+    /// is not used later than that after its last use.
+    #[inline]
+    pub fn depends_on(&mut self, entry: u32, idle: Option<Duration>) {
+        let function = self.function;
+        self.recording.depend(Dependency {
+            entry: EntryId { function, entry },
+            idle,
+        });
+    }
+
+    /// The packet makes no rule.
+    pub fn uncacheable(&mut self, why: Obstacle) {
+        self.recording.obstruct(why);
+    }
+}
+
+const fn leading(bits: u8) -> u128 {
+    match bits {
+        0 => 0,
+        1..=127 => !(u128::MAX >> bits),
+        _ => u128::MAX,
+    }
+}

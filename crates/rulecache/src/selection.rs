@@ -1,0 +1,283 @@
+//! Which rules are worth a place: count-min selection (SFCache §III-E).
+//!
+//! Every table entry counts its matches per evaluation window. A rule is as hot as the least of
+//! its entries' counts. The paper's Algorithm 1 reads and resets the previous window's count in
+//! the packet that is first at an entry in a window, so that of all rules which share an entry (a
+//! default route) only one a window is ever considered. Here an entry keeps the previous window's
+//! count beside the current one, and a rule is judged at *its own* first packet in a window.
+
+use crate::key::{LANES, MatchKey};
+use crate::recording::{EntryId, Recording};
+use std::time::Duration;
+use twinpath_core::Instant;
+use twinpath_core::hash::hash_lanes;
+
+/// Configuration of the selection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SelectionConfig {
+    /// Length of an evaluation window on the packet clock.
+    pub window: Duration,
+    /// A rule is selected with more matches than this in the previous window.
+    pub threshold: u32,
+    /// Most entries per function that are counted: rules of others are never selected. An entry's
+    /// number must be smaller.
+    pub entries: usize,
+    /// Rules that are remembered as judged in a window (rounded up to a power of two); two that
+    /// fall together may be judged twice.
+    pub judged: usize,
+}
+
+impl Default for SelectionConfig {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(1),
+            threshold: 1,
+            entries: 1 << 22,
+            judged: 1 << 16,
+        }
+    }
+}
+
+/// Matches of one entry.
+#[derive(Copy, Clone, Default)]
+struct Matches {
+    /// The window that `current` counts, plus one; 0 before the first match.
+    window: u32,
+    current: u32,
+    previous: u32,
+}
+
+impl Matches {
+    /// Counts a match in a window; returns the count of the window before.
+    #[inline]
+    fn count(&mut self, window: u32) -> u32 {
+        if self.window != window {
+            let follows = self.window.wrapping_add(1) == window;
+            self.previous = if follows { self.current } else { 0 };
+            (self.window, self.current) = (window, 0);
+        }
+        self.current = self.current.saturating_add(1);
+        self.previous
+    }
+}
+
+/// Counters of the selection.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SelectionCounters {
+    /// Packets whose recording makes a rule.
+    pub cacheable: u64,
+    /// Packets that were the first of their rule in a window.
+    pub judged: u64,
+    /// Rules found hot enough.
+    pub selected: u64,
+    /// Uses of entries whose number is beyond the configured limit.
+    pub uncounted: u64,
+}
+
+/// Decides, packet by packet, which rules are hot.
+pub struct Selection {
+    config: SelectionConfig,
+    /// By function, then by entry; grown on first use.
+    matches: Vec<Vec<Matches>>,
+    /// The window in which a rule was judged last, and some bits of its hash.
+    judged: Vec<(u32, u32)>,
+    counters: SelectionCounters,
+}
+
+const SEED: u64 = 0x51c0_de5e_1ec7_10a5;
+
+impl Selection {
+    /// A selection that has seen nothing yet.
+    pub fn new(config: SelectionConfig) -> Self {
+        let judged = config.judged.max(1).next_power_of_two();
+        Self {
+            config,
+            matches: Vec::new(),
+            judged: vec![(0, 0); judged],
+            counters: SelectionCounters::default(),
+        }
+    }
+
+    /// Counters so far.
+    pub fn counters(&self) -> SelectionCounters {
+        self.counters
+    }
+
+    /// Counts a packet's use of its entries. If its rule is to be cached, returns how hot it is:
+    /// matches in the previous window.
+    pub fn packet(&mut self, recording: &Recording, now: Instant) -> Option<u32> {
+        let window = self.window(now);
+        let dependencies = recording.dependencies().as_slice();
+        let hotness = dependencies.iter().fold(u32::MAX, |least, dependency| {
+            least.min(self.count(dependency.entry, window))
+        });
+        if recording.obstacle().is_some() {
+            return None;
+        }
+        self.counters.cacheable += 1;
+        if !self.is_first(recording, window) {
+            return None;
+        }
+        self.counters.judged += 1;
+        let is_hot = hotness > self.config.threshold && !dependencies.is_empty();
+        self.counters.selected += u64::from(is_hot);
+        is_hot.then_some(hotness)
+    }
+
+    /// The number of the window, counted from 1.
+    fn window(&self, now: Instant) -> u32 {
+        let length_ns = self.config.window.as_nanos().max(1) as u64;
+        ((now.0 / length_ns) as u32).wrapping_add(1)
+    }
+
+    fn count(&mut self, entry: EntryId, window: u32) -> u32 {
+        let place = entry.entry as usize;
+        if place >= self.config.entries {
+            self.counters.uncounted += 1;
+            return 0;
+        }
+        let function = usize::from(entry.function);
+        if self.matches.len() <= function {
+            self.matches.resize_with(function + 1, Vec::new);
+        }
+        let entries = &mut self.matches[function];
+        if entries.len() <= place {
+            entries.resize(place + 1, Matches::default());
+        }
+        entries[place].count(window)
+    }
+
+    fn is_first(&mut self, recording: &Recording, window: u32) -> bool {
+        let hash = rule_hash(recording.original(), recording.mask());
+        let place = hash as usize & (self.judged.len() - 1);
+        let name = (window, (hash >> 32) as u32);
+        std::mem::replace(&mut self.judged[place], name) != name
+    }
+}
+
+/// A hash of a rule: its mask and the packet's bits within.
+fn rule_hash(original: &MatchKey, mask: &MatchKey) -> u64 {
+    let hash = |lanes: &[u64; LANES]| {
+        let [a, b, c, d, e, f] = *lanes;
+        hash_lanes([a, b, c, d, e ^ f.rotate_left(7)], SEED)
+    };
+    hash(&original.and(mask).0) ^ hash(&mask.0).rotate_left(21)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+    use crate::recording::Dependency;
+    use std::collections::HashMap;
+
+    const DEFAULT_ROUTE: EntryId = EntryId {
+        function: 1,
+        entry: 0,
+    };
+
+    fn config() -> SelectionConfig {
+        SelectionConfig {
+            window: Duration::from_secs(1),
+            threshold: 5,
+            entries: 100,
+            judged: 1024,
+        }
+    }
+
+    /// A flow with an entry of its own, and a route that all share.
+    fn flow(number: u32) -> Recording {
+        let key = Field::SourceAddress.place(number.into());
+        let mut recording = Recording::new(Some(key));
+        recording.examine(Field::SourceAddress.mask());
+        for entry in [
+            EntryId {
+                function: 0,
+                entry: number,
+            },
+            DEFAULT_ROUTE,
+        ] {
+            recording.depend(Dependency { entry, idle: None });
+        }
+        recording
+    }
+
+    /// Flows 0 to 9, of which those below 7 send 10 packets a second and the others 2.
+    fn traffic(seconds: u64) -> Vec<(u32, Instant)> {
+        let mut packets = Vec::new();
+        for second in 0..seconds {
+            for part in 0..10 {
+                let senders = (0..10).filter(|&flow| flow < 7 || part % 5 == 0);
+                let now = Instant(second * 1_000_000_000 + part * 1_000_000);
+                packets.extend(senders.map(|flow| (flow, now)));
+            }
+        }
+        packets
+    }
+
+    /// Algorithm 1 as printed.
+    #[derive(Default)]
+    struct AsPrinted(HashMap<EntryId, (u32, u32)>);
+
+    impl AsPrinted {
+        fn packet(&mut self, recording: &Recording, window: u32) -> Option<u32> {
+            let mut least = u32::MAX;
+            for dependency in recording.dependencies().as_slice() {
+                let (wid, mpw) = self.0.entry(dependency.entry).or_default();
+                if window > *wid {
+                    least = if window == *wid + 1 {
+                        least.min(*mpw)
+                    } else {
+                        1
+                    };
+                    (*wid, *mpw) = (window, 1);
+                } else {
+                    (least, *mpw) = (0, *mpw + 1);
+                }
+            }
+            (least > 5 && least < u32::MAX).then_some(least)
+        }
+    }
+
+    #[test]
+    fn a_shared_default_route_hides_no_rule() {
+        let mut selection = Selection::new(config());
+        let mut printed = AsPrinted::default();
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for (number, now) in traffic(2) {
+            let recording = flow(number);
+            if let Some(hotness) = selection.packet(&recording, now) {
+                assert_eq!(hotness, 10);
+                ours.push(number);
+            }
+            let window = 1 + (now.0 / 1_000_000_000) as u32;
+            theirs.extend(printed.packet(&recording, window).map(|_| number));
+        }
+        ours.sort_unstable();
+        assert_eq!(ours, (0..7).collect::<Vec<_>>(), "each hot rule once");
+        assert!(theirs.len() <= 1, "as printed: one a window");
+        assert_eq!(selection.counters().selected, 7);
+    }
+
+    #[test]
+    fn an_idle_window_in_between_forgets() {
+        let mut selection = Selection::new(config());
+        let send = |selection: &mut Selection, second: u64| {
+            let now = Instant(second * 1_000_000_000);
+            (0..20).find_map(|_| selection.packet(&flow(1), now))
+        };
+        assert_eq!(send(&mut selection, 0), None);
+        assert_eq!(send(&mut selection, 1), Some(20));
+        assert_eq!(send(&mut selection, 3), None);
+        assert_eq!(send(&mut selection, 4), Some(20));
+    }
+
+    #[test]
+    fn entries_beyond_the_limit_are_never_hot() {
+        let mut selection = Selection::new(config());
+        for now in [0, 1_000_000_000] {
+            (0..20).for_each(|_| assert_eq!(selection.packet(&flow(100), Instant(now)), None));
+        }
+        assert_eq!(selection.counters().uncounted, 40);
+    }
+}

@@ -1,0 +1,88 @@
+//! From one packet's recording to a rule for all packets like it (SFCache §III-D).
+//!
+//! The paper gathers, per rewritten field, the fields that decided its new value. That leaves no
+//! trace of functions that only match. Here there is one set for everything that was decided,
+//! verdict included: the bits of the packet, as it entered, that were examined. Two packets that
+//! agree on them take the same way through the chain while the entries stay as they are, so a
+//! rule made from one is right for the other; and where two rules overlap, both are right, hence
+//! equal.
+
+use crate::action::{Action, Fate, Rewrites};
+use crate::key::MatchKey;
+use crate::recording::{Dependencies, Obstacle, Recording};
+use twinpath_core::Instant;
+
+/// What a segment of the chain does to all packets that agree with one in some bits.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The bits that are compared; always with [`MatchKey::ALWAYS`].
+    pub mask: MatchKey,
+    /// What they must be; zero outside the mask.
+    pub value: MatchKey,
+    /// What is done.
+    pub action: Action,
+    /// The entries it came from.
+    pub dependencies: Dependencies,
+    /// When the packet arrived that it was made from: its first use.
+    pub used: Instant,
+}
+
+impl Rule {
+    /// Whether the rule is for this packet.
+    #[inline]
+    pub fn matches(&self, key: &MatchKey) -> bool {
+        key.matches(&self.mask, &self.value)
+    }
+
+    /// The segment of the chain that the rule stands for.
+    pub fn segment(&self) -> u8 {
+        self.value.segment()
+    }
+
+    /// Whether the rule is one for the exact match.
+    pub fn is_exact(&self) -> bool {
+        self.mask == MatchKey::EXACT
+    }
+
+    /// The same rule for fewer packets: those with all addresses and ports of `original`, a
+    /// packet that it matches. `None` if it examines more than these.
+    pub fn exact(mut self, original: &MatchKey) -> Option<Self> {
+        if !self.mask.without(&MatchKey::EXACT).is_none() {
+            return None;
+        }
+        self.mask = MatchKey::EXACT;
+        self.value = original.and(&MatchKey::EXACT);
+        Some(self)
+    }
+}
+
+/// The rule that a recording makes, of a packet that arrived at `now` and came to this fate.
+///
+/// # Errors
+/// Why it makes none.
+pub fn synthesise(recording: &Recording, fate: Fate, now: Instant) -> Result<Rule, Obstacle> {
+    if let Some(obstacle) = recording.obstacle() {
+        return Err(obstacle);
+    }
+    let rewrites = match fate {
+        Fate::Forward => *recording.rewrites(),
+        // Of a dropped packet nothing is left to rewrite, but how far its time to live carried it
+        // still decided.
+        Fate::Drop(_) => Rewrites {
+            decrements: recording.rewrites().decrements,
+            ..Rewrites::default()
+        },
+    };
+    let dependencies = *recording.dependencies();
+    Ok(Rule {
+        mask: *recording.mask(),
+        value: recording.original().and(recording.mask()),
+        action: Action {
+            rewrites,
+            fate,
+            idle: dependencies.idle(),
+        },
+        dependencies,
+        used: now,
+    })
+}

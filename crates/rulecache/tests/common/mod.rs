@@ -1,0 +1,6 @@
+#![allow(dead_code, reason = "each test uses its part")]
+
+pub mod direct;
+pub mod functions;
+pub mod traffic;
+pub mod virtual_link;

@@ -1,0 +1,480 @@
+//! A fast path and cores with a link between them that delays packets and loses messages, all
+//! under virtual time.
+//!
+//! What is decided is logged in the order in which it happens. The oracle, cores without rules,
+//! is given the same packets and changes in the order of that log, and must do the same to each.
+
+use super::traffic::{Spec, flow_of, packet};
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+use twinpath_core::wire::Endpoint;
+use twinpath_core::{DropReason, Frame, Instant, Packet, Pools};
+use twinpath_rulecache::{
+    CacheMessage, CoresConfig, Decision, Effect, EntryId, Held, ManagerConfig, MatchKey, Output,
+    RuleChain, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
+};
+
+/// Changes of table entries in mid-traffic.
+pub type Change = fn(&mut RuleChain);
+
+pub struct Scenario {
+    pub functions: fn(&[u8]) -> Vec<Box<dyn RuleFunction>>,
+    pub chain: Vec<u8>,
+    pub specs: Vec<Spec>,
+    /// After so many packets, entries and what happens to them.
+    pub changes: Vec<(usize, Vec<EntryId>, Change)>,
+    pub rules: usize,
+    pub held: usize,
+    pub masks: usize,
+    pub loss_percent: u64,
+    pub delay_ns: u64,
+    pub seed: u64,
+}
+
+/// What happened to one packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Left { bytes: Vec<u8>, egress: Option<u16> },
+    Dropped(DropReason),
+}
+
+#[derive(Debug)]
+enum Event {
+    Decided(u64, Outcome),
+    Changed(usize),
+}
+
+enum Item {
+    Punted(Packet),
+    Returned(u64),
+    Message(CacheMessage),
+}
+
+/// One direction of the link: in order, with delays; it loses messages but no packets.
+#[derive(Default)]
+struct Link(VecDeque<(Instant, Item)>);
+
+impl Link {
+    fn due(&mut self, now: Instant) -> Option<Item> {
+        let is_due = self.0.front().is_some_and(|(at, _)| *at <= now);
+        let item = if is_due { self.0.pop_front() } else { None };
+        item.map(|(_, item)| item)
+    }
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) % limit.max(1)
+    }
+}
+
+pub struct Report {
+    pub hits: u64,
+    pub activated: u64,
+    pub held: u64,
+    pub demoted: u64,
+    pub hold_full: u64,
+    pub waited: u64,
+    pub idle: u64,
+    pub aged: u64,
+    pub replaced: u64,
+}
+
+pub struct World {
+    scenario: Scenario,
+    pools: Pools,
+    table: RuleTable,
+    cores: RuleCores,
+    up: Link,
+    down: Link,
+    now: Instant,
+    dice: Dice,
+    log: Vec<Event>,
+    replies: usize,
+    departed: Vec<u64>,
+    flows: HashMap<u64, Option<(Endpoint, Endpoint, u8)>>,
+    changing: VecDeque<usize>,
+    is_changing: bool,
+}
+
+pub fn sides() -> Sides {
+    let inside = [super::functions::INSIDE, super::functions::INSIDE_V6];
+    Sides::new(&inside.map(super::functions::prefix)).expect("few")
+}
+
+fn cores(scenario: &Scenario, caching: bool) -> RuleCores {
+    let config = CoresConfig {
+        segment: 5,
+        caching,
+        waiting: 10_000,
+        selection: SelectionConfig {
+            window: Duration::from_millis(2),
+            threshold: 0,
+            entries: 64,
+            judged: 64,
+        },
+        manager: ManagerConfig {
+            exact: scenario.rules,
+            masked: scenario.rules,
+            masks: scenario.masks,
+            retry: Duration::from_millis(3),
+            window: Duration::from_millis(20),
+            idle_windows: 2,
+            successors: 4,
+        },
+    };
+    RuleCores::new(config, sides(), (scenario.functions)(&scenario.chain))
+}
+
+impl World {
+    pub fn new(scenario: Scenario) -> Self {
+        let table = RuleTable::new(TableConfig {
+            exact: scenario.rules,
+            masked: scenario.rules,
+            masks: scenario.masks,
+            held: scenario.held,
+            promoted_together: 8,
+            mark_timeout: Duration::from_millis(2),
+            report_interval: Duration::from_millis(7),
+            seed: 9,
+        });
+        Self {
+            cores: cores(&scenario, true),
+            table,
+            pools: Pools::new(20_000, 1),
+            up: Link::default(),
+            down: Link::default(),
+            now: Instant::ZERO,
+            dice: Dice(scenario.seed),
+            log: Vec::new(),
+            replies: 0,
+            departed: Vec::new(),
+            flows: HashMap::new(),
+            changing: VecDeque::new(),
+            is_changing: false,
+            scenario,
+        }
+    }
+
+    /// Runs everything and compares with the oracle.
+    pub fn run(mut self) -> Report {
+        let specs = std::mem::take(&mut self.scenario.specs);
+        for (ordinal, spec) in specs.iter().enumerate() {
+            self.pass_time(spec.gap_ns);
+            self.ask_for_changes(ordinal);
+            let packet = packet(&mut self.pools, spec, ordinal as u64, self.now);
+            let is_plain = MatchKey::of(packet.bytes(), &packet.layout, 0, 0).is_some();
+            let flow = is_plain.then(|| flow_of(&packet));
+            self.flows.insert(ordinal as u64, flow);
+            self.arrive(packet);
+            self.fast_tick();
+        }
+        self.settle();
+        self.compare(&specs);
+        self.check_order();
+        self.report()
+    }
+
+    fn pass_time(&mut self, gap_ns: u64) {
+        let until = Instant(self.now.0 + gap_ns);
+        while self.now < until {
+            let next = [self.up.0.front(), self.down.0.front()]
+                .into_iter()
+                .flatten()
+                .map(|(at, _)| *at)
+                .chain([until, Instant(self.now.0 + 2_000_000)])
+                .min();
+            self.now = next.expect("not empty").max(self.now);
+            self.deliver();
+        }
+    }
+
+    fn deliver(&mut self) {
+        while let Some(item) = self.up.due(self.now) {
+            self.at_cores(item);
+        }
+        let mut out = Vec::new();
+        self.cores.tick(self.now, &mut self.pools, &mut out);
+        self.outputs(out);
+        while let Some(item) = self.down.due(self.now) {
+            self.at_fast_path(item);
+        }
+        self.fast_tick();
+    }
+
+    fn at_cores(&mut self, item: Item) {
+        let mut out = Vec::new();
+        match item {
+            Item::Punted(packet) => self.cores.packet(packet, &mut self.pools, &mut out),
+            Item::Message(message) => {
+                self.cores
+                    .message(&message, self.now, &mut self.pools, &mut out);
+            }
+            Item::Returned(_) => unreachable!("goes the other way"),
+        }
+        self.outputs(out);
+        self.change_if_possible();
+    }
+
+    fn ask_for_changes(&mut self, ordinal: usize) {
+        let changes = self.scenario.changes.iter().enumerate();
+        let due = changes.filter(|(_, change)| change.0 == ordinal);
+        self.changing.extend(due.map(|(number, _)| number));
+        self.change_if_possible();
+    }
+
+    fn change_if_possible(&mut self) {
+        while let Some(&number) = self.changing.front() {
+            if !self.is_changing {
+                let mut out = Vec::new();
+                let entries = self.scenario.changes[number].1.clone();
+                self.cores.change(&entries, self.now, &mut out);
+                self.is_changing = true;
+                self.outputs(out);
+            }
+            if !self.cores.may_change() {
+                return;
+            }
+            (self.scenario.changes[number].2)(self.cores.chain());
+            self.cores.changed();
+            self.log.push(Event::Changed(number));
+            self.is_changing = false;
+            self.changing.pop_front();
+        }
+    }
+
+    fn outputs(&mut self, out: Vec<Output>) {
+        for output in out {
+            let item = match output {
+                Output::Depart(packet, egress) => {
+                    let ordinal = packet.frame.ordinal();
+                    self.left(&packet.frame, egress);
+                    self.pools.give(packet.frame);
+                    Item::Returned(ordinal)
+                }
+                Output::Drop(packet, reason) => {
+                    let ordinal = packet.frame.ordinal();
+                    self.log
+                        .push(Event::Decided(ordinal, Outcome::Dropped(reason)));
+                    self.pools.give(packet.frame);
+                    continue;
+                }
+                Output::Reply(frame) => {
+                    self.replies += 1;
+                    self.pools.give(frame);
+                    continue;
+                }
+                Output::Send(message) => Item::Message(message),
+            };
+            Self::send(
+                &mut self.down,
+                &mut self.dice,
+                &self.scenario,
+                self.now,
+                item,
+            );
+        }
+    }
+
+    fn send(link: &mut Link, dice: &mut Dice, scenario: &Scenario, now: Instant, item: Item) {
+        let is_lost = dice.below(100) < scenario.loss_percent;
+        if let Item::Message(message) = &item {
+            // What travels is what can be read back.
+            let mut body = [0; twinpath_rulecache::message::MAX_MESSAGE_BYTES];
+            let bytes = message.write(&mut body).expect("room");
+            let read = CacheMessage::read(&mut &body[..bytes]);
+            assert_eq!(read.as_ref(), Ok(message));
+            if is_lost {
+                return;
+            }
+        }
+        let at = Instant(now.0 + 1000 + dice.below(scenario.delay_ns));
+        let last = link.0.back().map_or(Instant::ZERO, |(at, _)| *at);
+        link.0.push_back((at.max(last), item));
+    }
+
+    fn left(&mut self, frame: &Frame, egress: Option<u16>) {
+        let bytes = frame.bytes().to_vec();
+        let outcome = Outcome::Left { bytes, egress };
+        self.log.push(Event::Decided(frame.ordinal(), outcome));
+    }
+
+    fn arrive(&mut self, mut packet: Packet) {
+        let (ingress, layout) = (packet.frame.port(), packet.layout);
+        let Some(key) = MatchKey::of(packet.bytes(), &layout, ingress, 5) else {
+            return self.punt(packet);
+        };
+        let mut found = [None];
+        self.table.find_batch(&[key.0], &mut found);
+        let (now, bytes) = (self.now, packet.frame.bytes_mut());
+        let decision = self.table.packet(&key, found[0], bytes, &layout, now);
+        self.decided(packet, key, decision);
+    }
+
+    fn decided(&mut self, packet: Packet, key: MatchKey, decision: Decision) {
+        match decision {
+            Decision::Forward { egress } => {
+                self.left(&packet.frame, egress);
+                self.departed.push(packet.frame.ordinal());
+                self.pools.give(packet.frame);
+            }
+            Decision::Drop(reason) => {
+                let ordinal = packet.frame.ordinal();
+                self.log
+                    .push(Event::Decided(ordinal, Outcome::Dropped(reason)));
+                self.pools.give(packet.frame);
+            }
+            Decision::Punt => self.punt(packet),
+            Decision::Hold => {
+                let mut effects = Vec::new();
+                let held = Held {
+                    layout: packet.layout,
+                    frame: packet.frame,
+                    key,
+                };
+                self.table.hold(held, &mut effects);
+                self.take_effects(effects);
+            }
+        }
+    }
+
+    fn punt(&mut self, packet: Packet) {
+        let item = Item::Punted(packet);
+        Self::send(&mut self.up, &mut self.dice, &self.scenario, self.now, item);
+    }
+
+    fn at_fast_path(&mut self, item: Item) {
+        match item {
+            Item::Returned(ordinal) => self.departed.push(ordinal),
+            Item::Message(message) => {
+                let mut effects = Vec::new();
+                self.table.message(&message, &mut effects);
+                self.take_effects(effects);
+            }
+            Item::Punted(_) => unreachable!("goes the other way"),
+        }
+    }
+
+    fn fast_tick(&mut self) {
+        let mut effects = Vec::new();
+        self.table.tick(self.now, &mut effects);
+        self.take_effects(effects);
+    }
+
+    fn take_effects(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send(message) => {
+                    let item = Item::Message(message);
+                    Self::send(&mut self.up, &mut self.dice, &self.scenario, self.now, item);
+                }
+                Effect::Release(held, decision) => {
+                    assert_ne!(decision, Decision::Hold);
+                    let packet = Packet {
+                        frame: held.frame,
+                        layout: held.layout,
+                        direction: Default::default(),
+                        role: Default::default(),
+                        alias_row: 0,
+                    };
+                    self.decided(packet, held.key, decision);
+                }
+            }
+        }
+    }
+
+    /// Lets everything come to rest, then takes out all rules, so that every use is credited.
+    fn settle(&mut self) {
+        self.scenario.loss_percent = 0;
+        self.pass_time(300_000_000);
+        assert!(self.changing.is_empty(), "every change gets its turn");
+        assert_eq!(self.table.held(), 0, "nobody is held for ever");
+        assert!(!self.cores.is_waiting(), "nobody waits for ever");
+        let mut out = Vec::new();
+        self.cores.clear_all(self.now, &mut out);
+        self.outputs(out);
+        self.pass_time(300_000_000);
+        assert_eq!(self.cores.manager().rules(), 0);
+        assert_eq!(self.table.active(), 0);
+    }
+
+    /// The oracle decides in the order of the log.
+    fn compare(&mut self, specs: &[Spec]) {
+        let mut oracle = cores(&self.scenario, false);
+        let (mut at, mut arrivals) = (0, Vec::new());
+        for spec in specs {
+            at += spec.gap_ns;
+            arrivals.push(Instant(at));
+        }
+        let (mut decided, mut replies) = (0, 0);
+        for event in std::mem::take(&mut self.log) {
+            match event {
+                Event::Changed(number) => (self.scenario.changes[number].2)(oracle.chain()),
+                Event::Decided(ordinal, outcome) => {
+                    decided += 1;
+                    let spec = &specs[ordinal as usize];
+                    let packet = packet(&mut self.pools, spec, ordinal, arrivals[ordinal as usize]);
+                    let mut out = Vec::new();
+                    oracle.packet(packet, &mut self.pools, &mut out);
+                    let is_reply = |output: &Output| matches!(output, Output::Reply(_));
+                    replies += out.iter().filter(|output| is_reply(output)).count();
+                    let expected = out.into_iter().find_map(outcome_of);
+                    assert_eq!(Some(outcome), expected, "packet {ordinal}: {spec:?}");
+                }
+            }
+        }
+        assert_eq!(decided, specs.len(), "no packet is lost or doubled");
+        assert_eq!(replies, self.replies);
+        let counts = |cores: &mut RuleCores| {
+            let mut counts = Vec::new();
+            for (_, function) in cores.chain().functions() {
+                function.counters(&mut |_, value| counts.push(value));
+            }
+            counts
+        };
+        assert_eq!(counts(&mut self.cores), counts(&mut oracle));
+    }
+
+    fn check_order(&self) {
+        let mut last = HashMap::new();
+        for &ordinal in &self.departed {
+            if let Some(flow) = self.flows[&ordinal] {
+                let before = last.insert(flow, ordinal);
+                let in_order = before.is_none_or(|before| before < ordinal);
+                assert!(in_order, "{ordinal} after {before:?} of {flow:?}");
+            }
+        }
+    }
+
+    fn report(&self) -> Report {
+        let (table, manager) = (self.table.counters(), self.cores.manager().counters());
+        Report {
+            hits: table.hits,
+            activated: table.activated,
+            held: table.held,
+            demoted: table.demoted,
+            hold_full: table.hold_full,
+            idle: table.idle,
+            waited: self.cores.counters().waited,
+            aged: manager.aged,
+            replaced: manager.replaced,
+        }
+    }
+}
+
+fn outcome_of(output: Output) -> Option<Outcome> {
+    match output {
+        Output::Depart(packet, egress) => Some(Outcome::Left {
+            bytes: packet.bytes().to_vec(),
+            egress,
+        }),
+        Output::Drop(_, reason) => Some(Outcome::Dropped(reason)),
+        _ => None,
+    }
+}
