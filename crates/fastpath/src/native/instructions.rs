@@ -1,5 +1,9 @@
 //! Single instructions on operands that may lie anywhere.
 #![deny(unsafe_code)]
+#![expect(
+    clippy::useless_conversion,
+    reason = "what the assembler's macro expands to"
+)]
 
 use dynasmrt::x64::Assembler;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, dynasm};

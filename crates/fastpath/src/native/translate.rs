@@ -283,7 +283,7 @@ impl Translator<'_> {
 
     /// Words in the table are overwritten at the end, in any order: none may be read then.
     fn copied(&mut self, scope: &mut Scope, place: Place) -> Result<Place, Unsupported> {
-        self.into_new_place(scope, |instructions, to| instructions.load(to, place))
+        self.filled_place(scope, |instructions, to| instructions.load(to, place))
     }
 
     fn calculated(
@@ -296,7 +296,7 @@ impl Translator<'_> {
         if opcode.copies_payload() {
             return Err(Unsupported);
         }
-        self.into_new_place(scope, |instructions, to| {
+        self.filled_place(scope, |instructions, to| {
             instructions.load(to, a);
             match opcode {
                 Opcode::Add => instructions.binary(Binary::Add, to, b),
@@ -314,7 +314,7 @@ impl Translator<'_> {
     }
 
     /// A place that holds nothing else, filled by `write` through a register.
-    fn into_new_place(
+    fn filled_place(
         &mut self,
         scope: &mut Scope,
         write: impl FnOnce(&mut Instructions, u8),
