@@ -29,7 +29,10 @@ impl Outcome {
         let (bytes, _) = self.packet.clone().expect("a packet that leaves");
         let layout = dissect(&bytes).expect("well formed");
         assert!(verify_ipv4_checksum(&bytes, &layout), "IP checksum");
-        assert!(verify_transport_checksum(&bytes, &layout), "transport checksum");
+        assert!(
+            verify_transport_checksum(&bytes, &layout),
+            "transport checksum"
+        );
         (bytes, layout)
     }
 }

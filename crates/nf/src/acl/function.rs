@@ -94,7 +94,9 @@ impl AccessList {
         }
         match layout.fragment {
             Fragment::Whole => self.list.rule(&headers, &mut Examined::default()),
-            part => self.list.rule_of_fragment(&headers, part == Fragment::First),
+            part => self
+                .list
+                .rule_of_fragment(&headers, part == Fragment::First),
         }
     }
 

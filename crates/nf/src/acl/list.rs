@@ -62,7 +62,8 @@ impl Classifier {
     }
 
     fn first_of(&self, rule: usize) -> usize {
-        self.owners.partition_point(|&owner| (owner as usize) < rule)
+        self.owners
+            .partition_point(|&owner| (owner as usize) < rule)
     }
 
     fn insert(&mut self, rule: usize, new: &[Expanded]) -> Result<(), AclError> {
@@ -73,7 +74,9 @@ impl Classifier {
         for (place, &expanded) in (first..).zip(new) {
             self.acl.insert(place, expanded)?;
         }
-        self.owners[first..].iter_mut().for_each(|owner| *owner += 1);
+        self.owners[first..]
+            .iter_mut()
+            .for_each(|owner| *owner += 1);
         let owners = std::iter::repeat_n(rule as u32, new.len());
         self.owners.splice(first..first, owners);
         Ok(())
@@ -85,7 +88,9 @@ impl Classifier {
             self.acl.remove(first);
         }
         self.owners.drain(first..end);
-        self.owners[first..].iter_mut().for_each(|owner| *owner -= 1);
+        self.owners[first..]
+            .iter_mut()
+            .for_each(|owner| *owner -= 1);
     }
 
     fn rule(&self, headers: &Headers, examined: &mut Examined) -> Option<u32> {
@@ -215,7 +220,8 @@ fn ranges(ports: &Ports) -> Vec<PortRange> {
     if ports.are_any() {
         return vec![PortRange::ANY];
     }
-    let range = |range: &std::ops::RangeInclusive<u16>| PortRange::new(*range.start(), *range.end());
+    let range =
+        |range: &std::ops::RangeInclusive<u16>| PortRange::new(*range.start(), *range.end());
     ports.ranges().iter().map(range).collect()
 }
 

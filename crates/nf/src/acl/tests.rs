@@ -23,7 +23,10 @@ fn end(text: &str) -> Endpoint {
 fn passes(bench: &mut Bench, packet: PacketBuilder<'_>) -> bool {
     let frame = packet.to_vec().expect("fits");
     match bench.process(&frame, 0, Instant(1)) {
-        Outcome { packet: Ok((bytes, None)), .. } => bytes == frame,
+        Outcome {
+            packet: Ok((bytes, None)),
+            ..
+        } => bytes == frame,
         Outcome { packet, .. } => {
             assert_eq!(packet, Err(DropReason::Denied));
             false
@@ -46,14 +49,20 @@ fn the_first_rule_that_matches_decides() {
         assert!(passes(&mut bench, tcp("10.0.0.1:5", 8050)));
         assert!(!passes(&mut bench, tcp("10.0.0.1:5", 25)));
         assert!(!passes(&mut bench, tcp("11.0.0.1:5", 80)));
-        assert!(passes(&mut bench, PacketBuilder::icmp_echo(end("9.0.0.1:25"), end("8.0.0.1:0"))));
+        assert!(passes(
+            &mut bench,
+            PacketBuilder::icmp_echo(end("9.0.0.1:25"), end("8.0.0.1:0"))
+        ));
     }
     bench.tell_all();
     assert_eq!(bench.hits, 8);
     let list = bench.function::<AccessList>(0);
     let hits: Vec<u64> = list.rules().map(|(_, hits)| hits).collect();
     assert_eq!((hits, list.default_hits()), (vec![3, 3, 3], 3));
-    assert_eq!((bench.counter(0, "allowed"), bench.counter(0, "denied")), (6, 6));
+    assert_eq!(
+        (bench.counter(0, "allowed"), bench.counter(0, "denied")),
+        (6, 6)
+    );
 }
 
 #[test]
@@ -84,7 +93,10 @@ fn what_is_not_ip_meets_the_default() {
 fn a_wrong_configuration_says_what_was_expected() {
     let message = toml::from_str::<Config>("rules = [{ action = 'allow', to_port = 'x' }]");
     let message = message.expect_err("no port").to_string();
-    assert!(message.contains("expected a port from 0 to 65535"), "{message}");
+    assert!(
+        message.contains("expected a port from 0 to 65535"),
+        "{message}"
+    );
     let ports: Vec<String> = (0..64).map(|port| (port * 2).to_string()).collect();
     let wide = format!(
         "{{ action = 'allow', from_port = '{0}', to_port = '{0}' }},",
@@ -152,7 +164,13 @@ fn any_rule() -> impl Strategy<Value = String> {
 
 fn any_headers() -> impl Strategy<Value = (u8, u8, u16, u16, u8)> {
     let protocols = vec![protocol::TCP, protocol::UDP, protocol::ICMP];
-    (0u8..8, 0u8..8, 0u16..40, 0u16..40, prop::sample::select(protocols))
+    (
+        0u8..8,
+        0u8..8,
+        0u16..40,
+        0u16..40,
+        prop::sample::select(protocols),
+    )
 }
 
 proptest! {

@@ -36,8 +36,20 @@ fn both_directions_of_a_flow_are_counted_apart() {
     bench.process(&forth, 0, at(1));
     bench.process(&back.to_vec().unwrap(), 0, at(2));
     let record = *bench.function::<Monitor>(0).flows().next().expect("a flow");
-    assert_eq!(record.sent[0], Count { packets: 1, bytes: 42 });
-    assert_eq!(record.sent[1], Count { packets: 1, bytes: 142 });
+    assert_eq!(
+        record.sent[0],
+        Count {
+            packets: 1,
+            bytes: 42
+        }
+    );
+    assert_eq!(
+        record.sent[1],
+        Count {
+            packets: 1,
+            bytes: 142
+        }
+    );
     assert_eq!((record.first, record.last), (at(1), at(2)));
     assert_eq!(bench.counter(0, "flows"), 1);
 }

@@ -52,7 +52,9 @@ impl Napt {
         };
         let out = match course {
             Course::Out | Course::Hairpin(_) => {
-                let leg = self.out_leg(packet, &quote, now)?.ok_or(Stop::Unsolicited)?;
+                let leg = self
+                    .out_leg(packet, &quote, now)?
+                    .ok_or(Stop::Unsolicited)?;
                 let external = self.external.endpoint(leg.slot);
                 quote.destination = external;
                 Some(external)

@@ -150,8 +150,10 @@ impl Napt {
     ) -> Result<(), Verdict> {
         let (internal, target) = (packet.source(), packet.destination());
         let slot = Slot::new(address, kind, target.port);
-        if self.external.binding(slot).is_none() {
-            return Err(self.refuse(packet, slot));
+        match self.is_bound(packet, slot, now) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.refuse(packet, slot)),
+            Err(stop) => return Err(self.stop(packet, stop)),
         }
         let flags = flags_of(packet, kind);
         let first = self

@@ -163,13 +163,21 @@ impl Napt {
         is_opening || self.pick_up && flags & RST == 0
     }
 
-    /// Whether any session of a binding is alive. If none is, and all are free, they are removed.
-    fn is_live(
+    /// Whether a slot has a binding that is alive.
+    pub(super) fn is_bound(
         &mut self,
         packet: &Recorded<'_>,
-        binding: u32,
+        slot: Slot,
         now: Instant,
     ) -> Result<bool, Stop> {
+        match self.external.binding(slot) {
+            Some(binding) => self.is_live(packet, binding, now),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether any session of a binding is alive. If none is, and all are free, they are removed.
+    fn is_live(&mut self, packet: &Recorded<'_>, binding: u32, now: Instant) -> Result<bool, Stop> {
         let mut next = self.first_session(binding);
         let mut undecided = None;
         while let Some(session) = self.table.session(next) {

@@ -86,7 +86,10 @@ impl External {
 
     /// The slot that an endpoint is, if its address is external.
     pub fn slot(&self, endpoint: Endpoint, kind: Kind) -> Option<Slot> {
-        let place = self.addresses.iter().position(|&own| own == endpoint.address)?;
+        let place = self
+            .addresses
+            .iter()
+            .position(|&own| own == endpoint.address)?;
         Some(Slot::new(place as u32, kind, endpoint.port))
     }
 
@@ -116,19 +119,23 @@ impl External {
         let in_order = numbers.iter().cycle().skip(paired);
         let addresses: Vec<u32> = in_order.take(tried.min(numbers.len())).copied().collect();
         let port = internal.port;
-        let start = self.hash(internal.address, u64::from(port) << 8 | kind as u64 | 1 << 32);
+        let start = self.hash(
+            internal.address,
+            u64::from(port) << 8 | kind as u64 | 1 << 32,
+        );
         let ranges = [(1, 1023), (self.first, self.last)];
         let is_low = (1..1024).contains(&port);
         let may_keep = is_low || (self.first..=self.last).contains(&port) && port != 0;
         let kept = may_keep.then_some(port);
         addresses.into_iter().flat_map(move |address| {
-            let searched = ranges
-                .into_iter()
-                .skip(usize::from(!is_low))
-                .flat_map(move |(first, last)| {
-                    let same = of_parity(first, last, port % 2, start);
-                    same.chain(of_parity(first, last, 1 - port % 2, start))
-                });
+            let searched =
+                ranges
+                    .into_iter()
+                    .skip(usize::from(!is_low))
+                    .flat_map(move |(first, last)| {
+                        let same = of_parity(first, last, port % 2, start);
+                        same.chain(of_parity(first, last, 1 - port % 2, start))
+                    });
             kept.into_iter()
                 .chain(searched)
                 .map(move |port| Slot::new(address, kind, port))

@@ -100,7 +100,10 @@ impl Table {
     }
 
     fn timeout(&self, session: &Session) -> Duration {
-        let kind = self.bindings.at(session.binding).map(|binding| binding.kind);
+        let kind = self
+            .bindings
+            .at(session.binding)
+            .map(|binding| binding.kind);
         let timeout = match kind {
             Some(Kind::Tcp) if session.tcp.is_established() => self.timeouts.tcp_established,
             Some(Kind::Tcp) => self.timeouts.tcp_transitory,

@@ -56,22 +56,43 @@ mod tests {
     fn established(segments: &[(Way, u8)]) -> bool {
         let state = segments
             .iter()
-            .fold(Tcp::default(), |state, &(way, flags)| state.after(way, flags));
+            .fold(Tcp::default(), |state, &(way, flags)| {
+                state.after(way, flags)
+            });
         state.is_established()
     }
 
     #[test]
     fn established_from_the_third_segment_to_the_last_fin() {
         use Way::{In, Out};
-        let all = [(Out, SYN), (In, SYN | ACK), (Out, ACK), (In, ACK), (Out, FIN | ACK), (In, FIN | ACK)];
+        let all = [
+            (Out, SYN),
+            (In, SYN | ACK),
+            (Out, ACK),
+            (In, ACK),
+            (Out, FIN | ACK),
+            (In, FIN | ACK),
+        ];
         let expected = [false, false, true, true, true, false];
         for (count, expected) in (1..).zip(expected) {
             assert_eq!(established(&all[..count]), expected, "{count} segments");
         }
         assert!(established(&[(In, SYN), (Out, SYN | ACK), (In, ACK)]));
         assert!(established(&[(Out, ACK), (In, ACK)]), "picked up");
-        assert!(!established(&[(Out, ACK), (In, ACK), (In, RST), (Out, ACK)]));
-        let again = [(Out, ACK), (In, ACK), (In, RST), (Out, SYN), (In, SYN | ACK), (Out, ACK)];
+        assert!(!established(&[
+            (Out, ACK),
+            (In, ACK),
+            (In, RST),
+            (Out, ACK)
+        ]));
+        let again = [
+            (Out, ACK),
+            (In, ACK),
+            (In, RST),
+            (Out, SYN),
+            (In, SYN | ACK),
+            (Out, ACK),
+        ];
         assert!(established(&again), "a new connection");
     }
 }

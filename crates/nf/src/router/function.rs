@@ -232,7 +232,10 @@ impl RuleFunction for Router {
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("forwarded", self.hops.iter().map(|hop| hop.packets).sum());
-        each("forwarded_bytes", self.hops.iter().map(|hop| hop.bytes).sum());
+        each(
+            "forwarded_bytes",
+            self.hops.iter().map(|hop| hop.bytes).sum(),
+        );
         each("no_route", self.counters.no_route);
         each("discarded", self.counters.discarded);
         each("expired", self.counters.expired);

@@ -34,7 +34,11 @@ impl Regions {
     /// The entry of an address's region.
     pub fn entry(self, address: Address) -> u32 {
         match address.is_v4() {
-            true => V4 | (address.0 as u32).checked_shr(32 - self.v4_bits).unwrap_or(0),
+            true => {
+                V4 | (address.0 as u32)
+                    .checked_shr(32 - self.v4_bits)
+                    .unwrap_or(0)
+            }
             false => V6 | address.0.checked_shr(128 - self.v6_bits).unwrap_or(0) as u32,
         }
     }

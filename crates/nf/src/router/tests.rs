@@ -52,19 +52,33 @@ fn send(bench: &mut Bench, to: &str, ttl: u8) -> Outcome {
 fn the_longest_prefix_decides() {
     for rules in [0, 8] {
         let mut bench = bench(TWO, rules);
-        for (to, port, last) in [("10.9.0.1", 1, 1), ("10.1.0.1", 2, 2), ("2001:db8::7", 2, 2)] {
+        for (to, port, last) in [
+            ("10.9.0.1", 1, 1),
+            ("10.1.0.1", 2, 2),
+            ("2001:db8::7", 2, 2),
+        ] {
             for ttl in [64, 9, 2] {
                 let outcome = send(&mut bench, to, ttl);
                 let (bytes, layout) = outcome.departed();
                 assert_eq!(outcome.packet.expect("leaves").1, Some(port));
                 assert_eq!(fields::ttl(&bytes, &layout), ttl - 1);
-                assert_eq!(fields::source_mac(&bytes), MacAddress([2, 0, 0, 0, 0, last]));
-                assert_eq!(fields::destination_mac(&bytes), MacAddress([2, 0, 0, 0, last, 1]));
+                assert_eq!(
+                    fields::source_mac(&bytes),
+                    MacAddress([2, 0, 0, 0, 0, last])
+                );
+                assert_eq!(
+                    fields::destination_mac(&bytes),
+                    MacAddress([2, 0, 0, 0, last, 1])
+                );
             }
         }
         bench.tell_all();
         assert_eq!(bench.counter(0, "forwarded"), 9);
-        let sent: Vec<u64> = bench.function::<Router>(0).next_hops().map(|hop| hop.1).collect();
+        let sent: Vec<u64> = bench
+            .function::<Router>(0)
+            .next_hops()
+            .map(|hop| hop.1)
+            .collect();
         assert_eq!(sent, [3, 6]);
         assert_eq!(bench.hits, if rules > 0 { 6 } else { 0 });
     }
@@ -73,19 +87,32 @@ fn the_longest_prefix_decides() {
 #[test]
 fn the_end_of_life_is_answered_and_never_cached() {
     let mut bench = bench(TWO, 8);
-    for (to, from) in [("10.1.0.1", "192.0.2.1"), ("2001:db8::7", "2001:db8:ffff::1")] {
+    for (to, from) in [
+        ("10.1.0.1", "192.0.2.1"),
+        ("2001:db8::7", "2001:db8:ffff::1"),
+    ] {
         send(&mut bench, to, 64);
         let outcome = send(&mut bench, to, 1);
         assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
-        let [error] = &outcome.replies[..] else { panic!("one answer") };
+        let [error] = &outcome.replies[..] else {
+            panic!("one answer")
+        };
         let layout = dissect(error).expect("well formed");
         assert_eq!(fields::source(error, &layout).address, address(from));
-        assert_eq!(fields::inner_destination(error, &layout).expect("quoted").address, address(to));
+        assert_eq!(
+            fields::inner_destination(error, &layout)
+                .expect("quoted")
+                .address,
+            address(to)
+        );
         let icmp = IcmpView::new(&error[layout.l4.into()..]).expect("complete");
         let expected = IcmpMessage::Error(IcmpError::TimeExceeded { code: 0 });
         assert_eq!(icmp.message(layout.network), expected);
     }
-    assert!(send(&mut bench, "10.1.0.1", 0).replies.is_empty(), "too many in a second");
+    assert!(
+        send(&mut bench, "10.1.0.1", 0).replies.is_empty(),
+        "too many in a second"
+    );
     let counted = ["expired", "errors_sent", "errors_limited"].map(|name| bench.counter(0, name));
     assert_eq!(counted, [3, 2, 1]);
 }
@@ -99,7 +126,10 @@ fn no_route_is_answered_or_not() {
         assert_eq!(outcome.packet, Err(DropReason::NoRoute));
         assert_eq!(outcome.replies.len(), 1);
         let outcome = send(&mut silent, "11.0.0.1", 64);
-        assert_eq!((outcome.packet, outcome.replies.len()), (Err(DropReason::NoRoute), 0));
+        assert_eq!(
+            (outcome.packet, outcome.replies.len()),
+            (Err(DropReason::NoRoute), 0)
+        );
     }
     assert_eq!((unreachable.hits, silent.hits), (0, 1));
     silent.tell_all();
@@ -111,14 +141,21 @@ fn some_packets_go_nowhere_and_are_not_answered() {
     let mut bench = bench(&TWO.replace("10.0.0.0/8", "0.0.0.0/0"), 8);
     for to in ["10.2.0.1", "224.0.0.1", "255.255.255.255", "127.0.0.1"] {
         let outcome = send(&mut bench, to, 64);
-        assert_eq!((outcome.packet, outcome.replies.len()), (Err(DropReason::NoRoute), 0), "{to}");
+        assert_eq!(
+            (outcome.packet, outcome.replies.len()),
+            (Err(DropReason::NoRoute), 0),
+            "{to}"
+        );
     }
     assert_eq!(bench.counter(0, "discarded"), 4);
     let offending = udp(address("10.9.0.1")).to_vec().expect("fits");
     let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &offending).ttl(1);
     let outcome = bench.process(&error.to_vec().expect("fits"), 0, Instant(1));
     assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
-    let later = udp(address("10.9.0.1")).ttl(1).payload_len(64).fragment(64, false);
+    let later = udp(address("10.9.0.1"))
+        .ttl(1)
+        .payload_len(64)
+        .fragment(64, false);
     let outcome = bench.process(&later.to_vec().expect("fits"), 0, Instant(1));
     assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
     assert_eq!(bench.counter(0, "errors_sent"), 0);
@@ -136,29 +173,48 @@ fn routes_come_from_a_file_too() {
     let outcome = send(&mut Bench::plain(vec![function]), "11.0.0.1", 9);
     assert_eq!(outcome.packet.expect("leaves").1, Some(2));
     for (line, expected) in [
-        ("11.0.0.0/8", "txt:1: expected a prefix and the name of a next hop"),
+        (
+            "11.0.0.0/8",
+            "txt:1: expected a prefix and the name of a next hop",
+        ),
         ("11.0.0.0/8 c", "\"c\" is no next hop"),
         ("11.0.0.1/8 a", "meant was perhaps 11.0.0.0/8"),
     ] {
         std::fs::write(&path, line).expect("written");
-        let error = Router::new(&config, &folder).err().expect("wrong").to_string();
+        let error = Router::new(&config, &folder)
+            .err()
+            .expect("wrong")
+            .to_string();
         assert!(error.contains(expected), "{error}");
     }
     std::fs::remove_file(&path).expect("there");
-    let error = Router::new(&config, &folder).err().expect("gone").to_string();
+    let error = Router::new(&config, &folder)
+        .err()
+        .expect("gone")
+        .to_string();
     assert!(error.contains("cannot read routes"), "{error}");
 }
 
 #[test]
 fn a_wrong_configuration_says_what_was_expected() {
     for (from, to, expected) in [
-        ("via = \"a\"", "via = \"z\"", "goes via \"z\", which is no next hop"),
+        (
+            "via = \"a\"",
+            "via = \"z\"",
+            "goes via \"z\", which is no next hop",
+        ),
         ("name = \"b\"", "name = \"a\"", "the name is taken"),
-        ("10.0.0.0/8", "10.0.0.0/40", "a prefix length of 40 is more than 32"),
+        (
+            "10.0.0.0/8",
+            "10.0.0.0/40",
+            "a prefix length of 40 is more than 32",
+        ),
         ("\"192.0.2.1\"", "\"::1\"", "is not IPv4"),
         ("02:00:00:00:01:01", "02:00", "\"02:00\" is"),
     ] {
-        let message = toml::from_str::<Config>(&TWO.replacen(from, to, 1)).expect_err(to).to_string();
+        let message = toml::from_str::<Config>(&TWO.replacen(from, to, 1))
+            .expect_err(to)
+            .to_string();
         assert!(message.contains(expected), "{message}");
     }
 }
@@ -171,15 +227,19 @@ fn reference(routes: &BTreeMap<(u128, u8), (Prefix, Option<u32>)>, to: Address) 
 }
 
 fn any_prefix() -> impl Strategy<Value = Prefix> {
-    (0u8..4, 0u8..4, prop::sample::select(vec![0u8, 7, 8, 15, 16, 17, 24, 30, 32]), any::<bool>()).prop_map(
-        |(second, last, length, v4)| match v4 {
+    (
+        0u8..4,
+        0u8..4,
+        prop::sample::select(vec![0u8, 7, 8, 15, 16, 17, 24, 30, 32]),
+        any::<bool>(),
+    )
+        .prop_map(|(second, last, length, v4)| match v4 {
             true => Prefix::covering(Address::from_v4([10, second, 0, last]), length),
             false => Prefix::covering(
                 Address(0x2001_0db8 << 96 | u128::from(second) << 80 | u128::from(last)),
                 (length * 4).min(128),
             ),
-        },
-    )
+        })
 }
 
 fn any_destination() -> impl Strategy<Value = Address> {

@@ -55,5 +55,8 @@ fn ends(outcome: Outcome) -> Result<(Endpoint, Endpoint), DropReason> {
 }
 
 fn ends_of(bytes: &[u8], layout: &Layout) -> (Endpoint, Endpoint) {
-    (fields::source(bytes, layout), fields::destination(bytes, layout))
+    (
+        fields::source(bytes, layout),
+        fields::destination(bytes, layout),
+    )
 }

@@ -16,7 +16,12 @@ const SMALL: &str = r#"
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send { kind: u8, from: Endpoint, to: Endpoint, flags: u8 },
+    Send {
+        kind: u8,
+        from: Endpoint,
+        to: Endpoint,
+        flags: u8,
+    },
     Pause(u64),
     /// Only with the cache: may change nothing that shows.
     Tick,
@@ -81,7 +86,9 @@ impl Log {
         let mut live = Vec::new();
         for &(_, inside, external, remote) in &self.0 {
             let used = self.0.iter().rev().find(|entry| {
-                entry.1 == inside && entry.2 == external && Self::is_same(filtering, entry.3, remote)
+                entry.1 == inside
+                    && entry.2 == external
+                    && Self::is_same(filtering, entry.3, remote)
             });
             if used.is_some_and(|used| now - used.0 <= Self::IDLE) {
                 live.push((inside, external, remote));
@@ -105,16 +112,19 @@ impl Log {
             sender = *source;
             match live.iter().find(|session| session.0 == from) {
                 Some(session) => assert_eq!(session.1, sender, "endpoint-independent mapping"),
-                None => assert!(live.iter().all(|session| session.1 != sender), "one port for two"),
+                None => assert!(
+                    live.iter().all(|session| session.1 != sender),
+                    "one port for two"
+                ),
             }
             self.0.push((now, from, sender, to));
         }
         if !is_external(to) {
             return assert!(result.is_ok() || result == &Err(DropReason::NoPort));
         }
-        let mut letting = live.iter().filter(|session| {
-            session.1 == to && (Self::is_same(filtering, session.2, sender) )
-        });
+        let mut letting = live
+            .iter()
+            .filter(|session| session.1 == to && (Self::is_same(filtering, session.2, sender)));
         let expected = letting.next().map(|session| session.0);
         match result {
             Ok((_, receiver)) => {
