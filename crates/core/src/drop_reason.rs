@@ -35,9 +35,15 @@ pub enum DropReason {
     BadLinkFrame,
     /// A frame on the link whose number is older than one already received.
     LinkReordered,
+    /// No route to the destination.
+    NoRoute,
+    /// The time to live, or hop limit, has ended.
+    TimeToLive,
+    /// No external port is left for an address translation.
+    NoPort,
 }
 
-const PLAIN: [DropReason; 14] = [
+const PLAIN: [DropReason; 17] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::RingFull,
@@ -52,6 +58,9 @@ const PLAIN: [DropReason; 14] = [
     DropReason::BadLinkFrame,
     DropReason::LinkReordered,
     DropReason::AlreadyHeld,
+    DropReason::NoRoute,
+    DropReason::TimeToLive,
+    DropReason::NoPort,
 ];
 
 impl DropReason {
@@ -85,6 +94,9 @@ impl DropReason {
             Self::BadLinkFrame => 11,
             Self::LinkReordered => 12,
             Self::AlreadyHeld => 13,
+            Self::NoRoute => 14,
+            Self::TimeToLive => 15,
+            Self::NoPort => 16,
         }
     }
 
@@ -106,6 +118,9 @@ impl DropReason {
             Self::BadRequest => "bad_request",
             Self::BadLinkFrame => "bad_link_frame",
             Self::LinkReordered => "link_reordered",
+            Self::NoRoute => "no_route",
+            Self::TimeToLive => "time_to_live",
+            Self::NoPort => "no_port",
         }
     }
 }

@@ -7,15 +7,23 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod acl;
 pub mod catalogue;
 mod checked;
 pub mod duration;
 pub mod firewall;
+mod idle_time;
 pub mod inspector;
 pub mod kv_store;
 pub mod load_balancer;
+pub mod monitor;
+pub mod napt;
 pub mod reassembler;
 #[cfg(test)]
 mod reference;
+pub mod router;
+mod seeded;
+#[cfg(test)]
+mod two_caches;
 #[cfg(test)]
 mod two_paths;

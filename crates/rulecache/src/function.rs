@@ -1,6 +1,7 @@
 //! What a network function is whose decisions can be cached.
 
 use crate::recorded::Recorded;
+use std::any::Any;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
 
 /// What a function made of a packet.
@@ -65,7 +66,9 @@ impl<'a> Answers<'a> {
 ///   [is free](Recorded::is_free): otherwise answer [`Verdict::Wait`].
 /// - Two packets that agree in the recorded bits and meet the same entries are treated alike,
 ///   except for statistics ([`Self::credit`]) and idle times.
-pub trait RuleFunction: Send {
+///
+/// A function is `Any`, so that who changes its configuration while it runs can get at it.
+pub trait RuleFunction: Send + Any {
     /// The function's name, as reports show it.
     fn name(&self) -> &'static str;
 

@@ -57,6 +57,14 @@ impl<'a> Recorded<'a> {
         self.packet.direction
     }
 
+    /// Whether the packet is one that rules can be made for (see [`MatchKey::of`]): a whole TCP,
+    /// UDP or ICMP echo packet with a bare IP header. Others never meet a rule, so that telling
+    /// them apart costs nothing.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.recording.obstacle() != Some(Obstacle::NotPlain)
+    }
+
     /// Bytes of the frame, for statistics only: a decision must not depend on it.
     #[inline]
     pub fn frame_bytes(&self) -> usize {

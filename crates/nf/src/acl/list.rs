@@ -1,0 +1,236 @@
+//! Rules as written, and the classifiers made of them.
+
+use super::config::{Config, Fragments, MAX_EXPANDED, MAX_RULES};
+use crate::firewall::rule::{Action, Ports, Rule, Versions, has_ports};
+use twinpath_classify::Prefix;
+use twinpath_classify::acl::{Acl, AclError, Examined, Headers, PortRange, Rule as Expanded};
+use twinpath_core::wire::protocol;
+
+/// Why a list was not changed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// It holds as many rules as it may.
+    #[error("a list of {MAX_RULES} rules, or {MAX_EXPANDED} pairs of port ranges, is full")]
+    Full,
+    /// A position beyond its end.
+    #[error("there is no rule {index} in a list of {len}")]
+    Position {
+        /// The position.
+        index: usize,
+        /// Rules in the list.
+        len: usize,
+    },
+}
+
+impl From<AclError> for ListError {
+    fn from(error: AclError) -> Self {
+        match error {
+            AclError::Full(_) => Self::Full,
+            AclError::Position { index, len } => Self::Position { index, len },
+        }
+    }
+}
+
+/// A list that is ready to take the place of another.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) default: Action,
+    pub(super) fragments: Fragments,
+    pub(super) rules: Vec<Rule>,
+    /// For packets with ports, or with a protocol that has none.
+    whole: Classifier,
+    /// For packets that may lack their ports.
+    portless: Classifier,
+}
+
+/// A classifier, and which rule each of its own came from.
+#[derive(Debug)]
+struct Classifier {
+    acl: Acl,
+    owners: Vec<u32>,
+}
+
+impl Classifier {
+    fn new(rules: &[Rule], expand: impl Fn(&Rule) -> Vec<Expanded>) -> Result<Self, AclError> {
+        let (mut all, mut owners) = (Vec::new(), Vec::new());
+        for (index, rule) in (0..).zip(rules) {
+            all.extend(expand(rule));
+            owners.resize(all.len(), index);
+        }
+        let acl = Acl::new(&all, MAX_EXPANDED)?;
+        Ok(Self { acl, owners })
+    }
+
+    fn first_of(&self, rule: usize) -> usize {
+        self.owners
+            .partition_point(|&owner| (owner as usize) < rule)
+    }
+
+    fn insert(&mut self, rule: usize, new: &[Expanded]) -> Result<(), AclError> {
+        if self.acl.len() + new.len() > MAX_EXPANDED {
+            return Err(AclError::Full(MAX_EXPANDED));
+        }
+        let first = self.first_of(rule);
+        for (place, &expanded) in (first..).zip(new) {
+            self.acl.insert(place, expanded)?;
+        }
+        self.owners[first..]
+            .iter_mut()
+            .for_each(|owner| *owner += 1);
+        let owners = std::iter::repeat_n(rule as u32, new.len());
+        self.owners.splice(first..first, owners);
+        Ok(())
+    }
+
+    fn remove(&mut self, rule: usize) {
+        let (first, end) = (self.first_of(rule), self.first_of(rule + 1));
+        for _ in first..end {
+            self.acl.remove(first);
+        }
+        self.owners.drain(first..end);
+        self.owners[first..]
+            .iter_mut()
+            .for_each(|owner| *owner -= 1);
+    }
+
+    fn rule(&self, headers: &Headers, examined: &mut Examined) -> Option<u32> {
+        let index = self.acl.lookup_examined(headers, examined)?;
+        self.owners.get(index).copied()
+    }
+}
+
+impl Prepared {
+    /// Builds the classifiers for a list.
+    ///
+    /// # Errors
+    /// Too many rules; a configuration that was read has no more than there may be.
+    pub fn new(config: &Config) -> Result<Self, ListError> {
+        let rules = config.rules.0.clone();
+        let fragments = config.fragments;
+        Ok(Self {
+            default: config.default,
+            fragments,
+            whole: Classifier::new(&rules, expand)?,
+            portless: Classifier::new(&rules, |rule| expand_portless(rule, fragments))?,
+            rules,
+        })
+    }
+
+    pub(super) fn insert(&mut self, index: usize, rule: Rule) -> Result<(), ListError> {
+        let len = self.rules.len();
+        if index > len {
+            return Err(ListError::Position { index, len });
+        }
+        if len >= MAX_RULES {
+            return Err(ListError::Full);
+        }
+        self.whole.insert(index, &expand(&rule))?;
+        // It has at most as many rules as the other, so there is room.
+        let portless = expand_portless(&rule, self.fragments);
+        self.portless.insert(index, &portless)?;
+        self.rules.insert(index, rule);
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, index: usize) -> Option<Rule> {
+        if index >= self.rules.len() {
+            return None;
+        }
+        self.whole.remove(index);
+        self.portless.remove(index);
+        Some(self.rules.remove(index))
+    }
+
+    /// The first rule that matches a packet, and the bits that decided.
+    pub(super) fn rule(&self, headers: &Headers, examined: &mut Examined) -> Option<u32> {
+        self.whole.rule(headers, examined)
+    }
+
+    /// The first rule that matches a fragment.
+    pub(super) fn rule_of_fragment(&self, headers: &Headers, is_first: bool) -> Option<u32> {
+        let classifier = match (self.fragments, is_first) {
+            (Fragments::Lenient, true) => &self.whole,
+            _ => &self.portless,
+        };
+        classifier.rule(headers, &mut Examined::default())
+    }
+}
+
+/// How many rules of the classifier a rule makes.
+pub(super) fn expanded_count(rule: &Rule) -> usize {
+    let ranges = |ports: &Ports| ports.ranges().len().max(1);
+    protocols(rule).len() * ranges(&rule.from_port) * ranges(&rule.to_port)
+}
+
+/// The rule for packets that have their ports.
+fn expand(rule: &Rule) -> Vec<Expanded> {
+    let mut all = Vec::new();
+    for &protocol in &protocols(rule) {
+        for source_ports in ranges(&rule.from_port) {
+            for destination_ports in ranges(&rule.to_port) {
+                all.push(Expanded {
+                    source: prefix(&rule.from),
+                    destination: prefix(&rule.to),
+                    source_ports,
+                    destination_ports,
+                    protocol,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// The rule for packets that lack them: opened or left out, whichever is on the side of the
+/// policy.
+fn expand_portless(rule: &Rule, fragments: Fragments) -> Vec<Expanded> {
+    let opened = match fragments {
+        Fragments::Strict => Action::Deny,
+        Fragments::Lenient => Action::Allow,
+    };
+    if !has_port_lists(rule) {
+        return expand(rule);
+    }
+    if rule.action != opened {
+        return Vec::new();
+    }
+    let portless = |&protocol: &Option<u8>| Expanded {
+        source: prefix(&rule.from),
+        destination: prefix(&rule.to),
+        protocol,
+        ..Expanded::ANY
+    };
+    protocols(rule).iter().map(portless).collect()
+}
+
+fn has_port_lists(rule: &Rule) -> bool {
+    !(rule.from_port.are_any() && rule.to_port.are_any())
+}
+
+/// The protocols that a rule speaks of, of which one with ports speaks one by one.
+fn protocols(rule: &Rule) -> Vec<Option<u8>> {
+    match rule.protocol.0 {
+        None if has_port_lists(rule) => vec![Some(protocol::TCP), Some(protocol::UDP)],
+        Some(number) if has_port_lists(rule) && !has_ports(number) => Vec::new(),
+        one => vec![one],
+    }
+}
+
+fn ranges(ports: &Ports) -> Vec<PortRange> {
+    if ports.are_any() {
+        return vec![PortRange::ANY];
+    }
+    let range =
+        |range: &std::ops::RangeInclusive<u16>| PortRange::new(*range.start(), *range.end());
+    ports.ranges().iter().map(range).collect()
+}
+
+/// The firewall's prefix as the classifier's.
+fn prefix(prefix: &crate::firewall::rule::Prefix) -> Prefix {
+    let length = prefix.mask.count_ones() as u8;
+    match prefix.versions {
+        Versions::Both => Prefix::ANY,
+        Versions::V4 => Prefix::covering(prefix.network, length.saturating_sub(96)),
+        Versions::V6 => Prefix::covering(prefix.network, length),
+    }
+}

@@ -1,0 +1,58 @@
+//! An access control list: the first rule that matches a packet decides, packet by packet.
+//!
+//! Unlike the [firewall](crate::firewall) it keeps no state: each direction of a connection needs
+//! a rule of its own, and no rule sees more than one packet. In exchange a list may be long, and
+//! what it decides is cached for all packets that agree in the bits that decided.
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `default` | `"deny"` | what happens to a packet that no rule matches: `"allow"` or `"deny"` |
+//! | `rules` | none | the rules, at most 100,000, written as for the [firewall](crate::firewall) |
+//! | `fragments` | `"strict"` | how rules with ports meet fragments, see below |
+//!
+//! ```toml
+//! [acl]
+//! default = "deny"
+//! rules = [
+//!     { action = "deny", protocol = "tcp", to_port = 25 },
+//!     { action = "allow", protocol = "tcp", from = "10.0.0.0/8", to_port = "80,443,8000-8100" },
+//!     { action = "allow", from = "192.0.2.0/24" },
+//! ]
+//! ```
+//!
+//! A rule with ports and without a protocol speaks of TCP and UDP. With lists of ports one rule
+//! becomes several in the classifier, one for each pair of ranges and each protocol; there may be
+//! a million of those.
+//!
+//! # What is not a whole TCP or UDP packet
+//! - **Fragments.** Only the first of a packet has ports. `"strict"` treats all fragments alike,
+//!   without ports: a rule with ports denies any fragment of its protocol and addresses, or
+//!   allows none. `"lenient"` judges first fragments by their ports and others as if a rule with
+//!   ports that allows had none, and one that denies were not there: what follows a first
+//!   fragment that was dropped can never be put together.
+//! - **ICMP**, errors too, is judged by its own addresses and protocol.
+//! - **What is not IP** meets the default.
+//!
+//! # Changes
+//! The list, or one rule of it, can be changed while packets flow ([`AccessList::replace`],
+//! [`AccessList::insert`], [`AccessList::remove`]). Cached rules depend on the list as a whole:
+//! take out those that depend on [`LIST`] first. A new list is best [prepared](Prepared) on
+//! another thread: building one of 10,000 rules takes a tenth of a second.
+//!
+//! # Counters
+//! `allowed` and `denied` count packets, those of cached rules as far as reported. So do the hits
+//! of each rule ([`AccessList::rules`]) and of the default. `not_ip` are among them.
+
+mod config;
+mod function;
+mod list;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, ConfigError, Fragments, MAX_EXPANDED, MAX_RULES};
+pub use function::{AccessList, LIST};
+pub use list::{ListError, Prepared};
+
+/// The function's name.
+pub const NAME: &str = "acl";

@@ -1,0 +1,211 @@
+use super::*;
+use crate::firewall::rule::{Action, Rule};
+use crate::two_caches::{Bench, Outcome};
+use proptest::prelude::*;
+use twinpath_core::wire::{Endpoint, PacketBuilder, protocol};
+use twinpath_core::{DropReason, Instant};
+use twinpath_rulecache::RuleFunction;
+
+fn config(text: &str) -> Config {
+    toml::from_str(text).expect("a valid configuration")
+}
+
+fn bench(config: &Config, rules: usize) -> Bench {
+    let prepared = Prepared::new(config).expect("not too many");
+    let function: Box<dyn RuleFunction> = Box::new(AccessList::new(prepared));
+    Bench::cached(vec![function], rules)
+}
+
+fn end(text: &str) -> Endpoint {
+    text.parse().expect(text)
+}
+
+fn passes(bench: &mut Bench, packet: PacketBuilder<'_>) -> bool {
+    let frame = packet.to_vec().expect("fits");
+    match bench.process(&frame, 0, Instant(1)) {
+        Outcome {
+            packet: Ok((bytes, None)),
+            ..
+        } => bytes == frame,
+        Outcome { packet, .. } => {
+            assert_eq!(packet, Err(DropReason::Denied));
+            false
+        }
+    }
+}
+
+const WEB: &str = r#"
+    rules = [
+        { action = "deny", protocol = "tcp", to_port = 25 },
+        { action = "allow", protocol = "tcp", from = "10.0.0.0/8", to_port = "80,8000-8100" },
+        { action = "allow", protocol = "icmp" },
+    ]"#;
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let mut bench = bench(&config(WEB), 4);
+    let tcp = |from: &str, port| PacketBuilder::tcp(end(from), Endpoint::v4([1, 1, 1, 1], port));
+    for _ in 0..3 {
+        assert!(passes(&mut bench, tcp("10.0.0.1:5", 8050)));
+        assert!(!passes(&mut bench, tcp("10.0.0.1:5", 25)));
+        assert!(!passes(&mut bench, tcp("11.0.0.1:5", 80)));
+        assert!(passes(
+            &mut bench,
+            PacketBuilder::icmp_echo(end("9.0.0.1:25"), end("8.0.0.1:0"))
+        ));
+    }
+    bench.tell_all();
+    assert_eq!(bench.hits, 8);
+    let list = bench.function::<AccessList>(0);
+    let hits: Vec<u64> = list.rules().map(|(_, hits)| hits).collect();
+    assert_eq!((hits, list.default_hits()), (vec![3, 3, 3], 3));
+    assert_eq!(
+        (bench.counter(0, "allowed"), bench.counter(0, "denied")),
+        (6, 6)
+    );
+}
+
+#[test]
+fn fragments_meet_rules_with_ports() {
+    for (mode, expected) in [("strict", [false, false]), ("lenient", [true, true])] {
+        let mut bench = bench(&config(&format!("fragments = '{mode}'\n{WEB}")), 4);
+        let packet = PacketBuilder::tcp(end("10.0.0.1:5"), end("1.1.1.1:80")).payload_len(64);
+        let first = passes(&mut bench, packet.fragment(0, true));
+        let later = passes(&mut bench, packet.fragment(64, false));
+        assert_eq!([first, later], expected, "{mode}");
+        let mail = PacketBuilder::tcp(end("10.0.0.1:5"), end("1.1.1.1:25")).payload_len(64);
+        assert!(!passes(&mut bench, mail.fragment(0, true)), "{mode}");
+    }
+}
+
+#[test]
+fn what_is_not_ip_meets_the_default() {
+    for (default, passes) in [("allow", true), ("deny", false)] {
+        let mut bench = bench(&config(&format!("default = '{default}'")), 4);
+        let mut arp = vec![0; 60];
+        arp[12..14].copy_from_slice(&protocol::ETHER_ARP.to_be_bytes());
+        assert_eq!(bench.process(&arp, 0, Instant(1)).packet.is_ok(), passes);
+        assert_eq!(bench.counter(0, "not_ip"), 1);
+    }
+}
+
+#[test]
+fn a_wrong_configuration_says_what_was_expected() {
+    let message = toml::from_str::<Config>("rules = [{ action = 'allow', to_port = 'x' }]");
+    let message = message.expect_err("no port").to_string();
+    assert!(
+        message.contains("expected a port from 0 to 65535"),
+        "{message}"
+    );
+    let ports: Vec<String> = (0..64).map(|port| (port * 2).to_string()).collect();
+    let wide = format!(
+        "{{ action = 'allow', from_port = '{0}', to_port = '{0}' }},",
+        ports.join(",")
+    );
+    let message = toml::from_str::<Config>(&format!("rules = [{}]", wide.repeat(130)));
+    let message = message.expect_err("too many").to_string();
+    assert!(message.contains("pairs of port ranges"), "{message}");
+}
+
+/// The rules one after the other, as written.
+fn reference(config: &Config, headers: &(u8, u8, u16, u16, u8)) -> bool {
+    let &(from, to, from_port, to_port, protocol) = headers;
+    let in_range = |ports: &crate::firewall::rule::Ports, port| {
+        ports.are_any()
+            || (protocol == protocol::TCP || protocol == protocol::UDP)
+                && ports.ranges().iter().any(|range| range.contains(&port))
+    };
+    let covers = |prefix: &crate::firewall::rule::Prefix, host| {
+        Endpoint::v4([10, 0, host, 1], 0).address.0 & prefix.mask == prefix.network.0
+    };
+    let first = config.rules.0.iter().find(|rule| {
+        rule.protocol.includes(protocol)
+            && covers(&rule.from, from)
+            && covers(&rule.to, to)
+            && in_range(&rule.from_port, from_port)
+            && in_range(&rule.to_port, to_port)
+    });
+    first.map_or(config.default, |rule| rule.action) == Action::Allow
+}
+
+fn packet(headers: &(u8, u8, u16, u16, u8)) -> PacketBuilder<'static> {
+    let &(from, to, from_port, to_port, protocol) = headers;
+    let from = Endpoint::v4([10, 0, from, 1], from_port);
+    let to = Endpoint::v4([10, 0, to, 1], to_port);
+    match protocol {
+        protocol::TCP => PacketBuilder::tcp(from, to),
+        protocol::UDP => PacketBuilder::udp(from, to),
+        _ => PacketBuilder::icmp_echo(from, to),
+    }
+}
+
+fn any_rule() -> impl Strategy<Value = String> {
+    let prefix = prop_oneof![
+        Just("any".to_owned()),
+        (0u8..8).prop_map(|host| format!("10.0.{host}.1")),
+        (0u8..4).prop_map(|net| format!("10.0.{}.0/23", net * 2)),
+        Just("10.0.0.0/8".to_owned()),
+    ];
+    let ports = prop_oneof![
+        Just("any".to_owned()),
+        (0u16..20).prop_map(|port| port.to_string()),
+        (0u16..20, 0u16..20, 20u16..40).prop_map(|(a, b, c)| format!("{a},{b}-{c}")),
+    ];
+    let protocol = prop::sample::select(vec!["any", "tcp", "udp"]);
+    let action = prop::sample::select(vec!["allow", "deny"]);
+    (action, protocol, prefix.clone(), prefix, ports.clone(), ports).prop_map(
+        |(action, protocol, from, to, from_port, to_port)| {
+            format!(
+                "{{ action = '{action}', protocol = '{protocol}', from = '{from}', to = '{to}', from_port = '{from_port}', to_port = '{to_port}' }}"
+            )
+        },
+    )
+}
+
+fn any_headers() -> impl Strategy<Value = (u8, u8, u16, u16, u8)> {
+    let protocols = vec![protocol::TCP, protocol::UDP, protocol::ICMP];
+    (
+        0u8..8,
+        0u8..8,
+        0u16..40,
+        0u16..40,
+        prop::sample::select(protocols),
+    )
+}
+
+proptest! {
+    #[test]
+    fn decides_as_the_rules_read_one_by_one(
+        rules in prop::collection::vec(any_rule(), 0..12),
+        extra in any_rule(),
+        place in 0usize..12,
+        headers in prop::collection::vec((any_headers(), 0u8..10), 1..60),
+        default in prop::sample::select(vec!["allow", "deny"]),
+    ) {
+        let mut config = config(&format!("default = '{default}'\nrules = [{}]", rules.join(",")));
+        #[derive(serde::Deserialize)]
+        struct One { rule: Rule }
+        let extra = toml::from_str::<One>(&format!("rule = {extra}")).expect("valid").rule;
+        let mut bench = bench(&config, 6);
+        for (headers, change) in &headers {
+            let len = config.rules.0.len();
+            if *change == 0 {
+                bench.free(0, [LIST]);
+                config.rules.0.insert(place.min(len), extra.clone());
+                bench.function::<AccessList>(0).insert(place.min(len), extra.clone()).expect("room");
+            } else if *change == 1 && len > 0 {
+                bench.free(0, [LIST]);
+                let removed = config.rules.0.remove(place % len);
+                let taken = bench.function::<AccessList>(0).remove(place % len);
+                prop_assert_eq!(taken, Some(removed));
+            }
+            let expected = reference(&config, headers);
+            prop_assert_eq!(passes(&mut bench, packet(headers)), expected);
+        }
+        let counted = bench.counter(0, "allowed") + bench.counter(0, "denied");
+        prop_assert!(counted <= headers.len() as u64);
+        bench.tell_all();
+        let counted = bench.counter(0, "allowed") + bench.counter(0, "denied");
+        prop_assert_eq!(counted, headers.len() as u64);
+    }
+}

@@ -1,0 +1,147 @@
+//! The table of flows.
+
+use crate::seeded::{Seed, SeededMap};
+use std::time::Duration;
+use twinpath_core::{FlowKey, Instant, Side};
+use twinpath_slowpath::Slab;
+
+/// Packets and the bytes of their frames.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(super) fn add(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+}
+
+/// What is known of one flow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// The flow. Of a flow by hosts, ports and protocol are 0; of one by source or destination,
+    /// the low end is `::` as well.
+    pub key: FlowKey,
+    /// When its first packet arrived.
+    pub first: Instant,
+    /// When its last packet arrived, as far as is known.
+    pub last: Instant,
+    /// What its low end sent, and its high end.
+    pub sent: [Count; 2],
+}
+
+/// A flow, and whose rules it may still have.
+#[derive(Debug)]
+struct Known {
+    record: FlowRecord,
+    /// No rule counts what this end sends.
+    is_released: [bool; 2],
+}
+
+/// All flows, found by key and by number.
+#[derive(Debug)]
+pub(super) struct Flows {
+    numbers: SeededMap<FlowKey, u32>,
+    records: Slab<Known>,
+    /// Highest number ever given.
+    highest: u32,
+    /// Where the search for idle flows goes on.
+    hand: u32,
+}
+
+impl Flows {
+    pub fn new(limit: usize, seed: u64) -> Self {
+        Self {
+            numbers: SeededMap::with_hasher(Seed(seed)),
+            records: Slab::new(limit),
+            highest: 0,
+            hand: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub fn find(&self, key: &FlowKey) -> Option<u32> {
+        self.numbers.get(key).copied()
+    }
+
+    /// A new flow's number, if there is room.
+    pub fn add(&mut self, key: FlowKey, now: Instant) -> Option<u32> {
+        let record = FlowRecord {
+            key,
+            first: now,
+            last: now,
+            sent: [Count::default(); 2],
+        };
+        let is_released = [false; 2];
+        let known = Known {
+            record,
+            is_released,
+        };
+        let number = self.records.insert(known).ok()?;
+        self.numbers.insert(key, number);
+        self.highest = self.highest.max(number);
+        Some(number)
+    }
+
+    pub fn count(&mut self, number: u32, sender: Side, count: Count, last: Instant) {
+        if let Some(Known { record, .. }) = self.records.at_mut(number) {
+            record.sent[sender as usize].add(count.packets, count.bytes);
+            record.last = record.last.max(last);
+        }
+    }
+
+    /// Rules may count for the flow again.
+    pub fn hold(&mut self, number: u32) {
+        if let Some(known) = self.records.at_mut(number) {
+            known.is_released = [false; 2];
+        }
+    }
+
+    /// No rule counts what an end of an idle flow sends. When neither end's is counted the flow
+    /// ends.
+    pub fn release(
+        &mut self,
+        number: u32,
+        sender: Side,
+        idle: Duration,
+        now: Instant,
+    ) -> Option<FlowRecord> {
+        let known = self.records.at_mut(number)?;
+        known.is_released[sender as usize] = true;
+        if known.is_released != [true; 2] || now.since(known.record.last) <= idle {
+            return None;
+        }
+        let Known { record, .. } = self.records.remove(number)?;
+        self.numbers.remove(&record.key);
+        Some(record)
+    }
+
+    /// Looks at the next `steps` numbers, and calls `each` with those of idle flows.
+    pub fn each_idle(
+        &mut self,
+        steps: u32,
+        idle: Duration,
+        now: Instant,
+        each: &mut dyn FnMut(u32),
+    ) {
+        for _ in 0..steps.min(self.highest) {
+            self.hand = self.hand % self.highest + 1;
+            let known = self.records.at(self.hand);
+            if known.is_some_and(|known| now.since(known.record.last) > idle) {
+                each(self.hand);
+            }
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &FlowRecord> {
+        (1..=self.highest).filter_map(|number| Some(&self.records.at(number)?.record))
+    }
+}

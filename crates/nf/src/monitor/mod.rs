@@ -1,0 +1,54 @@
+//! A traffic monitor: packets and bytes of each flow.
+//!
+//! It looks and never touches: every packet passes. Packets that a cached rule handled are
+//! counted too, when the fast path reports them; so a flow's numbers may lag behind by a report,
+//! but none is missing in the end.
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `by` | `"connection"` | what a flow is: `"connection"` (both endpoints and the protocol), `"hosts"` (both addresses), `"source"` or `"destination"` (that address). The fewer bits tell flows apart, the fewer cached rules the chain needs |
+//! | `flows` | 1000000 | most flows at a time, 1 to 16 million |
+//! | `idle` | `"5m"` | a flow without packets for longer than this has ended |
+//!
+//! ```toml
+//! [monitor]
+//! by = "hosts"
+//! idle = "1m"
+//! ```
+//!
+//! # Flows
+//! A flow is the same in both directions and has counts for each. A fragment belongs to a flow
+//! with both ports 0, because not every fragment has ports; so does everything else without
+//! ports. An ICMP echo's identifier stands for both ports. What is not IP is counted apart.
+//!
+//! A flow ends when it was idle and no cached rule counts for it any more, so it may be seen a
+//! little longer than `idle` says. Records of ended flows wait in a queue of 65,536 for whoever
+//! exports them ([`Monitor::take_ended`]); if nobody does, the oldest are let go and counted.
+//!
+//! When there are as many flows as there may be, packets of others are counted together
+//! (`overflow_packets`, `overflow_bytes`). Such a flow stays among these while a rule for it is
+//! cached, even if there is room again.
+//!
+//! # Counters
+//! | counter | meaning |
+//! |---|---|
+//! | `packets`, `bytes` | all IP packets and the bytes of their frames, with those of rules as far as reported |
+//! | `flows` | flows at the moment |
+//! | `flows_started`, `flows_ended` | flows that began and ended |
+//! | `overflow_packets`, `overflow_bytes` | packets that found no room for their flow |
+//! | `records_lost` | ended flows that nobody took |
+//! | `not_ip` | frames that are not IP |
+
+mod config;
+mod flows;
+mod function;
+#[cfg(test)]
+mod tests;
+
+pub use config::{By, Config, ConfigError, MAX_FLOWS};
+pub use flows::{Count, FlowRecord};
+pub use function::{MAX_ENDED, Monitor};
+
+/// The function's name.
+pub const NAME: &str = "monitor";

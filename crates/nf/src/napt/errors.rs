@@ -1,0 +1,131 @@
+//! ICMP errors: each end must see the addresses that it knows, in the quoted packet too
+//! (RFC 5508 §4).
+
+use super::function::{Napt, kind_of};
+use super::plan::{Leg, Stop};
+use super::ports::Kind;
+use super::sides::Course;
+use twinpath_core::wire::{Endpoint, RewriteError, fields, rewrite};
+use twinpath_core::{DropReason, Instant, Packet};
+use twinpath_rulecache::{Recorded, Verdict};
+
+/// The packet that an error quotes, as its receiver sent it.
+#[derive(Copy, Clone, Debug)]
+struct Quote {
+    source: Endpoint,
+    destination: Endpoint,
+    kind: Kind,
+}
+
+impl Napt {
+    /// Translates an error that has to be, or drops it.
+    pub(super) fn translate_error(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        now: Instant,
+    ) -> Verdict {
+        if course == Course::Past {
+            return Verdict::Forward;
+        }
+        match self.try_translate(packet, course, now) {
+            Ok(true) => {
+                self.counters.errors_translated += 1;
+                Verdict::Forward
+            }
+            Err(Stop::Wait(entry)) => Verdict::Wait(entry),
+            Ok(false) | Err(_) => {
+                self.counters.errors_dropped += 1;
+                Verdict::Drop(DropReason::Denied)
+            }
+        }
+    }
+
+    fn try_translate(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        now: Instant,
+    ) -> Result<bool, Stop> {
+        let Some(mut quote) = quoted(packet.quote()) else {
+            return Ok(false);
+        };
+        let out = match course {
+            Course::Out | Course::Hairpin(_) => {
+                let leg = self
+                    .out_leg(packet, &quote, now)?
+                    .ok_or(Stop::Unsolicited)?;
+                let external = self.external.endpoint(leg.slot);
+                quote.destination = external;
+                Some(external)
+            }
+            Course::Past | Course::In(_) => None,
+        };
+        let inward = match course {
+            Course::In(_) | Course::Hairpin(_) => {
+                let leg = self.in_leg(packet, &quote, now)?.ok_or(Stop::Unsolicited)?;
+                let binding = leg.binding.and_then(|binding| self.table.binding(binding));
+                Some(binding.ok_or(Stop::Unsolicited)?.internal)
+            }
+            Course::Past | Course::Out => None,
+        };
+        Ok(rewrite_error(packet.whole(), out, inward).is_ok())
+    }
+
+    /// The session of the host inside that the quoted packet was for.
+    fn out_leg(
+        &mut self,
+        packet: &Recorded<'_>,
+        quote: &Quote,
+        now: Instant,
+    ) -> Result<Option<Leg>, Stop> {
+        let Some(binding) = self.table.binding_of(quote.destination, quote.kind) else {
+            return Ok(None);
+        };
+        let remote = self.scope(quote.source, quote.kind);
+        self.live_leg(packet, binding, remote, now)
+    }
+
+    /// The session of the host inside that the quoted packet came from.
+    fn in_leg(
+        &mut self,
+        packet: &Recorded<'_>,
+        quote: &Quote,
+        now: Instant,
+    ) -> Result<Option<Leg>, Stop> {
+        let slot = self.external.slot(quote.source, quote.kind);
+        let Some(binding) = slot.and_then(|slot| self.external.binding(slot)) else {
+            return Ok(None);
+        };
+        let remote = self.scope(quote.destination, quote.kind);
+        self.live_leg(packet, binding, remote, now)
+    }
+}
+
+fn quoted(packet: &Packet) -> Option<Quote> {
+    let (bytes, layout) = (packet.bytes(), &packet.layout);
+    Some(Quote {
+        source: fields::inner_source(bytes, layout)?,
+        destination: fields::inner_destination(bytes, layout)?,
+        kind: kind_of(layout.inner?.protocol)?,
+    })
+}
+
+/// `out` is what stands for the sender's side, `inward` who the receiver is.
+fn rewrite_error(
+    packet: &mut Packet,
+    out: Option<Endpoint>,
+    inward: Option<Endpoint>,
+) -> Result<(), RewriteError> {
+    let layout = packet.layout;
+    let bytes = packet.frame.bytes_mut();
+    if let Some(external) = out {
+        rewrite::set_inner_destination(bytes, &layout, external)?;
+        rewrite::set_source(bytes, &layout, external)?;
+    }
+    if let Some(internal) = inward {
+        rewrite::set_inner_source(bytes, &layout, internal)?;
+        rewrite::set_destination(bytes, &layout, internal)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! The translation at work.
+
+use super::config::{Config, Filtering};
+use super::plan::{Leg, Stop};
+use super::ports::{External, Kind, Slot};
+use super::sides::{Course, Sides};
+use super::table::Table;
+use super::tcp::Way;
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::wire::{Endpoint, Fragment, Network, Transport, fields, icmp, protocol};
+use twinpath_core::{DropReason, Instant};
+use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
+
+/// Entries of sessions have this bit; those without are [slots](Slot).
+const SESSION: u32 = 1 << 31;
+
+/// Sessions that one search for expired ones looks at.
+const SWEEP: u32 = 256;
+
+/// The entry of a session.
+pub(super) const fn session_entry(session: u32) -> u32 {
+    SESSION | session
+}
+
+/// Network address and port translation; see the [module](super).
+pub struct Napt {
+    pub(super) external: External,
+    pub(super) table: Table,
+    pub(super) filtering: Filtering,
+    pub(super) pick_up: bool,
+    sides: Sides,
+    pub(super) counters: Counters,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    ports_exhausted: u64,
+    sessions_exhausted: u64,
+    unsolicited: u64,
+    not_picked_up: u64,
+    hairpinned: u64,
+    pub errors_translated: u64,
+    pub errors_dropped: u64,
+    untranslatable: u64,
+}
+
+/// What of a packet can be translated.
+enum Nature {
+    /// It has ports.
+    Ports(Kind),
+    /// An ICMP error about one that may have.
+    Error,
+    Fragment,
+    Other,
+    NotIp,
+}
+
+impl Napt {
+    /// A translation without bindings. The seed decides which ports are tried first; without it
+    /// outsiders cannot foresee them.
+    pub fn new(config: &Config, seed: u64) -> Self {
+        Self {
+            external: External::new(config, seed),
+            table: Table::new(config, seed),
+            filtering: config.filtering,
+            pick_up: config.pick_up,
+            sides: Sides::new(config),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The external endpoint that stands for an inside one at the moment, of a protocol that has
+    /// ports or echoes.
+    pub fn external_of(&self, internal: Endpoint, protocol: u8) -> Option<Endpoint> {
+        let kind = kind_of(protocol)?;
+        let binding = self.table.binding_of(internal, kind)?;
+        let slot = self.table.binding(binding)?.slot;
+        Some(self.external.endpoint(slot))
+    }
+
+    fn translate(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        kind: Kind,
+        now: Instant,
+    ) -> Verdict {
+        let result = match course {
+            Course::Past => Ok(()),
+            Course::Out => self.send_out(packet, kind, now),
+            Course::In(address) => self.let_in(packet, address, kind, now),
+            Course::Hairpin(address) => self.send_back(packet, address, kind, now),
+        };
+        match result {
+            Ok(()) => Verdict::Forward,
+            Err(verdict) => verdict,
+        }
+    }
+
+    fn send_out(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        kind: Kind,
+        now: Instant,
+    ) -> Result<(), Verdict> {
+        let internal = packet.source();
+        let remote = self.remote(packet, kind, Way::Out);
+        let flags = flags_of(packet, kind);
+        let leg = self
+            .plan_out(packet, internal, remote, kind, flags, now)
+            .map_err(|stop| self.stop(packet, stop))?;
+        self.check_room(packet, &[leg], now)?;
+        self.use_leg(packet, &leg, (internal, kind), Way::Out, flags, now);
+        packet.set_source(self.external.endpoint(leg.slot));
+        Ok(())
+    }
+
+    fn let_in(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        address: u32,
+        kind: Kind,
+        now: Instant,
+    ) -> Result<(), Verdict> {
+        let slot = Slot::new(address, kind, packet.destination().port);
+        if self.external.binding(slot).is_none() {
+            return Err(self.refuse(packet, slot));
+        }
+        let remote = self.remote(packet, kind, Way::In);
+        let flags = flags_of(packet, kind);
+        let leg = match self.plan_in(packet, slot, remote, kind, flags, now) {
+            Ok(leg) => leg,
+            Err(Stop::Unsolicited) => return Err(self.refuse(packet, slot)),
+            Err(stop) => return Err(self.stop(packet, stop)),
+        };
+        self.check_room(packet, &[leg], now)?;
+        let internal = self.internal(&leg);
+        self.use_leg(packet, &leg, (internal, kind), Way::In, flags, now);
+        packet.set_destination(internal);
+        Ok(())
+    }
+
+    /// From inside to the external endpoint of somebody inside.
+    fn send_back(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        address: u32,
+        kind: Kind,
+        now: Instant,
+    ) -> Result<(), Verdict> {
+        let (internal, target) = (packet.source(), packet.destination());
+        let slot = Slot::new(address, kind, target.port);
+        match self.is_bound(packet, slot, now) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.refuse(packet, slot)),
+            Err(stop) => return Err(self.stop(packet, stop)),
+        }
+        let flags = flags_of(packet, kind);
+        let first = self
+            .plan_out(packet, internal, target, kind, flags, now)
+            .map_err(|stop| self.stop(packet, stop))?;
+        let sender = self.external.endpoint(first.slot);
+        let second = self
+            .plan_in(packet, slot, sender, kind, flags, now)
+            .map_err(|stop| self.stop(packet, stop))?;
+        self.check_room(packet, &[first, second], now)?;
+        let receiver = self.internal(&second);
+        self.use_leg(packet, &first, (internal, kind), Way::Out, flags, now);
+        self.use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
+        packet.set_source(sender);
+        packet.set_destination(receiver);
+        self.counters.hairpinned += 1;
+        Ok(())
+    }
+
+    /// The other end, of which as much is recorded as a session's scope has.
+    fn remote(&self, packet: &mut Recorded<'_>, kind: Kind, way: Way) -> Endpoint {
+        let headers = packet.headers();
+        let remote = match way {
+            Way::Out => Endpoint::new(headers.destination, headers.destination_port),
+            Way::In => Endpoint::new(headers.source, headers.source_port),
+        };
+        let whole = kind == Kind::Tcp || self.filtering == Filtering::AddressAndPortDependent;
+        match (way, whole, self.filtering) {
+            (Way::Out, true, _) => _ = packet.destination(),
+            (Way::In, true, _) => _ = packet.source(),
+            (_, _, Filtering::EndpointIndependent) => {}
+            (Way::Out, ..) => packet.examined_destination(128),
+            (Way::In, ..) => packet.examined_source(128),
+        }
+        remote
+    }
+
+    fn internal(&self, leg: &Leg) -> Endpoint {
+        let binding = leg.binding.and_then(|binding| self.table.binding(binding));
+        // A leg inwards has a binding.
+        binding.map_or(self.external.endpoint(leg.slot), |binding| binding.internal)
+    }
+
+    /// Drops what nobody asked for: while no binding or session comes into being at the slot, all
+    /// packets like it are dropped.
+    fn refuse(&mut self, packet: &mut Recorded<'_>, slot: Slot) -> Verdict {
+        packet.depends_on(slot.0, None);
+        self.counters.unsolicited += 1;
+        Verdict::Drop(DropReason::Denied)
+    }
+
+    pub(super) fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
+        match stop {
+            Stop::Wait(entry) => return Verdict::Wait(entry),
+            Stop::Unsolicited => self.counters.unsolicited += 1,
+            Stop::NotPickedUp => self.counters.not_picked_up += 1,
+            Stop::NoPort => self.counters.ports_exhausted += 1,
+        }
+        packet.uncacheable(Obstacle::Undecided);
+        Verdict::Drop(stop.reason())
+    }
+
+    /// Whether the sessions that the legs need have room; looks for expired ones if not.
+    fn check_room(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        legs: &[Leg],
+        now: Instant,
+    ) -> Result<(), Verdict> {
+        let new = legs.iter().filter(|leg| leg.session.is_none()).count();
+        if new == 0 || self.table.has_room(new) {
+            return Ok(());
+        }
+        let in_use = |number: u32| legs.iter().any(|leg| leg.session == Some(number));
+        let mut expired = Vec::new();
+        self.table.each_expired(SWEEP, now, &mut |number| {
+            if !in_use(number) && packet.is_free(session_entry(number)) {
+                expired.push(number);
+            }
+        });
+        for number in expired {
+            self.table.remove(number, &mut self.external);
+        }
+        if self.table.has_room(new) {
+            return Ok(());
+        }
+        self.counters.sessions_exhausted += 1;
+        packet.uncacheable(Obstacle::Undecided);
+        Err(Verdict::Drop(DropReason::FlowTableFull))
+    }
+
+    /// Makes what is missing of a leg, and notes its use.
+    fn use_leg(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        leg: &Leg,
+        (internal, kind): (Endpoint, Kind),
+        way: Way,
+        flags: Option<u8>,
+        now: Instant,
+    ) {
+        let (table, external) = (&mut self.table, &mut self.external);
+        // There is room: a binding needs no more than its session does.
+        let binding = leg
+            .binding
+            .or_else(|| table.bind(internal, kind, leg.slot, external));
+        let session = leg
+            .session
+            .or_else(|| table.ensure_session(binding?, leg.remote));
+        let Some(session) = session else {
+            return packet.uncacheable(Obstacle::Undecided);
+        };
+        let is_same = table.touch(session, way, flags, now);
+        let is_marked = flags.is_some_and(|flags| flags & (SYN | FIN | RST) != 0);
+        if !is_same || is_marked {
+            packet.uncacheable(Obstacle::StateChanged);
+        }
+        packet.depends_on(session_entry(session), Some(table.idle_of_rules(kind)));
+    }
+
+    /// Drops what has no ports, if it would have to be translated.
+    fn cannot_translate(&mut self, course: Course, reason: DropReason) -> Verdict {
+        if course == Course::Past {
+            return Verdict::Forward;
+        }
+        self.counters.untranslatable += 1;
+        Verdict::Drop(reason)
+    }
+}
+
+/// The protocol is examined always, the rest only of packets that no rule meets.
+fn nature(packet: &mut Recorded<'_>) -> Nature {
+    let protocol = packet.protocol();
+    let kind = kind_of(protocol);
+    if packet.is_plain() {
+        return kind.map_or(Nature::Other, Nature::Ports);
+    }
+    let packet = packet.quote();
+    let layout = &packet.layout;
+    let is_echo = fields::icmp_kind(packet.bytes(), layout)
+        .is_some_and(|(kind, _)| icmp::is_echo(layout.network, kind));
+    match (layout.network, layout.fragment, layout.transport, kind) {
+        (Network::None, ..) => Nature::NotIp,
+        (_, Fragment::First | Fragment::Later, ..) => Nature::Fragment,
+        (_, _, Transport::Tcp | Transport::Udp, Some(kind)) => Nature::Ports(kind),
+        (_, _, _, Some(Kind::Icmp)) if is_echo => Nature::Ports(Kind::Icmp),
+        (_, _, _, Some(Kind::Icmp)) if layout.inner.is_some() => Nature::Error,
+        _ => Nature::Other,
+    }
+}
+
+pub(super) const fn kind_of(number: u8) -> Option<Kind> {
+    match number {
+        protocol::TCP => Some(Kind::Tcp),
+        protocol::UDP => Some(Kind::Udp),
+        protocol::ICMP | protocol::ICMP6 => Some(Kind::Icmp),
+        _ => None,
+    }
+}
+
+/// The flags of a TCP segment that must not be missed; of one with SYN all that tell whether it
+/// opens a connection.
+fn flags_of(packet: &mut Recorded<'_>, kind: Kind) -> Option<u8> {
+    if kind != Kind::Tcp {
+        return None;
+    }
+    Some(match packet.tcp_flags(SYN | FIN | RST) {
+        flags if flags & SYN == 0 => flags,
+        _ => packet.tcp_flags(SYN | FIN | RST | ACK),
+    })
+}
+
+impl RuleFunction for Napt {
+    fn name(&self) -> &'static str {
+        super::NAME
+    }
+
+    fn handle(&mut self, packet: &mut Recorded<'_>, now: Instant, _: &mut Answers<'_>) -> Verdict {
+        let nature = nature(packet);
+        if matches!(nature, Nature::NotIp) {
+            return Verdict::Forward;
+        }
+        let course = self.sides.course(packet);
+        match nature {
+            Nature::Ports(kind) => self.translate(packet, course, kind, now),
+            Nature::Error => self.translate_error(packet, course, now),
+            Nature::Fragment => self.cannot_translate(course, DropReason::Fragment),
+            Nature::Other | Nature::NotIp => self.cannot_translate(course, DropReason::Denied),
+        }
+    }
+
+    fn credit(&mut self, entry: u32, hits: &Hits) {
+        match entry & SESSION {
+            0 => self.counters.unsolicited += hits.packets,
+            _ => self.table.credit(entry & !SESSION, hits.last),
+        }
+    }
+
+    fn each_expired(&mut self, now: Instant, each: &mut dyn FnMut(u32)) {
+        self.table
+            .each_expired(SWEEP, now, &mut |session| each(session_entry(session)));
+    }
+
+    fn forget(&mut self, entry: u32, now: Instant) {
+        let session = entry & !SESSION;
+        if entry & SESSION != 0 && self.table.is_expired(session, now) {
+            self.table.remove(session, &mut self.external);
+        }
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("bindings", self.table.binding_count() as u64);
+        each("sessions", self.table.session_count() as u64);
+        each("bindings_created", self.table.bindings_created);
+        each("sessions_created", self.table.sessions_created);
+        each("ports_exhausted", self.counters.ports_exhausted);
+        each("sessions_exhausted", self.counters.sessions_exhausted);
+        each("unsolicited", self.counters.unsolicited);
+        each("not_picked_up", self.counters.not_picked_up);
+        each("hairpinned", self.counters.hairpinned);
+        each("errors_translated", self.counters.errors_translated);
+        each("errors_dropped", self.counters.errors_dropped);
+        each("untranslatable", self.counters.untranslatable);
+    }
+}

@@ -1,0 +1,93 @@
+//! Network address and port translation (RFC 4787, RFC 5382, RFC 5508).
+//!
+//! Hosts inside share a few external addresses. The first packet that an inside endpoint sends
+//! out gives it a *binding*: an external address and port that stand for it, whomever it talks
+//! to (endpoint-independent mapping), until it has been silent for long enough.
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `inside` | | prefixes of the hosts inside |
+//! | `external` | | the addresses that they share; 1 to 4096, IPv4, IPv6 or both |
+//! | `ports` | `"1024-65535"` | the external ports to give out |
+//! | `filtering` | `"endpoint_independent"` | who outside may send to a binding: anyone, `"address_dependent"`: addresses that it has sent to, or `"address_and_port_dependent"`: endpoints that it has sent to |
+//! | `pooling` | `"paired"` | a host has the same external address for all its bindings; with `"arbitrary"` it gets another when the ports of that one are used up |
+//! | `sessions` | 1000000 | most sessions at a time, 1 to 16 million |
+//! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream, as after a restart. If `false`, only a SYN opens one |
+//! | `timeouts` | | see below |
+//!
+//! | time-out | default | of |
+//! |---|---|---|
+//! | `udp` | `"5m"` | UDP (RFC 4787 REQ-5: two minutes at least) |
+//! | `tcp_established` | `"124m"` | TCP connections in which both ends may send (RFC 5382 REQ-5) |
+//! | `tcp_transitory` | `"4m"` | TCP connections that open or close; not longer than `tcp_established` |
+//! | `icmp` | `"1m"` | ICMP echoes (RFC 5508 REQ-2) |
+//!
+//! ```toml
+//! [napt]
+//! inside = ["10.0.0.0/8"]
+//! external = ["192.0.2.1", "192.0.2.2"]
+//! filtering = "address_dependent"
+//! timeouts = { udp = "2m" }
+//! ```
+//!
+//! # What is translated
+//! Packets from inside to anywhere else, and packets to an external address. All others pass
+//! untouched: between hosts inside, between others, and of an IP version of which there is no
+//! external address. What is not IP passes.
+//!
+//! - **Ports.** A binding keeps its port if that is free, also below 1024. Otherwise it gets
+//!   another: below 1024 if its own is, of the same parity if there is one, else any. A free port
+//!   is looked for in up to 1024 places of each kind, from a place that follows from the inside
+//!   endpoint; if none is found, the packet is dropped (`no_port`). No two bindings of a
+//!   protocol share an external port.
+//! - **Sessions.** For TCP, and for whatever is filtered, the table knows with whom a binding
+//!   speaks. A binding ends with its last session. A packet in either direction keeps a session
+//!   alive (RFC 4787 REQ-6 allows that of packets from outside).
+//! - **TCP.** A session is established when both ends have been heard, and transitory after a
+//!   reset or when both have sent FIN. From outside only a SYN opens one, to a binding that is
+//!   there. An unexpected one is dropped silently (RFC 5382 REQ-4 a).
+//! - **Hairpinning.** A host inside that sends to a binding's external endpoint reaches the host
+//!   behind it, and appears with its own external endpoint.
+//! - **ICMP errors** are translated with the packet that they quote, in both directions and
+//!   between hosts inside; those about no session are dropped. They keep nothing alive.
+//! - **Echoes** have their identifier translated like a port.
+//! - **Dropped** is what cannot be translated: fragments (`fragment`), of which only the first
+//!   has ports (RFC 4787 REQ-14 asks for more; put a reassembler in front), and protocols without
+//!   ports (`denied`).
+//!
+//! # What is cached
+//! Cached rules depend on a session, or, if they drop what nobody asked for, on an external
+//! port. TCP segments with SYN, FIN or RST make no rules and match none, nor do segments that
+//! open a connection. A rule ends when its session's time-out has passed, that of TCP after the
+//! transitory one: the cores then know whether the session is alive.
+//!
+//! # Counters
+//! | counter | meaning |
+//! |---|---|
+//! | `bindings`, `sessions` | at the moment |
+//! | `bindings_created`, `sessions_created` | ever |
+//! | `ports_exhausted` | packets dropped because no external port was left |
+//! | `sessions_exhausted` | packets dropped because there were too many sessions |
+//! | `unsolicited` | packets to an external address that nobody asked for, as far as rules have reported |
+//! | `not_picked_up` | TCP segments from inside that open nothing |
+//! | `hairpinned` | packets between hosts inside that the cores translated |
+//! | `errors_translated`, `errors_dropped` | ICMP errors |
+//! | `untranslatable` | fragments and protocols without ports |
+
+mod config;
+mod errors;
+mod function;
+mod plan;
+mod ports;
+mod sides;
+mod table;
+mod tcp;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};
+pub use function::Napt;
+
+/// The function's name.
+pub const NAME: &str = "napt";

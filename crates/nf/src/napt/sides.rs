@@ -1,0 +1,84 @@
+//! Which packets are translated, and how.
+
+use super::config::Config;
+use twinpath_classify::Prefix;
+use twinpath_classify::lpm::{RouteLimits, RouteTable};
+use twinpath_core::wire::Address;
+use twinpath_rulecache::Recorded;
+
+/// What a packet's addresses say.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    /// It is not translated.
+    Past,
+    /// From inside to somewhere else.
+    Out,
+    /// From outside to the external address with this number.
+    In(u32),
+    /// From inside to the external address with this number.
+    Hairpin(u32),
+}
+
+/// Steps of examined bits, so that cached rules share few masks.
+const STEP_BITS: u8 = 8;
+
+/// The prefixes inside and the external addresses.
+pub(super) struct Sides {
+    /// Numbers of external addresses, and [`INSIDE`] for the prefixes inside.
+    table: RouteTable,
+    has_v4: bool,
+    has_v6: bool,
+}
+
+const INSIDE: u32 = u32::MAX >> 1;
+
+impl Sides {
+    pub fn new(config: &Config) -> Self {
+        let most = config.inside.len() + config.external.len();
+        let mut table = RouteTable::new(RouteLimits { v4: most, v6: most });
+        let numbered = (0..).zip(&config.external);
+        let external = numbered.map(|(number, &address)| (Prefix::from(address), number));
+        let inside = config.inside.iter().map(|&prefix| (prefix, INSIDE));
+        for (prefix, what) in inside.chain(external) {
+            // The limits count all of them.
+            let _ = table.insert(prefix, what);
+        }
+        Self {
+            table,
+            has_v4: config.external.iter().any(|address| address.is_v4()),
+            has_v6: config.external.iter().any(|address| !address.is_v4()),
+        }
+    }
+
+    /// The packet's course, with the bits that decided it recorded.
+    pub fn course(&self, packet: &mut Recorded<'_>) -> Course {
+        let headers = packet.headers();
+        // The IP version is in every rule.
+        if !self.is_served(headers.source) {
+            return Course::Past;
+        }
+        let source = self.table.lookup_examined(headers.source);
+        packet.examined_source(up(source.examined_bits));
+        let destination = self.table.lookup_examined(headers.destination);
+        packet.examined_destination(up(destination.examined_bits));
+        let from_inside = source.next_hop == Some(INSIDE);
+        match (from_inside, destination.next_hop) {
+            (true, Some(INSIDE)) => Course::Past,
+            (true, Some(number)) => Course::Hairpin(number),
+            (true, None) => Course::Out,
+            (false, Some(number)) if number != INSIDE => Course::In(number),
+            (false, _) => Course::Past,
+        }
+    }
+
+    fn is_served(&self, address: Address) -> bool {
+        match address.is_v4() {
+            true => self.has_v4,
+            false => self.has_v6,
+        }
+    }
+}
+
+fn up(bits: u8) -> u8 {
+    bits.next_multiple_of(STEP_BITS).min(128)
+}

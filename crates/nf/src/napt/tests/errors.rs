@@ -1,0 +1,113 @@
+use super::*;
+use twinpath_core::wire::icmp::IcmpError;
+
+const PORT: IcmpError = IcmpError::Unreachable { code: 3 };
+
+/// Ends of the error and of the packet that it quotes.
+type AllEnds = [Endpoint; 4];
+
+fn error(bench: &mut Bench, offending: &[u8], from: Option<&str>) -> Result<AllEnds, DropReason> {
+    let mut packet = PacketBuilder::icmp_error(PORT, offending);
+    if let Some(from) = from {
+        packet = packet.source_address(end(from).address);
+    }
+    let frame = packet.to_vec().expect("fits");
+    let outcome = bench.process(&frame, 0, at(0));
+    outcome.packet.as_ref().map_err(|reason| *reason)?;
+    let (bytes, layout) = outcome.departed();
+    let (source, destination) = ends_of(&bytes, &layout);
+    let inner =
+        fields::inner_source(&bytes, &layout).zip(fields::inner_destination(&bytes, &layout));
+    let (inner_source, inner_destination) = inner.expect("quoted");
+    Ok([source, destination, inner_source, inner_destination])
+}
+
+fn packet(from: &str, to: &str) -> Vec<u8> {
+    PacketBuilder::udp(end(from), end(to))
+        .payload_len(9)
+        .to_vec()
+        .expect("fits")
+}
+
+fn all(ends: [&str; 4]) -> Result<AllEnds, DropReason> {
+    Ok(ends.map(end))
+}
+
+#[test]
+fn errors_from_outside_reach_the_host_inside() {
+    let mut bench = bench(BASIC);
+    let sent = bench
+        .process(&packet("10.0.0.1:5000", "8.8.8.8:53"), 0, at(0))
+        .departed()
+        .0;
+    let from_server = error(&mut bench, &sent, None);
+    assert_eq!(
+        from_server,
+        all(["8.8.8.8:0", "10.0.0.1:0", "10.0.0.1:5000", "8.8.8.8:53"])
+    );
+    let from_router = error(&mut bench, &sent, Some("7.7.7.7:0"));
+    assert_eq!(
+        from_router,
+        all(["7.7.7.7:0", "10.0.0.1:0", "10.0.0.1:5000", "8.8.8.8:53"])
+    );
+    let unknown = error(&mut bench, &packet("192.0.2.1:5002", "8.8.8.8:53"), None);
+    assert_eq!(unknown, Err(DropReason::Denied));
+    assert_eq!(bench.counter(0, "errors_translated"), 2);
+    assert_eq!(bench.counter(0, "errors_dropped"), 1);
+}
+
+#[test]
+fn errors_from_inside_show_nothing_of_it() {
+    let mut bench = bench(BASIC);
+    bench.process(&packet("10.0.0.1:5000", "8.8.8.8:53"), 0, at(0));
+    let received = bench
+        .process(&packet("8.8.8.8:53", "192.0.2.1:5000"), 0, at(0))
+        .departed()
+        .0;
+    let from_host = error(&mut bench, &received, None);
+    assert_eq!(
+        from_host,
+        all(["192.0.2.1:0", "8.8.8.8:0", "8.8.8.8:53", "192.0.2.1:5000"])
+    );
+    let from_router = error(&mut bench, &received, Some("10.9.9.9:0"));
+    assert_eq!(from_router, from_host);
+}
+
+#[test]
+fn errors_between_hosts_inside() {
+    let mut bench = bench(BASIC);
+    bench.process(&packet("10.0.0.2:2222", "8.8.8.8:53"), 0, at(0));
+    let received = bench
+        .process(&packet("10.0.0.1:1111", "192.0.2.1:2222"), 0, at(0))
+        .departed()
+        .0;
+    let back = error(&mut bench, &received, None);
+    assert_eq!(
+        back,
+        all([
+            "192.0.2.1:0",
+            "10.0.0.1:0",
+            "10.0.0.1:1111",
+            "192.0.2.1:2222"
+        ])
+    );
+}
+
+#[test]
+fn errors_keep_nothing_alive_and_pass_where_nothing_is_translated() {
+    let mut bench = bench(BASIC);
+    let past = error(&mut bench, &packet("7.7.7.7:1", "8.8.8.8:53"), None);
+    assert_eq!(
+        past,
+        all(["8.8.8.8:0", "7.7.7.7:0", "7.7.7.7:1", "8.8.8.8:53"])
+    );
+    let sent = bench
+        .process(&packet("10.0.0.1:5000", "8.8.8.8:53"), 0, at(0))
+        .departed()
+        .0;
+    let frame = PacketBuilder::icmp_error(PORT, &sent)
+        .to_vec()
+        .expect("fits");
+    assert!(bench.process(&frame, 0, at(300)).packet.is_ok());
+    assert!(bench.process(&frame, 0, at(301)).packet.is_err());
+}

@@ -1,0 +1,291 @@
+use super::*;
+use twinpath_core::wire::protocol;
+
+const REFUSED: Result<(Endpoint, Endpoint), DropReason> = Err(DropReason::Denied);
+
+#[test]
+fn a_port_is_kept_or_another_of_its_parity_is_given() {
+    let mut bench = bench(BASIC);
+    for (inside, port) in [
+        ("10.0.0.1:5001", 5001),
+        ("10.0.0.1:6000", 6000),
+        ("10.0.0.1:53", 53),
+    ] {
+        let (source, to) = udp(&mut bench, inside, "8.8.8.8:53", 0).expect("translated");
+        assert_eq!(
+            (source, to),
+            (Endpoint::v4([192, 0, 2, 1], port), end("8.8.8.8:53"))
+        );
+    }
+    for (inside, parity, low) in [
+        ("10.0.0.2:5001", 1, false),
+        ("10.0.0.2:6000", 0, false),
+        ("10.0.0.2:53", 1, true),
+    ] {
+        let (source, _) = udp(&mut bench, inside, "8.8.8.8:53", 0).expect("translated");
+        assert_eq!(
+            (source.port % 2, source.port < 1024),
+            (parity, low),
+            "{source}"
+        );
+        assert_ne!(source.port, end(inside).port);
+    }
+    let v6 = udp(&mut bench, "[fd00::1]:5001", "[2001:db8:9::1]:1", 0).expect("translated");
+    assert_eq!(v6.0, end("[2001:db8::1]:5001"));
+}
+
+#[test]
+fn mapping_is_independent_of_the_other_end_and_filtering_as_configured() {
+    let answers = |filtering: &str| {
+        let mut bench = bench(&format!("filtering = '{filtering}'\n{BASIC}"));
+        for _ in 0..3 {
+            let one = udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 0)
+                .expect("translated")
+                .0;
+            let other = udp(&mut bench, "10.0.0.1:5000", "9.9.9.9:53", 0)
+                .expect("translated")
+                .0;
+            assert_eq!(one, other);
+        }
+        assert!(bench.hits > 2);
+        let mut results = Vec::new();
+        for from in ["8.8.8.8:53", "8.8.8.8:54", "7.7.7.7:53"] {
+            let first = udp(&mut bench, from, "192.0.2.1:5000", 0);
+            assert_eq!(
+                first,
+                udp(&mut bench, from, "192.0.2.1:5000", 0),
+                "cached or not"
+            );
+            if let Ok(ends) = first {
+                assert_eq!(ends, (end(from), end("10.0.0.1:5000")));
+            }
+            results.push(first.is_ok());
+        }
+        results
+    };
+    assert_eq!(answers("endpoint_independent"), [true, true, true]);
+    assert_eq!(answers("address_dependent"), [true, true, false]);
+    assert_eq!(answers("address_and_port_dependent"), [true, false, false]);
+}
+
+#[test]
+fn what_nobody_asked_for_is_cached_until_somebody_does() {
+    let mut bench = bench(BASIC);
+    for _ in 0..3 {
+        assert_eq!(udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 0), REFUSED);
+    }
+    assert_eq!(bench.hits, 2);
+    udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 1).expect("translated");
+    assert!(bench.waits > 0, "the rules had to go first");
+    assert!(udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1).is_ok());
+    assert_eq!(bench.counter(0, "unsolicited"), 3);
+}
+
+#[test]
+fn others_pass() {
+    let mut bench = bench(&BASIC.replace(", \"2001:db8::1\"", ""));
+    for (from, to) in [
+        ("10.0.0.1:5000", "10.9.9.9:53"),
+        ("7.7.7.7:1", "8.8.8.8:2"),
+        ("7.7.7.7:1", "10.0.0.1:2"),
+        ("[fd00::1]:1", "[2001::1]:2"),
+    ] {
+        let passed = udp(&mut bench, from, to, 0);
+        assert_eq!(passed, Ok((end(from), end(to))));
+    }
+    assert_eq!(bench.counter(0, "bindings"), 0);
+}
+
+#[test]
+fn hosts_inside_reach_each_other_by_their_external_endpoints() {
+    let mut bench = bench(&format!(
+        "filtering = 'address_and_port_dependent'\n{BASIC}"
+    ));
+    assert_eq!(
+        udp(&mut bench, "10.0.0.1:1111", "192.0.2.1:2222", 0),
+        REFUSED
+    );
+    udp(&mut bench, "10.0.0.2:2222", "8.8.8.8:53", 0).expect("translated");
+    assert_eq!(
+        udp(&mut bench, "10.0.0.1:1111", "192.0.2.1:2222", 0),
+        REFUSED,
+        "filtered"
+    );
+    udp(&mut bench, "10.0.0.1:1111", "8.8.8.8:53", 0).expect("translated");
+    udp(&mut bench, "10.0.0.2:2222", "192.0.2.1:1111", 0).expect_err("filtered, and not noted");
+    assert_eq!(bench.counter(0, "sessions"), 2);
+    let mut open = super::bench(BASIC);
+    udp(&mut open, "10.0.0.2:2222", "8.8.8.8:53", 0).expect("translated");
+    for _ in 0..2 {
+        let hairpin = udp(&mut open, "10.0.0.1:1111", "192.0.2.1:2222", 0);
+        assert_eq!(hairpin, Ok((end("192.0.2.1:1111"), end("10.0.0.2:2222"))));
+        let back = udp(&mut open, "10.0.0.2:2222", "192.0.2.1:1111", 0);
+        assert_eq!(back, Ok((end("192.0.2.1:2222"), end("10.0.0.1:1111"))));
+    }
+    assert!(open.hits >= 2);
+}
+
+#[test]
+fn hits_in_either_direction_keep_a_binding() {
+    let mut bench = bench(BASIC);
+    udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 0).expect("translated");
+    for seconds in [0, 250, 500, 750] {
+        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", seconds).expect("let in");
+    }
+    assert_eq!(bench.hits, 3);
+    bench.tick(at(1000));
+    let kept = udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 1050);
+    assert_eq!(kept.expect("translated").0, end("192.0.2.1:5000"));
+    assert_eq!((bench.counter(0, "bindings_created"), bench.waits), (1, 1));
+    assert_eq!(
+        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1351),
+        REFUSED,
+        "301 s later"
+    );
+    assert_eq!(bench.counter(0, "bindings"), 0);
+}
+
+#[test]
+fn a_host_keeps_one_external_address_unless_told_otherwise() {
+    let text = r#"
+        inside = ["10.0.0.0/8"]
+        external = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+        ports = "5000-5003"
+    "#;
+    let mut used = std::collections::HashSet::new();
+    for host in 1..20 {
+        let mut bench = bench(text);
+        let mut addresses = std::collections::HashSet::new();
+        for port in 6000..6006 {
+            let from = Endpoint::v4([10, 0, 0, host], port);
+            let sent = send(&mut bench, PacketBuilder::udp(from, end("8.8.8.8:1")), 0);
+            match ends(sent) {
+                Ok((source, _)) => _ = addresses.insert(source.address),
+                Err(reason) => assert_eq!((reason, port >= 6004), (DropReason::NoPort, true)),
+            }
+        }
+        assert_eq!(
+            (addresses.len(), bench.counter(0, "ports_exhausted")),
+            (1, 2)
+        );
+        used.extend(addresses);
+    }
+    assert_eq!(used.len(), 3, "hosts are spread");
+    let mut bench = bench(&format!("pooling = 'arbitrary'\n{text}"));
+    for port in 6000..6012 {
+        let from = Endpoint::v4([10, 0, 0, 1], port);
+        assert!(
+            ends(send(
+                &mut bench,
+                PacketBuilder::udp(from, end("8.8.8.8:1")),
+                0
+            ))
+            .is_ok()
+        );
+    }
+    assert_eq!(
+        udp(&mut bench, "10.0.0.1:7000", "8.8.8.8:1", 0),
+        Err(DropReason::NoPort)
+    );
+    assert!(
+        udp(&mut bench, "10.0.0.1:7000", "8.8.8.8:1", 301).is_ok(),
+        "others have expired"
+    );
+}
+
+#[test]
+fn a_full_table_makes_room_of_what_has_expired() {
+    let mut bench = bench(&format!("sessions = 2\n{BASIC}"));
+    for port in 1..=2 {
+        udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 0).expect("translated");
+    }
+    let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 300);
+    assert_eq!(full, Err(DropReason::FlowTableFull));
+    bench.free(0, [1, 2].map(super::super::function::session_entry));
+    assert!(udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 301).is_ok());
+    assert_eq!(bench.counter(0, "sessions_exhausted"), 1);
+}
+
+#[test]
+fn echoes_are_translated_by_their_identifier() {
+    let mut bench = bench(BASIC);
+    for host in 1..3 {
+        let from = Endpoint::v4([10, 0, 0, host], 77);
+        let request = PacketBuilder::icmp_echo(from, end("8.8.8.8:0"));
+        let (source, _) = ends(send(&mut bench, request, 0)).expect("translated");
+        assert_eq!(source.port == 77, host == 1);
+        let reply =
+            PacketBuilder::icmp_echo(Endpoint::new(end("8.8.8.8:0").address, source.port), source);
+        for _ in 0..2 {
+            let (_, to) = ends(send(&mut bench, reply.echo_reply(), 0)).expect("let in");
+            assert_eq!(to, from);
+        }
+    }
+    assert_eq!(bench.hits, 2);
+}
+
+#[test]
+fn what_has_no_ports_is_dropped() {
+    let mut bench = bench(BASIC);
+    let packet = PacketBuilder::udp(end("10.0.0.1:1"), end("8.8.8.8:1")).payload_len(64);
+    for fragment in [packet.fragment(0, true), packet.fragment(64, false)] {
+        let outcome = bench.process(&fragment.to_vec().expect("fits"), 0, at(0));
+        assert_eq!(outcome.packet, Err(DropReason::Fragment));
+    }
+    let gre = PacketBuilder::raw(
+        protocol::GRE,
+        end("10.0.0.1:0").address,
+        end("8.8.8.8:0").address,
+    );
+    assert_eq!(send(&mut bench, gre, 0).packet, Err(DropReason::Denied));
+    let gre = PacketBuilder::raw(
+        protocol::GRE,
+        end("10.0.0.1:0").address,
+        end("10.0.0.2:0").address,
+    );
+    assert!(send(&mut bench, gre, 0).packet.is_ok(), "not translated");
+    let mut arp = vec![0; 60];
+    arp[12..14].copy_from_slice(&protocol::ETHER_ARP.to_be_bytes());
+    assert!(bench.process(&arp, 0, at(0)).packet.is_ok());
+    assert_eq!(bench.counter(0, "untranslatable"), 3);
+    let options = PacketBuilder::udp(end("10.0.0.1:1"), end("8.8.8.8:1")).ipv4_options(&[1; 4]);
+    assert_eq!(
+        ends(send(&mut bench, options, 0)),
+        Ok((end("192.0.2.1:1"), end("8.8.8.8:1")))
+    );
+}
+
+#[test]
+fn a_wrong_configuration_says_what_was_expected() {
+    for (extra, expected) in [
+        ("ports = '9-1'", "expected a range from 1 to 65535"),
+        ("sessions = 0", "sessions = 0 is not from 1 to"),
+        ("timeouts = { udp = 'soon' }", "expected a duration"),
+        (
+            "timeouts = { tcp_established = '1m' }",
+            "tcp_transitory = 4m is longer",
+        ),
+        ("filtering = 'none'", "address_dependent"),
+    ] {
+        let message = toml::from_str::<Config>(&format!("{extra}\n{BASIC}"))
+            .expect_err(extra)
+            .to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+    for (from, to, expected) in [
+        ("192.0.2.1", "10.1.1.1", "lies within 10.0.0.0/8"),
+        ("\"2001:db8::1\"", "\"192.0.2.1\"", "is in external twice"),
+        (
+            "\"192.0.2.1\", \"2001:db8::1\"",
+            "",
+            "0 addresses in external",
+        ),
+        ("10.0.0.0/8", "10.0.0.1/8", "meant was perhaps 10.0.0.0/8"),
+        ("192.0.2.1", "here", "\"here\" is"),
+    ] {
+        let message = toml::from_str::<Config>(&BASIC.replace(from, to))
+            .expect_err(to)
+            .to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+}

@@ -1,0 +1,136 @@
+use super::*;
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+fn tcp(
+    bench: &mut Bench,
+    from: &str,
+    to: &str,
+    flags: u8,
+    seconds: u64,
+) -> Result<(Endpoint, Endpoint), DropReason> {
+    let segment = PacketBuilder::tcp(end(from), end(to)).flags(flags);
+    ends(send(bench, segment, seconds))
+}
+
+const HOST: &str = "10.0.0.1:5000";
+const SERVER: &str = "8.8.8.8:80";
+const EXTERNAL: &str = "192.0.2.1:5000";
+
+fn connect(bench: &mut Bench, seconds: u64) {
+    tcp(bench, HOST, SERVER, SYN, seconds).expect("opens");
+    tcp(bench, SERVER, EXTERNAL, SYN | ACK, seconds).expect("answers");
+    tcp(bench, HOST, SERVER, ACK, seconds).expect("established");
+}
+
+#[test]
+fn only_plain_segments_of_an_established_connection_are_cached() {
+    let mut bench = bench(BASIC);
+    connect(&mut bench, 0);
+    assert_eq!(bench.hits, 0);
+    for _ in 0..3 {
+        tcp(&mut bench, HOST, SERVER, ACK, 0).expect("data");
+        tcp(&mut bench, SERVER, EXTERNAL, ACK, 0).expect("data");
+    }
+    assert_eq!(bench.hits, 4);
+    for flags in [SYN, FIN | ACK, RST] {
+        tcp(&mut bench, HOST, SERVER, flags, 0).expect("translated");
+        tcp(&mut bench, SERVER, EXTERNAL, flags, 0).expect("translated");
+    }
+    assert_eq!(bench.hits, 4);
+}
+
+#[test]
+fn time_outs_are_those_of_the_state() {
+    let mut bench = bench(BASIC);
+    connect(&mut bench, 0);
+    assert!(tcp(&mut bench, SERVER, EXTERNAL, ACK, 7440).is_ok());
+    assert!(
+        tcp(&mut bench, SERVER, EXTERNAL, ACK, 14_881).is_err(),
+        "one second too late"
+    );
+    connect(&mut bench, 20_000);
+    tcp(&mut bench, HOST, SERVER, FIN | ACK, 20_000).expect("closes");
+    assert!(
+        tcp(&mut bench, SERVER, EXTERNAL, ACK, 21_000).is_ok(),
+        "half closed"
+    );
+    tcp(&mut bench, SERVER, EXTERNAL, FIN | ACK, 21_000).expect("closes");
+    assert!(tcp(&mut bench, HOST, SERVER, ACK, 21_240).is_ok());
+    assert!(tcp(&mut bench, SERVER, EXTERNAL, ACK, 21_481).is_err());
+    tcp(&mut bench, HOST, SERVER, SYN, 30_000).expect("opens");
+    assert!(
+        tcp(&mut bench, SERVER, EXTERNAL, SYN | ACK, 30_241).is_err(),
+        "never answered"
+    );
+}
+
+#[test]
+fn connections_from_outside_need_a_binding_and_a_filter_that_lets_them_in() {
+    let other = "7.7.7.7:99";
+    let same_host = "8.8.8.8:99";
+    for (filtering, expected) in [
+        ("endpoint_independent", [true, true]),
+        ("address_dependent", [true, false]),
+        ("address_and_port_dependent", [false, false]),
+    ] {
+        let mut bench = bench(&format!("filtering = '{filtering}'\n{BASIC}"));
+        assert!(
+            tcp(&mut bench, other, EXTERNAL, SYN, 0).is_err(),
+            "no binding"
+        );
+        tcp(&mut bench, HOST, SERVER, SYN, 0).expect("opens");
+        assert!(
+            tcp(&mut bench, other, EXTERNAL, ACK, 0).is_err(),
+            "opens nothing"
+        );
+        let let_in = [same_host, other].map(|from| tcp(&mut bench, from, EXTERNAL, SYN, 0).is_ok());
+        assert_eq!(let_in, expected, "{filtering}");
+        assert!(
+            tcp(&mut bench, SERVER, EXTERNAL, SYN, 0).is_ok(),
+            "simultaneous open"
+        );
+    }
+}
+
+#[test]
+fn mid_stream_is_picked_up_or_not() {
+    let mut bench = bench(BASIC);
+    assert!(tcp(&mut bench, HOST, SERVER, ACK, 0).is_ok());
+    assert_eq!(
+        tcp(&mut bench, "10.0.0.2:1", SERVER, RST, 0),
+        Err(DropReason::InvalidState)
+    );
+    let mut strict = super::bench(&format!("pick_up = false\n{BASIC}"));
+    assert_eq!(
+        tcp(&mut strict, HOST, SERVER, ACK, 0),
+        Err(DropReason::InvalidState)
+    );
+    assert_eq!(
+        tcp(&mut strict, HOST, SERVER, SYN | ACK, 0),
+        Err(DropReason::InvalidState)
+    );
+    assert!(tcp(&mut strict, HOST, SERVER, SYN, 0).is_ok());
+    assert_eq!(strict.counter(0, "not_picked_up"), 2);
+}
+
+#[test]
+fn connections_between_hosts_inside() {
+    let mut bench = bench(BASIC);
+    tcp(&mut bench, "10.0.0.2:80", SERVER, SYN, 0).expect("a binding");
+    let there = (HOST, "192.0.2.1:80");
+    let back = ("10.0.0.2:80", EXTERNAL);
+    for (way, flags) in [
+        (there, SYN),
+        (back, SYN | ACK),
+        (there, ACK),
+        (back, ACK),
+        (there, ACK),
+    ] {
+        assert!(tcp(&mut bench, way.0, way.1, flags, 0).is_ok());
+    }
+    let hits = bench.hits;
+    tcp(&mut bench, there.0, there.1, ACK, 0).expect("cached");
+    assert_eq!(bench.hits, hits + 1);
+    let own = tcp(&mut bench, HOST, EXTERNAL, SYN, 0);
+    assert_eq!(own, Ok((end(EXTERNAL), end(HOST))), "to itself");
+}

@@ -1,0 +1,228 @@
+//! The router's configuration.
+
+use serde::Deserialize;
+use std::path::PathBuf;
+use twinpath_classify::lpm::MAX_ROUTES;
+use twinpath_classify::{Prefix, PrefixError};
+use twinpath_core::wire::{Address, AddressError, MacAddress};
+
+/// Most next hops.
+pub const MAX_NEXT_HOPS: usize = 65_536;
+
+/// A router's configuration; see the [module](super).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct Config {
+    pub(super) next_hops: Vec<NextHop>,
+    pub(super) routes: Vec<Route>,
+    pub(super) routes_file: Option<PathBuf>,
+    pub(super) most_routes: usize,
+    pub(super) no_route: NoRoute,
+    pub(super) address: Option<Address>,
+    pub(super) address6: Option<Address>,
+    pub(super) errors_per_second: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    next_hops: Vec<NextHop>,
+    #[serde(default)]
+    routes: Vec<Route>,
+    routes_file: Option<PathBuf>,
+    #[serde(default = "default_most_routes")]
+    most_routes: usize,
+    #[serde(default)]
+    no_route: NoRoute,
+    address: Option<AddressText>,
+    address6: Option<AddressText>,
+    #[serde(default = "default_errors_per_second")]
+    errors_per_second: u32,
+}
+
+fn default_most_routes() -> usize {
+    2_000_000
+}
+
+fn default_errors_per_second() -> u32 {
+    1000
+}
+
+/// A neighbour that packets are sent to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NextHop {
+    /// What routes call it.
+    pub name: String,
+    /// Its MAC address.
+    #[serde(deserialize_with = "mac")]
+    pub mac: MacAddress,
+    /// The router's own MAC address on that link.
+    #[serde(deserialize_with = "mac")]
+    pub source_mac: MacAddress,
+    /// The port to it.
+    pub port: u16,
+}
+
+/// Where packets to a prefix go.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Route {
+    pub to: PrefixText,
+    pub via: String,
+}
+
+/// What happens to a packet without a route.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoRoute {
+    /// An ICMP error answers it.
+    #[default]
+    Unreachable,
+    /// It is dropped without a word.
+    Drop,
+}
+
+#[derive(Copy, Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct PrefixText(pub Prefix);
+
+#[derive(Copy, Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct AddressText(Address);
+
+/// What is wrong with a router's configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A text that is no prefix.
+    #[error("{text:?} is {source}")]
+    Prefix {
+        /// What was written.
+        text: String,
+        /// What it should have been.
+        source: PrefixError,
+    },
+    /// A text that is no address.
+    #[error("{text:?} is {source}")]
+    Address {
+        /// What was written.
+        text: String,
+        /// What it should have been.
+        source: AddressError,
+    },
+    /// No next hop, or too many.
+    #[error("{0} next hops: expected 1 to {MAX_NEXT_HOPS}")]
+    NextHopCount(usize),
+    /// Two next hops of one name, or one called discard.
+    #[error("next hop {0:?}: the name is taken")]
+    NameTaken(String),
+    /// A route via nobody.
+    #[error("the route to {to} goes via {via:?}, which is no next hop and not \"discard\"")]
+    NoSuchNextHop {
+        /// The route's prefix.
+        to: Prefix,
+        /// The name.
+        via: String,
+    },
+    /// An address of the other version.
+    #[error("{key} = \"{address}\" is not IPv{version}")]
+    Version {
+        /// Where it was written.
+        key: &'static str,
+        /// The address.
+        address: Address,
+        /// The version that it should have had.
+        version: u8,
+    },
+    /// More routes than a table takes.
+    #[error("most_routes = {0} is more than {MAX_ROUTES}")]
+    MostRoutes(usize),
+}
+
+/// The name of the next hop that is none.
+pub(super) const DISCARD_NAME: &str = "discard";
+
+impl TryFrom<Written> for Config {
+    type Error = ConfigError;
+
+    fn try_from(written: Written) -> Result<Self, ConfigError> {
+        check_next_hops(&written.next_hops)?;
+        if written.most_routes > MAX_ROUTES {
+            return Err(ConfigError::MostRoutes(written.most_routes));
+        }
+        for Route { to, via } in &written.routes {
+            if !is_name(&written.next_hops, via) {
+                let (to, via) = (to.0, via.clone());
+                return Err(ConfigError::NoSuchNextHop { to, via });
+            }
+        }
+        Ok(Self {
+            address: of_version("address", written.address, 4)?,
+            address6: of_version("address6", written.address6, 6)?,
+            next_hops: written.next_hops,
+            routes: written.routes,
+            routes_file: written.routes_file,
+            most_routes: written.most_routes,
+            no_route: written.no_route,
+            errors_per_second: written.errors_per_second,
+        })
+    }
+}
+
+fn check_next_hops(next_hops: &[NextHop]) -> Result<(), ConfigError> {
+    if next_hops.is_empty() || next_hops.len() > MAX_NEXT_HOPS {
+        return Err(ConfigError::NextHopCount(next_hops.len()));
+    }
+    let mut names = std::collections::HashSet::from([DISCARD_NAME]);
+    match next_hops.iter().find(|hop| !names.insert(&hop.name)) {
+        Some(twice) => Err(ConfigError::NameTaken(twice.name.clone())),
+        None => Ok(()),
+    }
+}
+
+fn is_name(next_hops: &[NextHop], name: &str) -> bool {
+    name == DISCARD_NAME || next_hops.iter().any(|hop| hop.name == name)
+}
+
+fn of_version(
+    key: &'static str,
+    address: Option<AddressText>,
+    version: u8,
+) -> Result<Option<Address>, ConfigError> {
+    match address {
+        Some(AddressText(address)) if address.is_v4() != (version == 4) => {
+            Err(ConfigError::Version {
+                key,
+                address,
+                version,
+            })
+        }
+        address => Ok(address.map(|address| address.0)),
+    }
+}
+
+impl TryFrom<String> for PrefixText {
+    type Error = ConfigError;
+
+    fn try_from(text: String) -> Result<Self, ConfigError> {
+        text.parse()
+            .map(Self)
+            .map_err(|source| ConfigError::Prefix { text, source })
+    }
+}
+
+impl TryFrom<String> for AddressText {
+    type Error = ConfigError;
+
+    fn try_from(text: String) -> Result<Self, ConfigError> {
+        text.parse()
+            .map(Self)
+            .map_err(|source| ConfigError::Address { text, source })
+    }
+}
+
+fn mac<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse()
+        .map_err(|source| serde::de::Error::custom(ConfigError::Address { text, source }))
+}

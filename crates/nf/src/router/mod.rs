@@ -1,0 +1,73 @@
+//! An IP router: the longest prefix that covers a packet's destination says where it goes.
+//!
+//! A packet that is forwarded leaves by the next hop's port, with its MAC addresses, and with its
+//! time to live (or hop limit) one less. A million routes take about 29 MB.
+//!
+//! # Configuration
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `next_hops` | | a list of `{ name, mac, source_mac, port }`: the neighbour's MAC address, the router's own on that link, and the port to it. At most 65,536 |
+//! | `routes` | none | a list of `{ to, via }`: a prefix, and the name of a next hop or `"discard"`. Of two routes to one prefix the later counts |
+//! | `routes_file` | none | a file of further routes: a prefix and a name on each line, `#` begins a comment |
+//! | `most_routes` | 2000000 | how many routes of each IP version there may be, those added later included |
+//! | `no_route` | `"unreachable"` | what happens to a packet without a route: `"unreachable"` answers with an ICMP error, `"drop"` says nothing |
+//! | `address`, `address6` | none | the router's own addresses, from which it sends ICMP errors of the version; without one it sends none |
+//! | `errors_per_second` | 1000 | most ICMP errors in a second (RFC 4443 §2.4 f) |
+//!
+//! ```toml
+//! [router]
+//! address = "192.0.2.1"
+//! next_hops = [
+//!     { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
+//!     { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 2 },
+//! ]
+//! routes = [{ to = "0.0.0.0/0", via = "uplink" }, { to = "10.1.0.0/16", via = "lab" }]
+//! ```
+//!
+//! # What is not forwarded
+//! - Packets to addresses that no router forwards to are discarded, unless there is a route to
+//!   exactly that prefix: `0.0.0.0/8`, `127.0.0.0/8`, `169.254.0.0/16`, `224.0.0.0/4`,
+//!   `240.0.0.0/4`, `::/128`, `::1/128`, `fe80::/10`, `ff00::/8`.
+//! - A packet whose time to live is 1 or 0 is answered with ICMP "time exceeded".
+//! - ICMP errors are never sent about ICMP errors, later fragments, packets to or from multicast,
+//!   broadcast or unspecified addresses, and frames to a multicast MAC address (RFC 1812 §4.3.2.7,
+//!   RFC 4443 §2.4 e). They leave towards whoever sent the frame, past all other functions. They
+//!   quote the packet as the router met it: in a chain with an address translation the quote has
+//!   the addresses of the router's side of it.
+//! - What is not IP is dropped.
+//! - There is no fragmentation and no reassembly; a frame too long for its link is the port's
+//!   problem.
+//!
+//! # Changes
+//! Routes and next hops change while packets flow: [`Router::each_entry`] tells which entries a
+//! change concerns; when no cached rule depends on them, [`Router::apply`] makes it. Rules depend
+//! on a next hop and on a *region* of addresses. If there are more than 1024 routes at the start,
+//! a region is what shares the first 12 bits (IPv4) or 16 bits (IPv6), so that a change of one
+//! route leaves nearly all rules alone; otherwise it is all addresses of the version, so that few
+//! rules do.
+//!
+//! # Counters
+//! | counter | meaning |
+//! |---|---|
+//! | `forwarded`, `forwarded_bytes` | packets that got a next hop, as far as rules have reported, and bytes of their frames; also by next hop ([`Router::next_hops`]) |
+//! | `no_route` | packets without a route |
+//! | `discarded` | packets with a route to nowhere |
+//! | `expired` | packets whose time to live ended |
+//! | `errors_sent`, `errors_limited` | ICMP errors that were sent, and that were too many |
+//! | `not_ip` | frames that are not IP |
+//! | `routes` | routes at the moment, those to nowhere included |
+
+mod config;
+mod errors;
+mod function;
+mod region;
+mod routes;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
+pub use function::{Change, Router};
+pub use routes::{RouteFileError, RouterError};
+
+/// The function's name.
+pub const NAME: &str = "router";

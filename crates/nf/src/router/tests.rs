@@ -1,0 +1,322 @@
+use super::*;
+use crate::two_caches::{Bench, Outcome};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use twinpath_classify::Prefix;
+use twinpath_core::wire::icmp::{IcmpError, IcmpMessage, IcmpView};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, dissect, fields};
+use twinpath_core::{DropReason, Instant};
+use twinpath_rulecache::RuleFunction;
+
+const TWO: &str = r#"
+    address = "192.0.2.1"
+    address6 = "2001:db8:ffff::1"
+    errors_per_second = 2
+    next_hops = [
+        { name = "a", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
+        { name = "b", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 2 },
+    ]
+    routes = [{ to = "10.0.0.0/8", via = "a" }, { to = "10.1.0.0/16", via = "b" },
+              { to = "2001:db8::/32", via = "b" }, { to = "10.2.0.0/16", via = "discard" }]
+"#;
+
+fn router(text: &str) -> Router {
+    let config: Config = toml::from_str(text).expect("a valid configuration");
+    Router::new(&config, Path::new(".")).expect("routes")
+}
+
+fn bench(text: &str, rules: usize) -> Bench {
+    let function: Box<dyn RuleFunction> = Box::new(router(text));
+    Bench::cached(vec![function], rules)
+}
+
+fn udp(to: Address) -> PacketBuilder<'static> {
+    let from = match to.is_v4() {
+        true => Endpoint::v4([172, 16, 0, 1], 5),
+        false => "[2001:db8:9::1]:5".parse().expect("v6"),
+    };
+    PacketBuilder::udp(from, Endpoint::new(to, 53))
+}
+
+fn address(text: &str) -> Address {
+    text.parse().expect(text)
+}
+
+fn send(bench: &mut Bench, to: &str, ttl: u8) -> Outcome {
+    let frame = udp(address(to)).ttl(ttl).payload_len(20).to_vec();
+    bench.process(&frame.expect("fits"), 0, Instant(1))
+}
+
+#[test]
+fn the_longest_prefix_decides() {
+    for rules in [0, 8] {
+        let mut bench = bench(TWO, rules);
+        for (to, port, last) in [
+            ("10.9.0.1", 1, 1),
+            ("10.1.0.1", 2, 2),
+            ("2001:db8::7", 2, 2),
+        ] {
+            for ttl in [64, 9, 2] {
+                let outcome = send(&mut bench, to, ttl);
+                let (bytes, layout) = outcome.departed();
+                assert_eq!(outcome.packet.expect("leaves").1, Some(port));
+                assert_eq!(fields::ttl(&bytes, &layout), ttl - 1);
+                assert_eq!(
+                    fields::source_mac(&bytes),
+                    MacAddress([2, 0, 0, 0, 0, last])
+                );
+                assert_eq!(
+                    fields::destination_mac(&bytes),
+                    MacAddress([2, 0, 0, 0, last, 1])
+                );
+            }
+        }
+        bench.tell_all();
+        assert_eq!(bench.counter(0, "forwarded"), 9);
+        let sent: Vec<u64> = bench
+            .function::<Router>(0)
+            .next_hops()
+            .map(|hop| hop.1)
+            .collect();
+        assert_eq!(sent, [3, 6]);
+        assert_eq!(bench.hits, if rules > 0 { 6 } else { 0 });
+    }
+}
+
+#[test]
+fn the_end_of_life_is_answered_and_never_cached() {
+    let mut bench = bench(TWO, 8);
+    for (to, from) in [
+        ("10.1.0.1", "192.0.2.1"),
+        ("2001:db8::7", "2001:db8:ffff::1"),
+    ] {
+        send(&mut bench, to, 64);
+        let outcome = send(&mut bench, to, 1);
+        assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
+        let [error] = &outcome.replies[..] else {
+            panic!("one answer")
+        };
+        let layout = dissect(error).expect("well formed");
+        assert_eq!(fields::source(error, &layout).address, address(from));
+        assert_eq!(
+            fields::inner_destination(error, &layout)
+                .expect("quoted")
+                .address,
+            address(to)
+        );
+        let icmp = IcmpView::new(&error[layout.l4.into()..]).expect("complete");
+        let expected = IcmpMessage::Error(IcmpError::TimeExceeded { code: 0 });
+        assert_eq!(icmp.message(layout.network), expected);
+    }
+    assert!(
+        send(&mut bench, "10.1.0.1", 0).replies.is_empty(),
+        "too many in a second"
+    );
+    let counted = ["expired", "errors_sent", "errors_limited"].map(|name| bench.counter(0, name));
+    assert_eq!(counted, [3, 2, 1]);
+}
+
+#[test]
+fn no_route_is_answered_or_not() {
+    let mut unreachable = bench(TWO, 8);
+    let mut silent = bench(&format!("no_route = 'drop'\n{TWO}"), 8);
+    for _ in 0..2 {
+        let outcome = send(&mut unreachable, "11.0.0.1", 64);
+        assert_eq!(outcome.packet, Err(DropReason::NoRoute));
+        assert_eq!(outcome.replies.len(), 1);
+        let outcome = send(&mut silent, "11.0.0.1", 64);
+        assert_eq!(
+            (outcome.packet, outcome.replies.len()),
+            (Err(DropReason::NoRoute), 0)
+        );
+    }
+    assert_eq!((unreachable.hits, silent.hits), (0, 1));
+    silent.tell_all();
+    assert_eq!(silent.counter(0, "no_route"), 2);
+}
+
+#[test]
+fn some_packets_go_nowhere_and_are_not_answered() {
+    let mut bench = bench(&TWO.replace("10.0.0.0/8", "0.0.0.0/0"), 8);
+    for to in ["10.2.0.1", "224.0.0.1", "255.255.255.255", "127.0.0.1"] {
+        let outcome = send(&mut bench, to, 64);
+        assert_eq!(
+            (outcome.packet, outcome.replies.len()),
+            (Err(DropReason::NoRoute), 0),
+            "{to}"
+        );
+    }
+    assert_eq!(bench.counter(0, "discarded"), 4);
+    let offending = udp(address("10.9.0.1")).to_vec().expect("fits");
+    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &offending).ttl(1);
+    let outcome = bench.process(&error.to_vec().expect("fits"), 0, Instant(1));
+    assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
+    let later = udp(address("10.9.0.1"))
+        .ttl(1)
+        .payload_len(64)
+        .fragment(64, false);
+    let outcome = bench.process(&later.to_vec().expect("fits"), 0, Instant(1));
+    assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
+    assert_eq!(bench.counter(0, "errors_sent"), 0);
+}
+
+#[test]
+fn routes_come_from_a_file_too() {
+    let folder = std::env::temp_dir();
+    let name = format!("twinpath-routes-{}.txt", std::process::id());
+    let text = format!("{TWO}\nroutes_file = '{name}'");
+    let config: Config = toml::from_str(&text).expect("valid");
+    let path = folder.join(&name);
+    std::fs::write(&path, "# a comment\n11.0.0.0/8 b # another\n\n").expect("written");
+    let function: Box<dyn RuleFunction> = Box::new(Router::new(&config, &folder).expect("routes"));
+    let outcome = send(&mut Bench::plain(vec![function]), "11.0.0.1", 9);
+    assert_eq!(outcome.packet.expect("leaves").1, Some(2));
+    for (line, expected) in [
+        (
+            "11.0.0.0/8",
+            "txt:1: expected a prefix and the name of a next hop",
+        ),
+        ("11.0.0.0/8 c", "\"c\" is no next hop"),
+        ("11.0.0.1/8 a", "meant was perhaps 11.0.0.0/8"),
+    ] {
+        std::fs::write(&path, line).expect("written");
+        let error = Router::new(&config, &folder)
+            .err()
+            .expect("wrong")
+            .to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    std::fs::remove_file(&path).expect("there");
+    let error = Router::new(&config, &folder)
+        .err()
+        .expect("gone")
+        .to_string();
+    assert!(error.contains("cannot read routes"), "{error}");
+}
+
+#[test]
+fn a_wrong_configuration_says_what_was_expected() {
+    for (from, to, expected) in [
+        (
+            "via = \"a\"",
+            "via = \"z\"",
+            "goes via \"z\", which is no next hop",
+        ),
+        ("name = \"b\"", "name = \"a\"", "the name is taken"),
+        (
+            "10.0.0.0/8",
+            "10.0.0.0/40",
+            "a prefix length of 40 is more than 32",
+        ),
+        ("\"192.0.2.1\"", "\"::1\"", "is not IPv4"),
+        ("02:00:00:00:01:01", "02:00", "\"02:00\" is"),
+    ] {
+        let message = toml::from_str::<Config>(&TWO.replacen(from, to, 1))
+            .expect_err(to)
+            .to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+/// The longest of all prefixes that cover an address, read one by one.
+fn reference(routes: &BTreeMap<(u128, u8), (Prefix, Option<u32>)>, to: Address) -> Option<u16> {
+    let covering = routes.values().filter(|(prefix, _)| prefix.includes(to));
+    let (_, hop) = covering.max_by_key(|(prefix, _)| prefix.length())?;
+    hop.map(|hop| hop as u16 + 1)
+}
+
+fn any_prefix() -> impl Strategy<Value = Prefix> {
+    (
+        0u8..4,
+        0u8..4,
+        prop::sample::select(vec![0u8, 7, 8, 15, 16, 17, 24, 30, 32]),
+        any::<bool>(),
+    )
+        .prop_map(|(second, last, length, v4)| match v4 {
+            true => Prefix::covering(Address::from_v4([10, second, 0, last]), length),
+            false => Prefix::covering(
+                Address(0x2001_0db8 << 96 | u128::from(second) << 80 | u128::from(last)),
+                (length * 4).min(128),
+            ),
+        })
+}
+
+fn any_destination() -> impl Strategy<Value = Address> {
+    (0u8..5, 0u8..5, any::<bool>()).prop_map(|(second, last, v4)| match v4 {
+        true => Address::from_v4([10, second, 0, last]),
+        false => Address(0x2001_0db8 << 96 | u128::from(second) << 80 | u128::from(last)),
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(Address, u8),
+    Set(Prefix, Option<u32>),
+    Remove(Prefix),
+    Swap,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (any_destination(), 1u8..4).prop_map(|(to, ttl)| Step::Send(to, ttl)),
+        2 => (any_prefix(), prop::option::of(0u32..2)).prop_map(|(to, via)| Step::Set(to, via)),
+        1 => any_prefix().prop_map(Step::Remove),
+        1 => Just(Step::Swap),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn routes_as_all_prefixes_read_one_by_one(
+        steps in prop::collection::vec(any_step(), 1..80),
+        many in any::<bool>(),
+    ) {
+        let text = TWO.replace("address = \"192.0.2.1\"", "").replace("address6 = \"2001:db8:ffff::1\"", "");
+        let text = &text[..text.find("routes").expect("there")];
+        let mut text = text.to_owned();
+        if many {
+            // Enough routes elsewhere that there are many regions.
+            let extra: Vec<String> = (0..1100)
+                .map(|number| format!("{{ to = '172.{}.{}.0/24', via = 'a' }}", number / 250, number % 250))
+                .collect();
+            text += &format!("routes = [{}]", extra.join(","));
+        }
+        let mut bench = bench(&text, 6);
+        let mut routes = BTreeMap::new();
+        let mut is_swapped = false;
+        for step in steps {
+            let change = match step {
+                Step::Send(to, ttl) => {
+                    let frame = udp(to).ttl(ttl).to_vec().expect("fits");
+                    let outcome = bench.process(&frame, 0, Instant(1));
+                    let expected = match reference(&routes, to) {
+                        None => Err(DropReason::NoRoute),
+                        Some(_) if ttl == 1 => Err(DropReason::TimeToLive),
+                        Some(port) => Ok(Some(if is_swapped && port == 1 { 7 } else { port })),
+                    };
+                    prop_assert_eq!(outcome.packet.map(|(_, port)| port), expected);
+                    continue;
+                }
+                Step::Set(to, via) => {
+                    routes.insert((to.network().0, to.length()), (to, via));
+                    Change::SetRoute(to, via)
+                }
+                Step::Remove(to) => {
+                    routes.remove(&(to.network().0, to.length()));
+                    Change::RemoveRoute(to)
+                }
+                Step::Swap => {
+                    is_swapped = true;
+                    let mac = MacAddress([2, 0, 0, 0, 0, 9]);
+                    Change::SetNextHop(0, NextHop { name: "c".into(), mac, source_mac: mac, port: 7 })
+                }
+            };
+            let mut entries = Vec::new();
+            let router = bench.function::<Router>(0);
+            router.each_entry(&change, &mut |entry| entries.push(entry));
+            bench.free(0, entries);
+            bench.function::<Router>(0).apply(change).expect("room");
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Functions run over packets one by one, and behind every rule that a packet makes: what tests
+//! of the rule functions' contract compare. The cache is ideal (no delay, no loss, no selection),
+//! so that whatever differs is a function's fault.
+
+use std::any::Any;
+use std::time::Duration;
+use twinpath_classify::Prefix;
+use twinpath_core::key::Role;
+use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transport_checksum};
+use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
+use twinpath_rulecache::recording::EntryId;
+use twinpath_rulecache::{
+    Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Recorded, Recording, Rule,
+    RuleChain, RuleFunction, synthesise,
+};
+
+/// What became of one packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// The packet as it left, and the port if a function chose one; or why it did not leave.
+    pub packet: Result<(Vec<u8>, Option<u16>), DropReason>,
+    /// Packets that functions made.
+    pub replies: Vec<Vec<u8>>,
+}
+
+impl Outcome {
+    /// The bytes of the packet that left, whose checksums hold.
+    pub fn departed(&self) -> (Vec<u8>, Layout) {
+        let (bytes, _) = self.packet.clone().expect("a packet that leaves");
+        let layout = dissect(&bytes).expect("well formed");
+        assert!(verify_ipv4_checksum(&bytes, &layout), "IP checksum");
+        assert!(
+            verify_transport_checksum(&bytes, &layout),
+            "transport checksum"
+        );
+        (bytes, layout)
+    }
+}
+
+/// A cached rule with what its functions have not been told yet.
+struct Live {
+    rule: Rule,
+    last: Instant,
+    untold: Hits,
+}
+
+impl Live {
+    fn is_for(&self, key: &MatchKey, frame: &[u8], layout: &Layout, now: Instant) -> bool {
+        let idle = self.rule.action.idle.unwrap_or(Duration::MAX);
+        self.rule.matches(key)
+            && now.since(self.last) <= idle
+            && self.rule.action.rewrites.allows(frame, layout)
+    }
+
+    fn apply(&self, frame: &[u8], layout: &Layout) -> Outcome {
+        let rewrites = &self.rule.action.rewrites;
+        let mut bytes = frame.to_vec();
+        let packet = match self.rule.action.fate {
+            Fate::Drop(reason) => Err(reason),
+            Fate::Forward => {
+                rewrites.apply(&mut bytes, layout);
+                Ok((bytes, rewrites.egress()))
+            }
+        };
+        Outcome {
+            packet,
+            replies: Vec::new(),
+        }
+    }
+}
+
+/// The cached rules.
+#[derive(Default)]
+struct Cache(Vec<Live>);
+
+impl Dependents for Cache {
+    fn is_free(&self, entry: EntryId) -> bool {
+        !self.0.iter().any(|live| live.rule.dependencies.has(entry))
+    }
+}
+
+impl Cache {
+    fn tell(&mut self, chain: &mut RuleChain, entry: EntryId) {
+        for live in &mut self.0 {
+            if live.rule.dependencies.has(entry) {
+                tell(live, chain);
+            }
+        }
+    }
+
+    fn take_out(&mut self, chain: &mut RuleChain, entry: EntryId) {
+        self.tell(chain, entry);
+        self.0.retain(|live| !live.rule.dependencies.has(entry));
+    }
+}
+
+fn tell(live: &mut Live, chain: &mut RuleChain) {
+    let hits = std::mem::take(&mut live.untold);
+    if hits.packets == 0 {
+        return;
+    }
+    for dependency in live.rule.dependencies.as_slice() {
+        let EntryId { function, entry } = dependency.entry;
+        let function = chain.function(function).expect("a function of the chain");
+        function.credit(entry, &hits);
+    }
+}
+
+/// Functions with or without a cache in front.
+pub(crate) struct Bench {
+    chain: RuleChain,
+    cache: Cache,
+    /// Most cached rules; 0 for none.
+    limit: usize,
+    inside: Vec<Prefix>,
+    pools: Pools,
+    /// Packets that a rule answered.
+    pub hits: u64,
+    /// Packets that had to wait for an entry.
+    pub waits: u64,
+    /// Why the last packet made no rule.
+    pub obstacle: Option<Obstacle>,
+}
+
+impl Bench {
+    /// Functions that see every packet.
+    pub fn plain(functions: Vec<Box<dyn RuleFunction>>) -> Self {
+        Self::cached(functions, 0)
+    }
+
+    /// Functions behind a cache of at most so many rules.
+    pub fn cached(functions: Vec<Box<dyn RuleFunction>>, limit: usize) -> Self {
+        Self {
+            chain: RuleChain::new(functions),
+            cache: Cache::default(),
+            limit,
+            inside: Vec::new(),
+            pools: Pools::new(8, 1),
+            hits: 0,
+            waits: 0,
+            obstacle: None,
+        }
+    }
+
+    /// Packets that do not come from these networks go through the chain in reverse.
+    pub fn inside(mut self, inside: &[Prefix]) -> Self {
+        self.inside = inside.to_vec();
+        self
+    }
+
+    /// A function of the chain.
+    pub fn function<F: RuleFunction>(&mut self, place: u8) -> &mut F {
+        let function: &mut dyn Any = self.chain.function(place).expect("that many functions");
+        function.downcast_mut().expect("of that kind")
+    }
+
+    /// A counter of a function.
+    pub fn counter(&mut self, place: u8, wanted: &str) -> u64 {
+        let mut found = None;
+        let function = self.chain.function(place).expect("that many functions");
+        function.counters(&mut |name, value| {
+            if name == wanted {
+                found = Some(value);
+            }
+        });
+        found.expect("a counter of that name")
+    }
+
+    /// Takes out the rules that came from entries, so that these may change.
+    pub fn free(&mut self, place: u8, entries: impl IntoIterator<Item = u32>) {
+        for entry in entries {
+            let function = place;
+            self.cache
+                .take_out(&mut self.chain, EntryId { function, entry });
+        }
+    }
+
+    /// Tells functions of all hits so far.
+    pub fn tell_all(&mut self) {
+        for live in &mut self.cache.0 {
+            tell(live, &mut self.chain);
+        }
+    }
+
+    /// Lets functions forget what has expired and is free.
+    pub fn tick(&mut self, now: Instant) {
+        let mut expired = Vec::new();
+        for (place, function) in self.chain.functions() {
+            function.each_expired(now, &mut |entry| expired.push(entry));
+            for entry in expired.drain(..) {
+                let id = EntryId {
+                    function: place,
+                    entry,
+                };
+                if self.cache.is_free(id) {
+                    function.forget(entry, now);
+                }
+            }
+        }
+    }
+
+    /// Takes one packet, arrived at `now` on port `port`.
+    pub fn process(&mut self, frame: &[u8], port: u16, now: Instant) -> Outcome {
+        let layout = dissect(frame).expect("well formed");
+        let key = MatchKey::of(frame, &layout, port, 0);
+        if let Some(key) = key
+            && let Some(outcome) = self.hit(&key, frame, &layout, now)
+        {
+            return outcome;
+        }
+        self.punt(frame, port, now, key)
+    }
+
+    fn hit(
+        &mut self,
+        key: &MatchKey,
+        frame: &[u8],
+        layout: &Layout,
+        now: Instant,
+    ) -> Option<Outcome> {
+        let mut rules = self
+            .cache
+            .0
+            .iter_mut()
+            .filter(|live| live.is_for(key, frame, layout, now));
+        let first = rules.next()?;
+        let outcome = first.apply(frame, layout);
+        first.last = now;
+        first.untold.packets += 1;
+        first.untold.bytes += frame.len() as u64;
+        first.untold.last = now;
+        self.hits += 1;
+        for other in rules {
+            assert_eq!(other.apply(frame, layout), outcome, "rules that conflict");
+        }
+        Some(outcome)
+    }
+
+    fn punt(&mut self, frame: &[u8], port: u16, now: Instant, key: Option<MatchKey>) -> Outcome {
+        let mut recording = Recording::new(key);
+        let mut packet = self.packet(frame, port, now, &mut recording);
+        let mut replies = Vec::new();
+        let passage = self.run(&mut packet, &mut recording, &mut replies);
+        let fate = match passage {
+            Passage::Drop(reason) => Fate::Drop(reason),
+            _ => Fate::Forward,
+        };
+        self.obstacle = recording.obstacle();
+        if let Ok(rule) = synthesise(&recording, fate, now) {
+            self.install(rule);
+        }
+        let packet = match passage {
+            Passage::Drop(reason) => Err(reason),
+            _ => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
+        };
+        let replies = replies.iter().map(|frame| frame.bytes().to_vec()).collect();
+        Outcome { packet, replies }
+    }
+
+    fn packet(
+        &mut self,
+        frame: &[u8],
+        port: u16,
+        now: Instant,
+        recording: &mut Recording,
+    ) -> Packet {
+        let mut buffer = self.pools.take_filled(frame).expect("a buffer");
+        buffer.set_timestamp(now);
+        buffer.set_port(port);
+        let layout = dissect(frame).expect("well formed");
+        let mut packet = Packet {
+            frame: buffer,
+            layout,
+            direction: Direction::Original,
+            role: Role::Member,
+            alias_row: 0,
+        };
+        if !self.inside.is_empty() {
+            let source = packet.source().address;
+            if !self.inside.iter().any(|inside| inside.includes(source)) {
+                packet.direction = Direction::Reply;
+            }
+            Recorded::new(&mut packet, recording, &Cache::default(), 0).examined_source(128);
+        }
+        packet
+    }
+
+    /// Runs a packet through the chain, and does what it waits for.
+    fn run(
+        &mut self,
+        packet: &mut Packet,
+        recording: &mut Recording,
+        replies: &mut Vec<twinpath_core::Frame>,
+    ) -> Passage {
+        let (mut from, mut asked, mut closed) = (0, None, None);
+        loop {
+            let before = packet.bytes().to_vec();
+            let mut answers = Answers::new(replies, &mut self.pools);
+            let passage = self
+                .chain
+                .run(packet, recording, from, &self.cache, &mut answers);
+            let Passage::Wait { step, entry } = passage else {
+                return passage;
+            };
+            if step == from {
+                assert_eq!(packet.bytes(), before, "a waiting packet was changed");
+            }
+            self.waits += 1;
+            recording_obstruct(packet, recording);
+            assert_ne!(closed, Some(entry), "waits for what is free");
+            assert!(!self.cache.is_free(entry), "waits for what is free");
+            from = step;
+            if asked == Some(entry) {
+                self.cache.take_out(&mut self.chain, entry);
+                (asked, closed) = (None, Some(entry));
+            } else {
+                self.cache.tell(&mut self.chain, entry);
+                (asked, closed) = (Some(entry), None);
+            }
+        }
+    }
+
+    fn install(&mut self, rule: Rule) {
+        if self.limit == 0 {
+            return;
+        }
+        let is_same = |live: &Live| live.rule.mask == rule.mask && live.rule.value == rule.value;
+        let replaced = self.cache.0.iter().position(is_same);
+        let is_full = self.cache.0.len() >= self.limit;
+        if let Some(index) = replaced.or(is_full.then_some(0)) {
+            tell(&mut self.cache.0.remove(index), &mut self.chain);
+        }
+        self.cache.0.push(Live {
+            rule,
+            last: rule.used,
+            untold: Hits::default(),
+        });
+    }
+}
+
+/// What a packet that has waited met before may have changed by the time it goes on.
+fn recording_obstruct(packet: &mut Packet, recording: &mut Recording) {
+    Recorded::new(packet, recording, &Cache::default(), 0).uncacheable(Obstacle::StateChanged);
+}
