@@ -17,7 +17,7 @@ pub enum KeyKind {
 }
 
 /// Which of a key's two ends a packet came from.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Side {
     /// The end with the smaller address and port.
@@ -220,7 +220,7 @@ pub struct Keyed {
 }
 
 /// What a packet is to its flow.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Role {
     /// One of its packets.

@@ -31,6 +31,7 @@ pub mod function;
 mod index;
 pub mod key;
 pub mod manager;
+mod matches;
 pub mod message;
 pub mod promotion;
 pub mod recorded;

@@ -7,6 +7,7 @@
 //! count beside the current one, and a rule is judged at *its own* first packet in a window.
 
 use crate::key::{LANES, MatchKey};
+use crate::matches::EntryMatches;
 use crate::recording::{EntryId, Recording};
 use std::time::Duration;
 use twinpath_core::Instant;
@@ -19,8 +20,8 @@ pub struct SelectionConfig {
     pub window: Duration,
     /// A rule is selected with more matches than this in the previous window.
     pub threshold: u32,
-    /// Most entries per function that are counted: rules of others are never selected. An entry's
-    /// number must be smaller.
+    /// Most entries that are counted at a time (rounded up to a power of two): rules of others are
+    /// not selected.
     pub entries: usize,
     /// Rules that are remembered as judged in a window (rounded up to a power of two); two that
     /// fall together may be judged twice.
@@ -38,29 +39,6 @@ impl Default for SelectionConfig {
     }
 }
 
-/// Matches of one entry.
-#[derive(Copy, Clone, Default)]
-struct Matches {
-    /// The window that `current` counts, plus one; 0 before the first match.
-    window: u32,
-    current: u32,
-    previous: u32,
-}
-
-impl Matches {
-    /// Counts a match in a window; returns the count of the window before.
-    #[inline]
-    fn count(&mut self, window: u32) -> u32 {
-        if self.window != window {
-            let follows = self.window.wrapping_add(1) == window;
-            self.previous = if follows { self.current } else { 0 };
-            (self.window, self.current) = (window, 0);
-        }
-        self.current = self.current.saturating_add(1);
-        self.previous
-    }
-}
-
 /// Counters of the selection.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SelectionCounters {
@@ -70,15 +48,14 @@ pub struct SelectionCounters {
     pub judged: u64,
     /// Rules found hot enough.
     pub selected: u64,
-    /// Uses of entries whose number is beyond the configured limit.
+    /// Uses of entries that there was no room to count.
     pub uncounted: u64,
 }
 
 /// Decides, packet by packet, which rules are hot.
 pub struct Selection {
     config: SelectionConfig,
-    /// By function, then by entry; grown on first use.
-    matches: Vec<Vec<Matches>>,
+    matches: EntryMatches,
     /// The window in which a rule was judged last, and some bits of its hash.
     judged: Vec<(u32, u32)>,
     counters: SelectionCounters,
@@ -92,7 +69,7 @@ impl Selection {
         let judged = config.judged.max(1).next_power_of_two();
         Self {
             config,
-            matches: Vec::new(),
+            matches: EntryMatches::new(config.entries),
             judged: vec![(0, 0); judged],
             counters: SelectionCounters::default(),
         }
@@ -108,18 +85,22 @@ impl Selection {
     pub fn packet(&mut self, recording: &Recording, now: Instant) -> Option<u32> {
         let window = self.window(now);
         let dependencies = recording.dependencies().as_slice();
-        let hotness = dependencies.iter().fold(u32::MAX, |least, dependency| {
+        let mut hotness = dependencies.iter().fold(u32::MAX, |least, dependency| {
             least.min(self.count(dependency.entry, window))
         });
         if recording.obstacle().is_some() {
             return None;
         }
         self.counters.cacheable += 1;
-        if !self.is_first(recording, window) {
+        let hash = rule_hash(recording.original(), recording.mask());
+        if dependencies.is_empty() {
+            hotness = self.count(itself(hash), window);
+        }
+        if !self.is_first(hash, window) {
             return None;
         }
         self.counters.judged += 1;
-        let is_hot = hotness > self.config.threshold && !dependencies.is_empty();
+        let is_hot = hotness > self.config.threshold;
         self.counters.selected += u64::from(is_hot);
         is_hot.then_some(hotness)
     }
@@ -131,27 +112,25 @@ impl Selection {
     }
 
     fn count(&mut self, entry: EntryId, window: u32) -> u32 {
-        let place = entry.entry as usize;
-        if place >= self.config.entries {
+        self.matches.count(entry, window).unwrap_or_else(|| {
             self.counters.uncounted += 1;
-            return 0;
-        }
-        let function = usize::from(entry.function);
-        if self.matches.len() <= function {
-            self.matches.resize_with(function + 1, Vec::new);
-        }
-        let entries = &mut self.matches[function];
-        if entries.len() <= place {
-            entries.resize(place + 1, Matches::default());
-        }
-        entries[place].count(window)
+            0
+        })
     }
 
-    fn is_first(&mut self, recording: &Recording, window: u32) -> bool {
-        let hash = rule_hash(recording.original(), recording.mask());
+    fn is_first(&mut self, hash: u64, window: u32) -> bool {
         let place = hash as usize & (self.judged.len() - 1);
         let name = (window, (hash >> 32) as u32);
         std::mem::replace(&mut self.judged[place], name) != name
+    }
+}
+
+/// A rule that came from no entry is counted itself, under a number that no function has: a chain
+/// has fewer.
+const fn itself(hash: u64) -> EntryId {
+    EntryId {
+        function: u8::MAX,
+        entry: hash as u32,
     }
 }
 
@@ -273,11 +252,18 @@ mod tests {
     }
 
     #[test]
-    fn entries_beyond_the_limit_are_never_hot() {
-        let mut selection = Selection::new(config());
-        for now in [0, 1_000_000_000] {
-            (0..20).for_each(|_| assert_eq!(selection.packet(&flow(100), Instant(now)), None));
+    fn entries_without_room_are_counted_as_such() {
+        let mut selection = Selection::new(SelectionConfig {
+            entries: 8,
+            ..config()
+        });
+        for number in 0..20 {
+            assert_eq!(selection.packet(&flow(number), Instant(0)), None);
         }
-        assert_eq!(selection.counters().uncounted, 40);
+        assert_eq!(
+            selection.counters().uncounted,
+            13,
+            "the route has the eighth place"
+        );
     }
 }

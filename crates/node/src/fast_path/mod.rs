@@ -105,6 +105,8 @@ pub struct FastPath {
     steering: Steering,
     sides: Sides,
     elements: Vec<FastElement>,
+    /// The element with flow state; 0 if there is none.
+    state_element: u8,
     returns: Vec<Receiver>,
     batch: Batch,
     drops: DropCounters,
@@ -120,9 +122,11 @@ impl FastPath {
         elements: Vec<FastElement>,
         workers: usize,
     ) -> Self {
+        let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
         Self {
             steering,
             sides,
+            state_element: elements.iter().position(is_state).unwrap_or(0) as u8,
             elements,
             returns: vec![Receiver::default(); workers.max(1)],
             batch: Batch::default(),
@@ -305,14 +309,7 @@ impl FastPath {
     }
 
     /// Hands a packet to the cores, for the element at `place`.
-    fn punt(
-        &mut self,
-        frame: Frame,
-        mut header: Header,
-        place: Place,
-        hash: u64,
-        io: &mut Io<'_>,
-    ) {
+    fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
         header.element = place.element;
         match frame.trip().was_on_cores {
             false => {
@@ -389,8 +386,7 @@ impl FastPath {
             self.counts.no_own_buffer += 1;
             return false;
         };
-        let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
-        header.element = self.elements.iter().position(is_state).unwrap_or(0) as u8;
+        header.element = self.state_element;
         let hash = header.key.hash(self.steering.seed());
         self.send(frame, &header, hash, io);
         true
@@ -399,29 +395,28 @@ impl FastPath {
     /// Lets time pass for the timers of all elements.
     pub fn sweep(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) {
         let mut io = Io { clock, pools, out };
-        self.with_stage(|path, stage| stage.sweep(clock, |header| path.send_own(header.clone(), &mut io)));
+        self.with_stage(|path, stage| {
+            stage.sweep(clock, |header| path.send_own(header.clone(), &mut io))
+        });
         self.tick_rules(&mut io);
     }
 
     /// Gives all state back to the cores and reports all uses of rules, as at the end of a run.
-    /// Returns false if there were too few buffers, or packets wait for rules: it must be called
-    /// again.
+    /// Returns false if it must be called again, when what is under way has come back: there were
+    /// too few buffers, or packets waited for rules, or rules were used.
     pub fn give_all_back(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
         let mut io = Io { clock, pools, out };
         let given = self.with_stage(|path, stage| {
             stage.give_all_back(clock, |header| path.send_own(header.clone(), &mut io))
         });
         self.tick_rules(&mut io);
-        self.report_rules(&mut io);
-        let holds_packets = self.rule_stages().any(|stage| stage.table.held() > 0);
-        given.unwrap_or(true) && !holds_packets
+        self.report_rules(&mut io) && given.unwrap_or(true)
     }
 
     /// The state stage sends messages on the fast path that it is part of: meanwhile it is out.
     fn with_stage<T>(&mut self, act: impl FnOnce(&mut Self, &mut StateStage) -> T) -> Option<T> {
-        let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
-        let place = self.elements.iter().position(is_state)?;
-        let mut element = std::mem::replace(&mut self.elements[place], FastElement::OnCores);
+        let place = usize::from(self.state_element);
+        let mut element = std::mem::replace(self.elements.get_mut(place)?, FastElement::OnCores);
         let done = match &mut element {
             FastElement::State(stage) => Some(act(self, stage)),
             _ => None,

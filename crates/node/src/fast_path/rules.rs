@@ -213,13 +213,17 @@ impl FastPath {
         }
     }
 
-    /// Reports the last uses of all rules, as at the end of a run.
-    pub(super) fn report_rules(&mut self, io: &mut Io<'_>) {
+    /// Reports the last uses of all rules, as at the end of a run. Returns whether there was
+    /// nothing to report, and no packet waits for a rule.
+    pub(super) fn report_rules(&mut self, io: &mut Io<'_>) -> bool {
+        let mut is_quiet = true;
         for element in 0..self.elements.len() as u8 {
             if let Some(stage) = self.rules(element) {
                 stage.table.report_all(&mut stage.effects);
+                is_quiet &= stage.effects.is_empty() && stage.table.held() == 0;
                 self.settle(element, io);
             }
         }
+        is_quiet
     }
 }

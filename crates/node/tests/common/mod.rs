@@ -2,23 +2,28 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
+use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
-use twinpath_core::{FlowKey, Steering};
-use twinpath_io::{CaptureReader, Next, Trace};
+use twinpath_core::{FlowKey, Keyed, Side, Steering};
+use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
-use twinpath_node::sink::Collect;
+use twinpath_node::sink::{Collect, Sink};
 use twinpath_node::source::Source;
-use twinpath_node::{Ports, build};
+use twinpath_node::{Departure, Ports, build};
 use twinpath_traffic::{Generator, TrafficConfig};
 
 /// Packets by flow, in order; what is no IP has no flow.
 pub type Flows = BTreeMap<Option<FlowKey>, Vec<Vec<u8>>>;
+
+/// The same, each direction of a flow for itself, and ICMP errors about it.
+pub type OneWayFlows = BTreeMap<Option<(FlowKey, Side, Role)>, Vec<Vec<u8>>>;
 
 /// What a run gave.
 pub struct Outcome {
@@ -67,12 +72,44 @@ pub fn vary(service: &Service, variant: Variant) -> Service {
 
 /// Runs a service over packets in memory.
 pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution) -> Outcome {
+    let mut sink = Collect::default();
+    let report = run_into(&mut sink, service, trace, paths, execution);
+    Outcome {
+        flows: by_flow(sink.0),
+        report,
+    }
+}
+
+/// What leaves the cores alone, with the time of arrival.
+pub fn run_in_order(service: &Service, trace: &Trace) -> Vec<(u64, Vec<u8>)> {
+    let mut sink = Timed::default();
+    run_into(&mut sink, service, trace, Paths::Slow, Execution::Virtual);
+    sink.0
+}
+
+#[derive(Default)]
+struct Timed(Vec<(u64, Vec<u8>)>);
+
+impl Sink for Timed {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        let frame = &departure.frame;
+        self.0.push((frame.timestamp().0, frame.bytes().to_vec()));
+        Ok(())
+    }
+}
+
+fn run_into(
+    sink: &mut impl Sink,
+    service: &Service,
+    trace: &Trace,
+    paths: Paths,
+    execution: Execution,
+) -> Report {
     let mut service = service.clone();
     (service.run.paths, service.run.execution, service.run.pace) =
         (paths, execution, Some(Pace::Lossless));
     let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
     let mut observer = Observer::new(Live::hidden());
-    let mut sink = Collect::default();
     let mut source = Source::trace(copy(trace));
     let ports = Ports {
         input: Some(PathBuf::from("memory")),
@@ -83,20 +120,17 @@ pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution)
         &ports,
         &mut node,
         &mut source,
-        &mut sink,
+        sink,
         &mut observer,
         &AtomicBool::new(false),
     )
     .expect("memory never fails");
     let mut report = Report::default();
     observer.finish(0, 0, &node.fast_path, &node.workers, &mut report);
-    Outcome {
-        flows: by_flow(sink.0),
-        report,
-    }
+    report
 }
 
-fn copy(trace: &Trace) -> Trace {
+pub fn copy(trace: &Trace) -> Trace {
     let mut copy = Trace::new();
     trace
         .iter()
@@ -105,22 +139,38 @@ fn copy(trace: &Trace) -> Trace {
 }
 
 pub fn by_flow(packets: Vec<Vec<u8>>) -> Flows {
+    grouped(packets, |keyed| keyed.key)
+}
+
+pub fn by_direction(flows: &Flows) -> OneWayFlows {
+    let packets = flows.values().flatten().cloned();
+    grouped(packets, |keyed| (keyed.key, keyed.side, keyed.role))
+}
+
+fn grouped<K: Ord>(
+    packets: impl IntoIterator<Item = Vec<u8>>,
+    name: impl Fn(Keyed) -> K,
+) -> BTreeMap<Option<K>, Vec<Vec<u8>>> {
     let steering = Steering::new(0);
-    let mut flows = Flows::new();
+    let mut flows = BTreeMap::<_, Vec<Vec<u8>>>::new();
     for packet in packets {
-        let key = dissect(&packet)
-            .ok()
-            .and_then(|layout| steering.key(&packet, &layout))
-            .map(|keyed| keyed.key);
-        flows.entry(key).or_default().push(packet);
+        let layout = dissect(&packet).ok();
+        let keyed = layout.and_then(|layout| steering.key(&packet, &layout));
+        flows.entry(keyed.map(&name)).or_default().push(packet);
     }
     flows
 }
 
 /// Fails with the first difference, told as a person would want it.
-pub fn assert_same(expected: &Flows, found: &Flows, what: &str) {
+pub fn assert_same<K: Ord + Debug>(
+    expected: &BTreeMap<Option<K>, Vec<Vec<u8>>>,
+    found: &BTreeMap<Option<K>, Vec<Vec<u8>>>,
+    what: &str,
+) {
     for (key, packets) in expected {
-        let name = key.map_or("no flow".into(), |key| key.to_string());
+        let name = key
+            .as_ref()
+            .map_or("no flow".into(), |key| format!("{key:?}"));
         let others = found.get(key).unwrap_or_else(|| {
             panic!("{what}: flow {name} is missing ({} packets)", packets.len())
         });

@@ -1,0 +1,293 @@
+//! Server-only is the oracle for chains whose decisions are cached as rules, alone and beside
+//! functions that share flow state: every shared capture, generated traffic, tables of 16 rules,
+//! rules that expire, racing threads.
+
+mod common;
+
+use common::{Outcome, assert_same, by_direction, captures, generate, load, run, service, traffic};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::{dissect, fields, rewrite};
+use twinpath_io::Trace;
+use twinpath_nf::duration::Human;
+
+const ACL: &str = r#"
+[acl]
+default = "allow"
+rules = [
+    { action = "deny", protocol = "udp", to_port = "137-139" },
+    { action = "allow", protocol = "tcp", from = "10.0.0.0/8", to_port = "80,443" },
+    { action = "deny", protocol = "tcp", to_port = 23 },
+    { action = "deny", from = "10.0.0.0/29", protocol = "udp" },
+]
+"#;
+
+const NAPT: &str = r#"
+[napt]
+inside = ["10.0.0.0/8", "192.168.0.0/16"]
+external = ["198.51.100.1", "198.51.100.2"]
+filtering = "address_dependent"
+timeouts = { udp = "1s", tcp_transitory = "1s", tcp_established = "2s", icmp = "1s" }
+"#;
+
+const ROUTER: &str = r#"
+[router]
+address = "192.0.2.254"
+next_hops = [
+    { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
+    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 2 },
+]
+routes = [
+    { to = "0.0.0.0/0", via = "uplink" },
+    { to = "::/0", via = "uplink" },
+    { to = "10.0.0.0/8", via = "lab" },
+    { to = "10.9.0.0/16", via = "discard" },
+]
+"#;
+
+const MONITOR: &str = "[monitor]\nidle = \"1s\"\n";
+const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
+
+fn text(chain: &[&str]) -> String {
+    let tables = [
+        ("acl", ACL),
+        ("napt", NAPT),
+        ("router", ROUTER),
+        ("monitor", MONITOR),
+        ("firewall", FIREWALL),
+    ];
+    let mut text = format!("[service]\nchain = {chain:?}\n");
+    for (name, table) in tables {
+        if chain.contains(&name) {
+            text.push_str(table);
+        }
+    }
+    text.push_str("[rule_cache]\nwindow = \"100ms\"\nthreshold = 0\n");
+    // Several packets are under way at any time.
+    text.push_str("[link]\nround_trip = \"2ms\"\nincomplete_timeout = \"10ms\"\n");
+    text
+}
+
+/// Variants of the cache that the oracle must not see a difference in.
+#[derive(Copy, Clone, Debug)]
+enum Variant {
+    Plain,
+    SixteenRules,
+    FewMasks,
+    HoldsLittle,
+    AgesFast,
+    Disabled,
+}
+
+const VARIANTS: [Variant; 6] = [
+    Variant::Plain,
+    Variant::SixteenRules,
+    Variant::FewMasks,
+    Variant::HoldsLittle,
+    Variant::AgesFast,
+    Variant::Disabled,
+];
+
+fn vary(service: &Service, variant: Variant) -> Service {
+    let mut service = service.clone();
+    let cache = &mut service.rule_cache;
+    match variant {
+        Variant::Plain => {}
+        Variant::SixteenRules => (cache.exact, cache.masked) = (16, 16),
+        Variant::FewMasks => cache.masks = 2,
+        Variant::HoldsLittle => cache.held = 2,
+        Variant::AgesFast => {
+            (cache.window, cache.idle_windows) = (Human(Duration::from_millis(20)), 1);
+        }
+        Variant::Disabled => cache.enabled = false,
+    }
+    service
+}
+
+/// Threads race in some: the others ask more of the cache than of the link.
+fn executions(variant: Variant) -> &'static [Execution] {
+    match variant {
+        Variant::Plain | Variant::HoldsLittle => &[Execution::Virtual, Execution::Threads],
+        _ => &[Execution::Virtual],
+    }
+}
+
+/// What functions count must be right also for packets that the cores never saw.
+fn counts(outcome: &Outcome) -> BTreeMap<String, u64> {
+    const COUNTED: [&str; 8] = [
+        "allowed",
+        "denied",
+        "forwarded",
+        "forwarded_bytes",
+        "discarded",
+        "no_route",
+        "bytes",
+        "packets",
+    ];
+    let mut counts = BTreeMap::new();
+    for function in &outcome.report.functions {
+        for name in COUNTED {
+            if let Some(&count) = function.counters.get(name) {
+                counts.insert(format!("{} {name}", function.name), count);
+            }
+        }
+    }
+    counts
+}
+
+/// Compares every variant with the oracle; returns the share of packets that stayed on the fast
+/// path in the plain one.
+fn compare(chain: &[&str], trace: &Trace, variants: &[Variant], what: &str) -> f64 {
+    compare_service(&service(&text(chain)), trace, variants, what)
+}
+
+fn compare_service(service: &Service, trace: &Trace, variants: &[Variant], what: &str) -> f64 {
+    let expected = run(service, trace, Paths::Slow, Execution::Virtual);
+    let mut share = 0.0;
+    for &variant in variants {
+        for &execution in executions(variant) {
+            let found = run(&vary(service, variant), trace, Paths::Both, execution);
+            let functions = service
+                .chain
+                .iter()
+                .map(|function| function.name().to_string());
+            let chain = functions.collect::<Vec<_>>().join(", ");
+            let what = format!("{what} [{chain}] {variant:?} {execution:?}");
+            let (expected_flows, found_flows) =
+                (by_direction(&expected.flows), by_direction(&found.flows));
+            assert_same(&expected_flows, &found_flows, &what);
+            assert_eq!(counts(&expected), counts(&found), "{what}");
+            assert_eq!(expected.report.drops, found.report.drops, "{what}");
+            println!(
+                "{what}: {:.1} % on the fast path",
+                100.0 * found.report.fast.share
+            );
+            if matches!(variant, Variant::Plain) {
+                share = found.report.fast.share;
+            }
+        }
+    }
+    share
+}
+
+fn mixed_traffic(packets: u64) -> Trace {
+    arriving("process = \"poisson\"", packets)
+}
+
+fn arriving(process: &str, packets: u64) -> Trace {
+    generate(
+        &traffic(&format!(
+            "packets = {packets}\nflows = 150\nchurn_per_minute = 3000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
+             arrivals = {{ {process}, rate_pps = 4000.0 }}\npacket_size = {{ kind = \"imix\" }}\ntcp_share = 0.6\n\
+             fragment_share = 0.01\nicmp_error_share = 0.005\nserver_packets = false\n"
+        )),
+        7,
+    )
+}
+
+/// The same, with an answer to every packet that leaves the oracle, `after` it arrived.
+fn answered_traffic(chain: &[&str], packets: u64, after: Duration) -> Trace {
+    let requests = arriving("process = \"constant\"", packets);
+    let service = service(&text(chain));
+    let sent = common::run_in_order(&service, &requests);
+    let mut all: Vec<(u64, Vec<u8>)> = requests
+        .iter()
+        .map(|frame| (frame.timestamp_ns, frame.frame.to_vec()))
+        .collect();
+    let after = after.as_nanos() as u64;
+    let answers = sent
+        .iter()
+        .filter_map(|(at, packet)| Some((at + after, answer(packet)?)));
+    all.extend(answers);
+    all.sort_by_key(|(at, _)| *at);
+    let mut trace = Trace::new();
+    all.iter().for_each(|(at, packet)| trace.push(*at, packet));
+    trace
+}
+
+/// A packet with its ends swapped.
+fn answer(packet: &[u8]) -> Option<Vec<u8>> {
+    let layout = dissect(packet).ok()?;
+    let (source, destination) = (
+        fields::source(packet, &layout),
+        fields::destination(packet, &layout),
+    );
+    let mut answer = packet.to_vec();
+    rewrite::set_source(&mut answer, &layout, destination).ok()?;
+    rewrite::set_destination(&mut answer, &layout, source).ok()?;
+    Some(answer)
+}
+
+const EACH: [&[&str]; 4] = [&["acl"], &["napt"], &["router"], &["monitor"]];
+const ALL: &[&str] = &["acl", "napt", "router", "monitor"];
+
+#[test]
+fn each_function_on_captures() {
+    for path in captures() {
+        let trace = load(&path);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        for chain in EACH {
+            compare(chain, &trace, &[Variant::Plain], &name);
+        }
+    }
+}
+
+#[test]
+fn all_in_one_chain_on_captures() {
+    for path in captures() {
+        let trace = load(&path);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        compare(ALL, &trace, &[Variant::Plain, Variant::SixteenRules], &name);
+    }
+}
+
+#[test]
+fn each_function_on_generated_traffic() {
+    let trace = mixed_traffic(12_000);
+    for chain in EACH {
+        let share = compare(chain, &trace, &VARIANTS, "generated");
+        assert!(share > 0.2, "{chain:?}: the cache did too little: {share}");
+    }
+}
+
+#[test]
+fn all_in_one_chain_with_answers() {
+    // Answers come while what they answer may still be on the cores.
+    let trace = answered_traffic(ALL, 6_000, Duration::from_micros(37));
+    let share = compare(ALL, &trace, &VARIANTS, "answered");
+    assert!(
+        share > 0.2,
+        "the cache did too little to be a test: {share}"
+    );
+}
+
+/// Rules before and after functions that share flow state.
+#[test]
+fn beside_shared_flow_state() {
+    for chain in [
+        ["acl", "firewall"].as_slice(),
+        &["firewall", "napt"],
+        &["napt", "reassembler", "router"],
+        &["monitor", "firewall", "reassembler", "router"],
+    ] {
+        let trace = mixed_traffic(8_000);
+        let share = compare(chain, &trace, &VARIANTS, "one way");
+        assert!(share > 0.1, "{chain:?}: the cache did too little: {share}");
+    }
+}
+
+#[test]
+fn beside_shared_flow_state_with_answers() {
+    for chain in [
+        ["acl", "firewall"].as_slice(),
+        &["acl", "firewall", "napt"],
+        &["napt", "firewall", "router"],
+    ] {
+        // Several elements keep packets of each direction in order, and cause before effect. What
+        // crosses without a cause may meet the firewall either way round: so nothing crosses here.
+        let text = text(chain).replace("round_trip = \"2ms\"", "round_trip = \"4us\"");
+        let trace = answered_traffic(chain, 4_000, Duration::from_micros(9_100));
+        compare_service(&service(&text), &trace, &VARIANTS, "answered");
+    }
+}
