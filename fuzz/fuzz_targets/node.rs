@@ -11,6 +11,7 @@ use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Collect;
 use twinpath_node::source::Source;
+use twinpath_node::threads::no_commands;
 use twinpath_node::{Ports, build};
 
 const SERVICE: &str = "[service]\nchain = [\"firewall\", \"reassembler\", \"load_balancer\"]\n\
@@ -41,7 +42,7 @@ fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Vec<Vec<u8>> {
     let mut sink = Collect::default();
     let mut observer = Observer::new(Live::hidden());
     let mut source = Source::trace(frames(bytes));
-    drive(&service, &Ports::default(), &mut node, &mut source, &mut sink, &mut observer, &AtomicBool::new(false)).expect("memory never fails");
+    drive(&service, &Ports::default(), &mut node, &mut source, &mut sink, &mut observer, &no_commands(), &AtomicBool::new(false)).expect("memory never fails");
     sink.0.sort();
     sink.0
 }

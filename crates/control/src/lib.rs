@@ -8,5 +8,6 @@
 #![warn(missing_docs)]
 
 pub mod live;
+pub mod operator;
 pub mod report;
 pub mod service;

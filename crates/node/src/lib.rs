@@ -8,7 +8,9 @@
 pub mod fast_path;
 pub mod live_drops;
 pub mod observe;
+pub mod operator;
 pub mod place;
+pub mod replacement;
 pub mod run;
 pub mod sink;
 pub mod source;

@@ -1,9 +1,10 @@
 //! One run of a service, from packets in to report out.
 
 use crate::observe::{Observer, pool_figures};
+use crate::operator::Operator;
 use crate::sink::{CaptureSink, Exit, Sink};
 use crate::source::Source;
-use crate::threads::{self, Tempo};
+use crate::threads::{self, Commands, Tempo, no_commands};
 use crate::udp_port::{SinkCounts, UdpPort, UdpSink};
 use crate::virtual_time::VirtualRun;
 use crate::wiring::{BuildError, Node, build};
@@ -26,6 +27,8 @@ pub struct Ports {
     /// A UDP address to serve: datagrams come from it and answers leave through it, in place of
     /// the other two.
     pub listen: Option<SocketAddr>,
+    /// A local socket at which an operator is answered; only on threads.
+    pub control: Option<PathBuf>,
 }
 
 /// Ports that are ready for packets.
@@ -90,6 +93,14 @@ pub enum RunError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The operator's socket cannot be had.
+    #[error("cannot listen for the operator at {}: {source}", path.display())]
+    Control {
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// No packets.
     #[error(
         "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
@@ -140,6 +151,7 @@ pub fn run_opened(
         (None, Some(path)) => Exit::Capture(CaptureSink::new(CaptureWriter::create(path)?)),
         (None, None) => Exit::Nowhere,
     };
+    let (operator, commands) = attend(service, ports)?;
     let packet_time = drive(
         service,
         ports,
@@ -147,8 +159,10 @@ pub fn run_opened(
         &mut opened.source,
         &mut exit,
         &mut observer,
+        &commands,
         is_stopped,
     )?;
+    drop(operator);
     let udp = exit.finish()?;
     let mut report = Report {
         schema: report::SCHEMA.to_owned(),
@@ -170,10 +184,24 @@ pub fn run_opened(
     })
 }
 
+/// Somebody to answer the operator, if a socket is named.
+fn attend(service: &Service, ports: &Ports) -> Result<(Option<Operator>, Commands), RunError> {
+    let Some(path) = &ports.control else {
+        return Ok((None, no_commands()));
+    };
+    let (operator, commands) =
+        Operator::listen(path, service).map_err(|source| RunError::Control {
+            path: path.clone(),
+            source,
+        })?;
+    Ok((Some(operator), commands))
+}
+
 /// Runs a built node in the way the service asks for. Returns how much packet time passed.
 ///
 /// # Errors
 /// Packets cannot be read or written.
+#[expect(clippy::too_many_arguments, reason = "each is another party of a run")]
 pub fn drive<S: Sink>(
     service: &Service,
     ports: &Ports,
@@ -181,6 +209,7 @@ pub fn drive<S: Sink>(
     source: &mut Source,
     sink: &mut S,
     observer: &mut Observer,
+    commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
     let round_trip = service.link.round_trip.duration();
@@ -192,6 +221,7 @@ pub fn drive<S: Sink>(
             sink,
             observer,
             tempo(service, ports),
+            commands,
             is_stopped,
         ),
     }

@@ -9,6 +9,7 @@
 use crate::fast_path::{BATCH, FastOutput};
 use crate::live_drops::LiveDrops;
 use crate::observe::Observer;
+use crate::replacement::Replacement;
 use crate::sink::Sink;
 use crate::source::{Read, Source};
 use crate::wiring::Node;
@@ -16,6 +17,7 @@ use crate::worker::Worker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools};
@@ -46,6 +48,8 @@ struct Lane {
     finished: Arc<AtomicU32>,
     /// What the worker dropped so far.
     drops: Arc<LiveDrops>,
+    /// What the worker is to do between frames.
+    tasks: mpsc::Sender<WorkerTask>,
     /// Number and time of frames that the worker has not finished with.
     in_flight: VecDeque<(u32, Instant)>,
 }
@@ -56,7 +60,30 @@ struct WorkerEnd {
     to_fast: RingSender,
     finished: Arc<AtomicU32>,
     drops: Arc<LiveDrops>,
+    tasks: mpsc::Receiver<WorkerTask>,
     is_over: Arc<AtomicBool>,
+}
+
+/// What a worker does between two frames.
+pub type WorkerTask = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// What an operator wants of a run.
+pub enum Command {
+    /// Something that the first worker knows.
+    AskWorker(WorkerTask),
+    /// Another chain; how long no packet was taken is told, or that it has to be tried again.
+    Replace(
+        Box<Replacement>,
+        mpsc::Sender<Result<Duration, Box<Replacement>>>,
+    ),
+}
+
+/// Where a run hears what its operator wants.
+pub type Commands = mpsc::Receiver<Command>;
+
+/// A run without an operator.
+pub fn no_commands() -> Commands {
+    mpsc::channel().1
 }
 
 /// Runs a node on threads until the source ends, the time is up or `is_stopped` becomes true, and
@@ -70,6 +97,7 @@ pub fn run<S: Sink>(
     sink: &mut S,
     observer: &mut Observer,
     tempo: Tempo,
+    commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
     let is_over = Arc::new(AtomicBool::new(false));
@@ -105,6 +133,7 @@ pub fn run<S: Sink>(
             sink,
             observer,
             tempo,
+            commands,
             output: FastOutput::default(),
             batch: Vec::with_capacity(BATCH),
             returned: Vec::new(),
@@ -140,12 +169,14 @@ fn lane(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Lane, WorkerEnd) {
     let (to_fast, from_worker) = ring(ring_frames);
     let finished = Arc::new(AtomicU32::new(0));
     let drops = Arc::new(LiveDrops::default());
+    let (task_sender, tasks) = mpsc::channel();
     let lane = Lane {
         to_worker,
         from_worker,
         numbers: Sender::default(),
         finished: Arc::clone(&finished),
         drops: Arc::clone(&drops),
+        tasks: task_sender,
         in_flight: VecDeque::with_capacity(2 * ring_frames),
     };
     (
@@ -155,6 +186,7 @@ fn lane(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Lane, WorkerEnd) {
             to_fast,
             finished,
             drops,
+            tasks,
             is_over: Arc::clone(is_over),
         },
     )
@@ -169,6 +201,7 @@ fn work(worker: &mut Worker, pools: &mut Pools, mut end: WorkerEnd) {
     let mut processed = 0u32;
     loop {
         let is_over = end.is_over.load(Ordering::Acquire);
+        end.tasks.try_iter().for_each(|task| task(worker));
         if end.from_fast.receive(&mut frames, BATCH) == 0 {
             if is_over {
                 break;
@@ -226,6 +259,7 @@ struct FastThread<'a, S: Sink> {
     sink: &'a mut S,
     observer: &'a mut Observer,
     tempo: Tempo,
+    commands: &'a Commands,
     output: FastOutput,
     batch: Vec<Frame>,
     returned: Vec<Frame>,
@@ -244,6 +278,9 @@ impl<S: Sink> FastThread<'_, S> {
         is_stopped: &AtomicBool,
     ) -> Result<(), CaptureError> {
         while *next != Read::End && !is_stopped.load(Ordering::Relaxed) {
+            if let Ok(command) = self.commands.try_recv() {
+                self.obey(command)?;
+            }
             self.fill_batch(next, source)?;
             self.rest_if_idle();
             self.process()?;
@@ -251,6 +288,62 @@ impl<S: Sink> FastThread<'_, S> {
             self.tick();
         }
         self.finish()
+    }
+
+    fn obey(&mut self, command: Command) -> Result<(), CaptureError> {
+        match command {
+            Command::AskWorker(task) => {
+                // A worker that is gone answers nobody, and whoever asked hears that.
+                let _ = self.lanes[0].tasks.send(task);
+            }
+            Command::Replace(replacement, answer) => {
+                let replaced = self.replace(replacement)?;
+                let _ = answer.send(replaced);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes another chain while nothing is under way.
+    fn replace(
+        &mut self,
+        mut replacement: Box<Replacement>,
+    ) -> Result<Result<Duration, Box<Replacement>>, CaptureError> {
+        let began = WallClock::now();
+        self.come_to_rest()?;
+        let (answer, answered) = mpsc::channel();
+        let plans = std::mem::take(&mut replacement.cores);
+        let task = move |worker: &mut Worker| {
+            let _ = answer.send(worker.replace(plans));
+        };
+        let _ = self.lanes[0].tasks.send(Box::new(task));
+        let Ok(replaced) = answered.recv() else {
+            return Ok(Err(replacement));
+        };
+        if let Err(plans) = replaced {
+            replacement.cores = plans;
+            return Ok(Err(replacement));
+        }
+        self.fast_path.replace(replacement.sides, replacement.fast);
+        Ok(Ok(began.elapsed()))
+    }
+
+    /// Lets everything that is under way leave.
+    fn come_to_rest(&mut self) -> Result<(), CaptureError> {
+        let tempo = self.tempo;
+        self.tempo.is_lossless = true;
+        loop {
+            let clock = self.clock();
+            let is_settled = self
+                .fast_path
+                .settle_rules(clock, self.pools, &mut self.output);
+            self.put_out()?;
+            self.wait_for_cores(Instant::NEVER)?;
+            if is_settled {
+                self.tempo = tempo;
+                return Ok(());
+            }
+        }
     }
 
     /// Takes packets that are due into the batch. A replay never takes packets together that lie

@@ -171,14 +171,25 @@ fn fast_elements(
                 Paths::Both if !makes_rules => {
                     FastElement::State(Box::new(state_stage(service, chain)?))
                 }
-                Paths::Both if service.rule_cache.enabled => {
-                    let table = RuleTable::new(rule_table(service));
-                    FastElement::Rules(Box::new(RuleStage::new(table, SEGMENT)))
-                }
-                Paths::Both => FastElement::OnCores,
+                Paths::Both => fast_rules(service, paths),
             })
         })
         .collect()
+}
+
+/// An element whose decisions are cached, on the fast path.
+pub fn fast_rules(service: &Service, paths: Paths) -> FastElement {
+    match caches_rules(service, paths) {
+        true => {
+            let table = RuleTable::new(rule_table(service));
+            FastElement::Rules(Box::new(RuleStage::new(table, SEGMENT)))
+        }
+        false => FastElement::OnCores,
+    }
+}
+
+fn caches_rules(service: &Service, paths: Paths) -> bool {
+    service.rule_cache.enabled && paths == Paths::Both
 }
 
 /// The state stage of the fast path.
@@ -247,10 +258,17 @@ fn rule_cores(
     paths: Paths,
     configs: &[FunctionConfig],
 ) -> Result<RuleCores, BuildError> {
+    let functions = rule_functions(service, configs)?;
+    let config = core_rules(service, paths);
+    Ok(RuleCores::new(config, Sides::KNOWN, functions))
+}
+
+/// How an element whose decisions are cached does that on the cores.
+pub fn core_rules(service: &Service, paths: Paths) -> CoresConfig {
     let cache = &service.rule_cache;
-    let config = CoresConfig {
+    CoresConfig {
         segment: SEGMENT,
-        caching: cache.enabled && paths == Paths::Both,
+        caching: caches_rules(service, paths),
         waiting: FRAMES_WAITING,
         selection: SelectionConfig {
             window: cache.window.duration(),
@@ -265,9 +283,7 @@ fn rule_cores(
             idle_windows: cache.idle_windows,
             ..ManagerConfig::default()
         },
-    };
-    let functions = rule_functions(service, configs)?;
-    Ok(RuleCores::new(config, Sides::KNOWN, functions))
+    }
 }
 
 /// Each element has a table of its own, so they all have the same number in keys.

@@ -45,6 +45,11 @@ impl RuleChain {
         self.functions.is_empty()
     }
 
+    /// The functions, to go on elsewhere.
+    pub fn into_functions(self) -> Vec<Box<dyn RuleFunction>> {
+        self.functions
+    }
+
     /// The function at a place.
     pub fn function(&mut self, place: u8) -> Option<&mut (dyn RuleFunction + 'static)> {
         self.functions

@@ -158,6 +158,16 @@ impl RuleCores {
         self.chain.each(each);
     }
 
+    /// The functions, to go on elsewhere. Packets that wait are lost: see [`Self::is_waiting`].
+    pub fn into_functions(self) -> Vec<Box<dyn RuleFunction>> {
+        self.chain.into_functions()
+    }
+
+    /// The arrival of the last packet that was taken up.
+    pub fn clock(&self) -> Instant {
+        self.clock
+    }
+
     /// Whether a packet waits for the fast path.
     pub fn is_waiting(&self) -> bool {
         self.suspended.is_some()

@@ -64,6 +64,21 @@ impl Field {
         MatchKey(lanes)
     }
 
+    /// The field's bits of a key; none for a field that is not in the key.
+    pub const fn of(self, key: &MatchKey) -> u128 {
+        let lanes = key.0;
+        match self {
+            Self::SourceAddress => (lanes[0] as u128) << 64 | lanes[1] as u128,
+            Self::DestinationAddress => (lanes[2] as u128) << 64 | lanes[3] as u128,
+            Self::SourcePort => (lanes[4] >> 48) as u128,
+            Self::DestinationPort => (lanes[4] >> 32) as u16 as u128,
+            Self::Protocol => (lanes[4] >> 24) as u8 as u128,
+            Self::TcpFlags => (lanes[4] >> 16) as u8 as u128,
+            Self::Ingress => (lanes[5] >> 48) as u128,
+            Self::SourceMac | Self::DestinationMac | Self::Egress | Self::TimeToLive => 0,
+        }
+    }
+
     /// The whole field as a mask.
     #[inline(always)]
     pub const fn mask(self) -> MatchKey {

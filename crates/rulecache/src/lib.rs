@@ -41,6 +41,7 @@ pub mod sides;
 mod slots;
 pub mod synthesis;
 pub mod table;
+pub mod text;
 mod variants;
 
 pub use action::{Action, Fate, Rewrites};

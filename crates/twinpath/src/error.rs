@@ -4,6 +4,7 @@ use crate::commands::kv::KvError;
 use crate::commands::run::RunRefusal;
 use crate::traffic::NoTraffic;
 use std::io;
+use twinpath_control::operator::{Answer, AskError};
 use twinpath_control::report::ReportError;
 use twinpath_control::service::ServiceError;
 use twinpath_io::CaptureError;
@@ -56,7 +57,23 @@ pub enum CommandError {
     /// A simulation that cannot be set up.
     #[error(transparent)]
     Simulation(#[from] SetupError),
+    /// A running service that cannot be asked.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// A running service that does not do what it was asked.
+    #[error("the service refuses: {0}")]
+    Declined(String),
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl CommandError {
+    /// An answer to a request that was not refused would be another.
+    pub fn unexpected(answer: Answer) -> Self {
+        match answer {
+            Answer::Refused { message } => Self::Declined(message),
+            other => Self::Declined(format!("expected another answer than {other:?}")),
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The command.
 //!
-//! `twinpath run` runs a service, `explain` tells what of it runs where and why, `generate` makes
+//! `twinpath run` runs a service, `rules` shows what it has cached meanwhile and `apply` changes
+//! it, `explain` tells what of it runs where and why, `generate` makes
 //! captures to run it on, `check` searches the protocol between the paths for an error, and `kv`
 //! is a client of the key-value store. Each is a file of [`commands`] with its arguments, its help
 //! and its one function.
@@ -19,7 +20,7 @@ mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
-use commands::{check, explain, generate, kv, run};
+use commands::{apply, check, explain, generate, kv, rules, run};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -51,6 +52,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Rules(rules::Arguments),
+    Apply(apply::Arguments),
     Explain(explain::Arguments),
     Generate(generate::Arguments),
     Check(check::Arguments),
@@ -69,6 +72,8 @@ enum Outcome {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::execute(&arguments),
+        Command::Rules(arguments) => rules::execute(&arguments),
+        Command::Apply(arguments) => apply::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),
         Command::Check(arguments) => check::execute(&arguments),

@@ -76,6 +76,8 @@ pub struct Service {
     pub traffic: Option<TrafficConfig>,
     /// The folder that relative paths in the file start from.
     pub folder: PathBuf,
+    /// The file as it was written.
+    pub written: toml::Table,
 }
 
 #[derive(Deserialize)]
@@ -137,10 +139,11 @@ impl Service {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ServiceError> {
-        let file: File =
-            toml::from_str(text).map_err(|error| ServiceError::of_toml(&error, text, path))?;
+        let wrong = |error: toml::de::Error| ServiceError::of_toml(&error, text, path);
+        let file: File = toml::from_str(text).map_err(wrong)?;
+        let written = toml::from_str(text).map_err(wrong)?;
         let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        file.into_service(folder)
+        file.into_service(folder, written)
             .map_err(|(span, message)| ServiceError::at(span.start, message, text, path))
     }
 }
@@ -148,7 +151,7 @@ impl Service {
 type Misplaced = (std::ops::Range<usize>, String);
 
 impl File {
-    fn into_service(mut self, folder: PathBuf) -> Result<Service, Misplaced> {
+    fn into_service(mut self, folder: PathBuf, written: toml::Table) -> Result<Service, Misplaced> {
         let chain = std::mem::replace(&mut self.service.chain, Spanned::new(0..0, Vec::new()));
         let functions = self.functions(&chain)?;
         check_elements(&functions, chain.get_ref())?;
@@ -170,6 +173,7 @@ impl File {
             link: self.link,
             traffic,
             folder,
+            written,
         })
     }
 

@@ -11,6 +11,7 @@ mod rules;
 pub use rules::RuleStage;
 
 use crate::place::Place;
+use crate::replacement::FastPlan;
 use batch::Batch;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
@@ -122,11 +123,10 @@ impl FastPath {
         elements: Vec<FastElement>,
         workers: usize,
     ) -> Self {
-        let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
         Self {
             steering,
             sides,
-            state_element: elements.iter().position(is_state).unwrap_or(0) as u8,
+            state_element: state_element(&elements),
             elements,
             returns: vec![Receiver::default(); workers.max(1)],
             batch: Batch::default(),
@@ -413,6 +413,28 @@ impl FastPath {
         self.report_rules(&mut io) && given.unwrap_or(true)
     }
 
+    /// Reports all uses of rules and goes on with what waits for them. Returns whether there was
+    /// nothing of the kind.
+    pub fn settle_rules(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
+        let mut io = Io { clock, pools, out };
+        self.tick_rules(&mut io);
+        self.report_rules(&mut io)
+    }
+
+    /// Takes another chain. Nothing may be under way.
+    pub fn replace(&mut self, sides: Sides, plans: Vec<FastPlan>) {
+        let old = std::mem::take(&mut self.elements);
+        let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
+        let element = |plan| match plan {
+            FastPlan::Keep(number) => old.get_mut(number)?.take(),
+            FastPlan::New(element) => Some(element),
+        };
+        self.elements = plans.into_iter().filter_map(element).collect();
+        self.state_element = state_element(&self.elements);
+        self.sides = sides;
+        self.batch = Batch::default();
+    }
+
     /// The state stage sends messages on the fast path that it is part of: meanwhile it is out.
     fn with_stage<T>(&mut self, act: impl FnOnce(&mut Self, &mut StateStage) -> T) -> Option<T> {
         let place = usize::from(self.state_element);
@@ -424,4 +446,10 @@ impl FastPath {
         self.elements[place] = element;
         done
     }
+}
+
+/// The element with flow state; 0 if there is none.
+fn state_element(elements: &[FastElement]) -> u8 {
+    let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
+    elements.iter().position(is_state).unwrap_or(0) as u8
 }

@@ -3,6 +3,7 @@
 mod rules;
 
 use crate::place::Place;
+use crate::replacement::{CorePlan, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
 use twinpath_coherence::fast::header as punt_header;
@@ -80,9 +81,17 @@ impl Worker {
         &self.elements
     }
 
-    /// The elements, to change.
-    pub fn elements_mut(&mut self) -> &mut Vec<CoreElement> {
-        &mut self.elements
+    /// Takes another chain, made of the old one's elements and functions and new ones. Nothing may
+    /// be under way. Returns the plans if packets wait at an element: nothing has changed then.
+    ///
+    /// # Errors
+    /// Packets wait for rules to go.
+    pub fn replace(&mut self, plans: Vec<CorePlan>) -> Result<(), Vec<CorePlan>> {
+        if self.rules().any(RuleCores::is_waiting) {
+            return Err(plans);
+        }
+        self.elements = rebuild(std::mem::take(&mut self.elements), plans);
+        Ok(())
     }
 
     /// The flows and functions of the element with flow state, if the chain has one.
@@ -100,6 +109,15 @@ impl Worker {
                 CoreElement::Flows(flows) => Some(flows.as_mut()),
                 CoreElement::Rules(_) => None,
             })
+    }
+
+    /// The same, with their numbers in the chain.
+    pub fn rules_by_element(&self) -> impl Iterator<Item = (u8, &RuleCores)> {
+        let elements = (0..).zip(&self.elements);
+        elements.filter_map(|(number, element)| match element {
+            CoreElement::Rules(rules) => Some((number, rules.as_ref())),
+            CoreElement::Flows(_) => None,
+        })
     }
 
     /// The elements whose decisions are cached.

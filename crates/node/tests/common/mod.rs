@@ -16,6 +16,7 @@ use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::{Collect, Sink};
 use twinpath_node::source::Source;
+use twinpath_node::threads::no_commands;
 use twinpath_node::{Departure, Ports, build};
 use twinpath_traffic::{Generator, TrafficConfig};
 
@@ -122,6 +123,7 @@ fn run_into(
         &mut source,
         sink,
         &mut observer,
+        &no_commands(),
         &AtomicBool::new(false),
     )
     .expect("memory never fails");

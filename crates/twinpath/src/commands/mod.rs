@@ -1,7 +1,9 @@
 //! One file for each thing that the command can do.
 
+pub mod apply;
 pub mod check;
 pub mod explain;
 pub mod generate;
 pub mod kv;
+pub mod rules;
 pub mod run;

@@ -58,6 +58,9 @@ pub struct Arguments {
     /// Serve a UDP address: datagrams come in there, answers go back to their senders
     #[arg(long, value_name = "UDP_ADDRESS", conflicts_with = "input")]
     listen: Option<SocketAddr>,
+    /// Answer `twinpath rules` and `twinpath apply` at this local socket
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
     /// End the run after this time, such as 10s or 5m
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Human>,
@@ -77,6 +80,11 @@ pub enum RunRefusal {
         "--listen needs threads: clients do not live in virtual time (leave out --execution virtual)"
     )]
     ListenInVirtualTime,
+    /// Nor for an operator.
+    #[error(
+        "--control needs threads: nobody can ask in virtual time (leave out --execution virtual)"
+    )]
+    ControlInVirtualTime,
     /// Nobody would answer.
     #[error("--listen needs a function that answers datagrams: the chain has no key-value store")]
     NothingAnswers,
@@ -134,6 +142,9 @@ impl Arguments {
         run.execution = self.execution.map_or(run.execution, Into::into);
         run.pace = self.pace.map(Into::into).or(run.pace);
         service.seed = self.seed.unwrap_or(service.seed);
+        if self.control.is_some() && service.run.execution == service::Execution::Virtual {
+            return Err(RunRefusal::ControlInVirtualTime.into());
+        }
         if let Some(address) = self.listen {
             check_listening(&service, address)?;
         }
@@ -145,6 +156,7 @@ impl Arguments {
             input: self.input.clone(),
             output: self.output.clone(),
             listen: self.listen,
+            control: self.control.clone(),
         }
     }
 

@@ -1,0 +1,175 @@
+//! What an operator asks of a running service, and the answers: one line of JSON each, over a
+//! local socket.
+
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest request or answer, in bytes.
+pub const MAX_LINE: u64 = 256 << 20;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    /// The cached rules.
+    Rules(Filter),
+    /// Change the service to what this file says.
+    Apply {
+        /// The service file's text.
+        text: String,
+        /// Its path, for messages and for relative paths in it.
+        path: PathBuf,
+    },
+}
+
+/// Which rules to tell; all that are not excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Those of this element of the chain.
+    pub element: Option<u8>,
+    /// Those that came from an entry of this function.
+    pub function: Option<String>,
+    /// Those that may match a packet from or to this address.
+    pub address: Option<IpAddr>,
+    /// Those used by at least so many packets.
+    pub least_packets: u64,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// The rules asked for.
+    Rules {
+        /// The rules.
+        rules: Vec<RuleView>,
+    },
+    /// The service has changed: every packet from now on meets the new chain.
+    Applied(Applied),
+    /// Nothing was done.
+    Refused {
+        /// Why.
+        message: String,
+    },
+}
+
+/// A cached rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleView {
+    /// The element of the chain.
+    pub element: u8,
+    /// Its number there.
+    pub id: u32,
+    /// Counts the rules that had this number.
+    pub generation: u32,
+    /// What it matches.
+    pub matches: String,
+    /// What it does.
+    pub action: String,
+    /// Packets that met it, as far as reported.
+    pub packets: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+    /// How old it is, ns of packet time.
+    pub age_ns: u64,
+    /// How long it has not been used, ns of packet time.
+    pub unused_ns: u64,
+    /// Whether the fast path has said that it is there.
+    pub is_installed: bool,
+    /// The table entries that it came from: function and number.
+    pub entries: Vec<String>,
+}
+
+/// What a change did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// Functions that went on with all they knew.
+    pub kept: Vec<String>,
+    /// Functions that are new, or changed.
+    pub new: Vec<String>,
+    /// Functions that are gone.
+    pub removed: Vec<String>,
+    /// How long no packet was taken, ns.
+    pub pause_ns: u64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens.
+    #[error(
+        "cannot reach a service at {}: {source} (expected the path that `twinpath run --control` was given)",
+        path.display()
+    )]
+    Unreachable {
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The connection broke.
+    #[error("the service did not answer: {0}")]
+    Broken(#[from] std::io::Error),
+    /// Not what was expected.
+    #[error("the service's answer cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+}
+
+/// How long to wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks the service that listens at `path`.
+///
+/// # Errors
+/// Nobody listens there, or what listens does not answer.
+pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
+    let mut stream = UnixStream::connect(path).map_err(|source| AskError::Unreachable {
+        path: path.into(),
+        source,
+    })?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write_line(&mut stream, request)?;
+    Ok(read_line(stream)?)
+}
+
+/// Writes one line.
+///
+/// # Errors
+/// The other side is gone.
+pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// Reads one line.
+///
+/// # Errors
+/// It does not come, is too long, or is nothing that was expected.
+pub fn read_line<T: for<'de> Deserialize<'de>>(from: impl Read) -> std::io::Result<T> {
+    let mut line = Vec::new();
+    BufReader::new(from.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+    Ok(serde_json::from_slice(&line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        let request = Request::Apply {
+            text: "[service]\nchain = [\"acl\"]\n".into(),
+            path: "edge.toml".into(),
+        };
+        let mut line = Vec::new();
+        write_line(&mut line, &request).expect("memory");
+        assert_eq!(read_line::<Request>(&line[..]).expect("a line"), request);
+        assert!(read_line::<Request>(&b"{\"request\":\"sing\"}\n"[..]).is_err());
+        assert!(read_line::<Request>(&b""[..]).is_err());
+    }
+}

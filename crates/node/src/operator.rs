@@ -1,0 +1,239 @@
+//! Answers an operator while a service runs: over a local socket, one request and one answer for
+//! each connection.
+//!
+//! Requests are read, and new functions built, on a thread of their own; the paths' threads only
+//! do what nobody else can, between two batches.
+
+use crate::replacement::Replacement;
+use crate::threads::{Command, Commands};
+use crate::worker::Worker;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, write_line};
+use twinpath_control::service::Service;
+use twinpath_core::Instant;
+use twinpath_core::wire::Address;
+use twinpath_rulecache::text::Matched;
+use twinpath_rulecache::{CachedRule, Field, RuleCores};
+
+/// The socket of a running service; closed and removed when dropped.
+pub struct Operator {
+    path: PathBuf,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Operator {
+    /// Listens at `path` for requests about a service that is about to run with these commands.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or another service listens there.
+    pub fn listen(path: &Path, service: &Service) -> io::Result<(Self, Commands)> {
+        let listener = bind(path)?;
+        listener.set_nonblocking(true)?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (commands, receiver) = mpsc::channel();
+        let mut desk = Desk {
+            service: service.clone(),
+            commands,
+        };
+        let over = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || desk.serve(&listener, &over));
+        let operator = Self {
+            path: path.into(),
+            is_over,
+            thread: Some(thread),
+        };
+        Ok((operator, receiver))
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // It ends within an interval; a panic there has been told already.
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A socket that nobody listens at any more is left over from a service that was killed.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    }
+}
+
+/// How often the listener looks for a connection.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long a client may take to say what it wants, and a path to do it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a change is tried that finds packets waiting for rules to go.
+const ATTEMPTS: usize = 100;
+
+struct Desk {
+    service: Service,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Desk {
+    fn serve(&mut self, listener: &UnixListener, is_over: &AtomicBool) {
+        while !is_over.load(Ordering::Acquire) {
+            match listener.accept() {
+                // A client that breaks off hears nothing, and that is all.
+                Ok((client, _)) => drop(self.attend(client)),
+                Err(_) => std::thread::sleep(INTERVAL),
+            }
+        }
+    }
+
+    fn attend(&mut self, mut client: UnixStream) -> io::Result<()> {
+        client.set_nonblocking(false)?;
+        client.set_read_timeout(Some(PATIENCE))?;
+        let answer = match read_line(&client) {
+            Ok(Request::Rules(filter)) => self.rules(filter),
+            Ok(Request::Apply { text, path }) => self.apply(&text, &path),
+            Err(error) => Err(format!("the request cannot be read: {error}")),
+        };
+        write_line(
+            &mut client,
+            &answer.unwrap_or_else(|message| Answer::Refused { message }),
+        )
+    }
+
+    fn rules(&self, filter: Filter) -> Result<Answer, String> {
+        let (sender, receiver) = mpsc::channel();
+        let task = move |worker: &mut Worker| drop(sender.send(views(worker, &filter)));
+        self.commands
+            .send(Command::AskWorker(Box::new(task)))
+            .map_err(|_| over())?;
+        let rules = receiver.recv_timeout(PATIENCE).map_err(|_| over())?;
+        Ok(Answer::Rules { rules })
+    }
+
+    fn apply(&mut self, text: &str, path: &Path) -> Result<Answer, String> {
+        let mut new = Service::parse(text, path).map_err(|error| error.to_string())?;
+        // What the command line said stays.
+        (new.run, new.seed) = (self.service.run, self.service.seed);
+        let replacement =
+            Replacement::between(&self.service, &new).map_err(|error| error.to_string())?;
+        let mut applied = replacement.applied.clone();
+        let pause = self.replace(Box::new(replacement))?;
+        applied.pause_ns = pause.as_nanos() as u64;
+        self.service = new;
+        Ok(Answer::Applied(applied))
+    }
+
+    fn replace(&self, mut replacement: Box<Replacement>) -> Result<Duration, String> {
+        for _ in 0..ATTEMPTS {
+            let (sender, receiver) = mpsc::channel();
+            self.commands
+                .send(Command::Replace(replacement, sender))
+                .map_err(|_| over())?;
+            match receiver.recv_timeout(PATIENCE).map_err(|_| over())? {
+                Ok(pause) => return Ok(pause),
+                Err(returned) => replacement = returned,
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Err("packets kept waiting for rules to go; nothing has changed".into())
+    }
+}
+
+fn over() -> String {
+    "the run is over".into()
+}
+
+/// A worker's cached rules, those used most first.
+fn views(worker: &Worker, filter: &Filter) -> Vec<RuleView> {
+    let mut views = Vec::new();
+    for (element, rules) in worker.rules_by_element() {
+        if filter.element.is_some_and(|wanted| wanted != element) {
+            continue;
+        }
+        let names = names(rules);
+        for rule in rules.manager().iter() {
+            let view = view(element, &rule, &names, rules.clock());
+            if is_wanted(filter, &rule, &view) {
+                views.push(view);
+            }
+        }
+    }
+    views.sort_by_key(|view| std::cmp::Reverse(view.packets));
+    views
+}
+
+fn names(rules: &RuleCores) -> Vec<String> {
+    let mut names = Vec::new();
+    rules.each_function(|function| names.push(function.name().to_owned()));
+    names
+}
+
+fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) -> RuleView {
+    let rule = cached.rule;
+    let name = |function: u8| names.get(usize::from(function)).map_or("?", String::as_str);
+    let matched = Matched {
+        mask: &rule.mask,
+        value: &rule.value,
+    };
+    RuleView {
+        element,
+        id: cached.name.id,
+        generation: cached.name.generation,
+        matches: matched.to_string(),
+        action: rule.action.to_string(),
+        packets: cached.uses.packets,
+        bytes: cached.uses.bytes,
+        age_ns: now.since(rule.used).as_nanos() as u64,
+        unused_ns: now.since(cached.uses.last.max(rule.used)).as_nanos() as u64,
+        is_installed: cached.is_installed,
+        entries: cached
+            .entries()
+            .map(|entry| format!("{} {}", name(entry.function), entry.entry))
+            .collect(),
+    }
+}
+
+fn is_wanted(filter: &Filter, cached: &CachedRule<'_>, view: &RuleView) -> bool {
+    let is_from = |function: &String| {
+        let mut functions = view
+            .entries
+            .iter()
+            .filter_map(|entry| entry.split(' ').next());
+        functions.any(|name| name == function)
+    };
+    view.packets >= filter.least_packets
+        && filter.function.as_ref().is_none_or(is_from)
+        && filter
+            .address
+            .is_none_or(|address| may_match(cached, address))
+}
+
+/// Whether a packet from or to the address may meet the rule.
+fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
+    let address = Address::from(address).0;
+    [Field::SourceAddress, Field::DestinationAddress]
+        .into_iter()
+        .any(|field| {
+            let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
+            address & mask == value
+        })
+}

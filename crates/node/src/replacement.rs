@@ -1,0 +1,289 @@
+//! Another chain for a running node: what stays, what is new.
+//!
+//! A change is made while nothing is under way: packets wait in front of the fast path until
+//! those inside have left, each path takes its new elements, and packets go on. So none is lost
+//! or overtaken, and none meets a decision of the old chain once the change is acknowledged.
+//! Everything that takes time (building lists, reading files) is done before.
+
+use crate::fast_path::FastElement;
+use crate::wiring::{self, BuildError};
+use crate::worker::CoreElement;
+use std::ops::Range;
+use twinpath_control::operator::Applied;
+use twinpath_control::service::Service;
+use twinpath_nf::catalogue::FunctionConfig;
+use twinpath_rulecache::{CoresConfig, RuleCores, RuleFunction, Sides};
+
+/// One element of the new chain on the fast path.
+pub enum FastPlan {
+    /// That of the old chain with this number.
+    Keep(usize),
+    /// A new one.
+    New(FastElement),
+}
+
+/// One element of the new chain on the cores.
+pub enum CorePlan {
+    /// That of the old chain with this number.
+    Keep(usize),
+    /// A new one of these functions.
+    Rules(CoresConfig, Vec<FunctionPlan>),
+}
+
+/// A function of a new element.
+pub enum FunctionPlan {
+    /// That of the old chain, with all it knows.
+    Keep {
+        /// Its element.
+        element: usize,
+        /// Its place there.
+        place: u8,
+    },
+    /// A new one.
+    New(Box<dyn RuleFunction>),
+}
+
+/// Another chain.
+pub struct Replacement {
+    /// Which way packets go.
+    pub sides: Sides,
+    /// For the fast path.
+    pub fast: Vec<FastPlan>,
+    /// For the cores.
+    pub cores: Vec<CorePlan>,
+    /// What it does, to be told.
+    pub applied: Applied,
+}
+
+/// Why a running service cannot become another.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// What cannot change in a running service.
+    #[error(
+        "[{0}] differs from the running service: expected it unchanged, because only the chain, its functions and inside can change while packets flow"
+    )]
+    Settings(String),
+    /// Nor can the seed, on which hashes depend.
+    #[error("the seed differs from the running service's: expected the same")]
+    Seed,
+    /// Flow state would be lost.
+    #[error(
+        "{0} share flow state, which would be lost: expected the same functions with the same configuration beside each other"
+    )]
+    FlowState(String),
+    /// The new functions cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// Settings of the node itself.
+const SETTINGS: [&str; 6] = [
+    "run",
+    "fast_path",
+    "slow_path",
+    "rule_cache",
+    "link",
+    "traffic",
+];
+
+impl Replacement {
+    /// From one service to another.
+    ///
+    /// # Errors
+    /// More than the chain differs, or its new functions cannot be built.
+    pub fn between(old: &Service, new: &Service) -> Result<Self, ReplaceError> {
+        check_settings(old, new)?;
+        let paths = old.run.paths;
+        let (before, after) = (elements(old), elements(new));
+        let mut replacement = Self {
+            sides: Sides::new(&new.inside).map_err(BuildError::from)?,
+            fast: Vec::new(),
+            cores: Vec::new(),
+            applied: changes(old, new),
+        };
+        check_flow_state(old, new, &before, &after)?;
+        for element in &after {
+            let same = before
+                .iter()
+                .position(|other| is_same(old, other, new, element));
+            if let Some(number) = same {
+                replacement.fast.push(FastPlan::Keep(number));
+                replacement.cores.push(CorePlan::Keep(number));
+                continue;
+            }
+            let functions = plan_functions(old, &before, new, element)?;
+            replacement
+                .fast
+                .push(FastPlan::New(wiring::fast_rules(new, paths)));
+            let config = wiring::core_rules(new, paths);
+            replacement.cores.push(CorePlan::Rules(config, functions));
+        }
+        Ok(replacement)
+    }
+}
+
+fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
+    let differs = |name: &&str| old.written.get(*name) != new.written.get(*name);
+    if let Some(name) = SETTINGS.into_iter().find(differs) {
+        return Err(ReplaceError::Settings(name.to_owned()));
+    }
+    match old.seed == new.seed {
+        true => Ok(()),
+        false => Err(ReplaceError::Seed),
+    }
+}
+
+/// The elements of a service, as ranges of its chain.
+fn elements(service: &Service) -> Vec<Range<usize>> {
+    let mut first = 0;
+    wiring::elements(service)
+        .map(|configs| {
+            let range = first..first + configs.len();
+            first = range.end;
+            range
+        })
+        .collect()
+}
+
+/// Whether a function is configured as one of the other service.
+fn is_same_function(
+    old: &Service,
+    one: &FunctionConfig,
+    new: &Service,
+    other: &FunctionConfig,
+) -> bool {
+    let name = one.name();
+    let table = name.to_string();
+    name == other.name() && old.written.get(&table) == new.written.get(&table)
+}
+
+fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize>) -> bool {
+    let (one, other) = (&old.chain[one.clone()], &new.chain[other.clone()]);
+    let mut pairs = one.iter().zip(other);
+    one.len() == other.len() && pairs.all(|(one, other)| is_same_function(old, one, new, other))
+}
+
+fn check_flow_state(
+    old: &Service,
+    new: &Service,
+    before: &[Range<usize>],
+    after: &[Range<usize>],
+) -> Result<(), ReplaceError> {
+    let sharing = |service: &Service, elements: &[Range<usize>]| {
+        let shares = |range: &&Range<usize>| !service.chain[range.start].makes_rules();
+        elements.iter().find(shares).cloned()
+    };
+    let (one, other) = (sharing(old, before), sharing(new, after));
+    let is_kept = match (&one, &other) {
+        (Some(one), Some(other)) => is_same(old, one, new, other),
+        (None, None) => true,
+        _ => false,
+    };
+    if is_kept {
+        return Ok(());
+    }
+    let named = one
+        .map(|range| (old, range))
+        .or(other.map(|range| (new, range)));
+    let names = named.map_or(Vec::new(), |(service, range)| names(&service.chain[range]));
+    Err(ReplaceError::FlowState(names.join(" and ")))
+}
+
+fn names(chain: &[FunctionConfig]) -> Vec<String> {
+    chain
+        .iter()
+        .map(|function| function.name().to_string())
+        .collect()
+}
+
+/// Where a function of the new service is in the old one, if it is there as it is.
+fn place_in_old(
+    old: &Service,
+    before: &[Range<usize>],
+    new: &Service,
+    function: &FunctionConfig,
+) -> Option<(usize, u8)> {
+    let same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+    let index = old.chain.iter().position(same)?;
+    let element = before.iter().position(|range| range.contains(&index))?;
+    Some((element, (index - before[element].start) as u8))
+}
+
+fn plan_functions(
+    old: &Service,
+    before: &[Range<usize>],
+    new: &Service,
+    element: &Range<usize>,
+) -> Result<Vec<FunctionPlan>, ReplaceError> {
+    let mut plans = Vec::new();
+    for function in &new.chain[element.clone()] {
+        if let Some((element, place)) = place_in_old(old, before, new, function) {
+            plans.push(FunctionPlan::Keep { element, place });
+            continue;
+        }
+        let built = wiring::rule_functions(new, std::slice::from_ref(function))?;
+        plans.extend(built.into_iter().map(FunctionPlan::New));
+    }
+    Ok(plans)
+}
+
+fn changes(old: &Service, new: &Service) -> Applied {
+    let is_in = |service: &Service, other: &Service, function: &FunctionConfig| {
+        let same = |one: &FunctionConfig| is_same_function(other, one, service, function);
+        other.chain.iter().any(same)
+    };
+    let (kept, fresh): (Vec<_>, Vec<_>) = new
+        .chain
+        .iter()
+        .partition(|function| is_in(new, old, function));
+    let is_gone = |function: &&FunctionConfig| {
+        let name = function.name();
+        !new.chain.iter().any(|other| other.name() == name)
+    };
+    let text = |functions: Vec<&FunctionConfig>| {
+        let names = functions.iter().map(|function| function.name().to_string());
+        names.collect()
+    };
+    Applied {
+        kept: text(kept),
+        new: text(fresh),
+        removed: text(old.chain.iter().filter(is_gone).collect()),
+        pause_ns: 0,
+    }
+}
+
+/// The cores' elements of the new chain, made of the old ones and new functions.
+pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>) -> Vec<CoreElement> {
+    let keeps = |number: usize| {
+        let keeps_it = |plan: &CorePlan| matches!(plan, CorePlan::Keep(kept) if *kept == number);
+        plans.iter().any(keeps_it)
+    };
+    let mut whole: Vec<Option<CoreElement>> = Vec::new();
+    let mut parts: Vec<Vec<Option<Box<dyn RuleFunction>>>> = Vec::new();
+    for (number, element) in old.into_iter().enumerate() {
+        match element {
+            CoreElement::Rules(rules) if !keeps(number) => {
+                parts.push(rules.into_functions().into_iter().map(Some).collect());
+                whole.push(None);
+            }
+            element => {
+                parts.push(Vec::new());
+                whole.push(Some(element));
+            }
+        }
+    }
+    let element = |plan| match plan {
+        CorePlan::Keep(number) => whole.get_mut(number)?.take(),
+        CorePlan::Rules(config, functions) => {
+            let functions = functions.into_iter().filter_map(|function| match function {
+                FunctionPlan::Keep { element, place } => {
+                    parts.get_mut(element)?.get_mut(usize::from(place))?.take()
+                }
+                FunctionPlan::New(function) => Some(function),
+            });
+            let rules = RuleCores::new(config, Sides::KNOWN, functions.collect());
+            Some(CoreElement::Rules(Box::new(rules)))
+        }
+    };
+    plans.into_iter().filter_map(element).collect()
+}

@@ -1,0 +1,192 @@
+//! A chain is replaced while packets flow: nothing is lost or overtaken, and once the change is
+//! acknowledged no packet meets an old decision.
+
+mod common;
+
+use common::{OneWayFlows, by_direction, by_flow, generate, run, service, traffic};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::time::Duration;
+use twinpath_control::live::Live;
+use twinpath_control::service::{Execution, Pace, Paths, Service};
+use twinpath_io::{CaptureError, Trace};
+use twinpath_node::observe::Observer;
+use twinpath_node::replacement::{ReplaceError, Replacement};
+use twinpath_node::run::drive;
+use twinpath_node::sink::Sink;
+use twinpath_node::source::Source;
+use twinpath_node::threads::{Command, Commands};
+use twinpath_node::{Departure, Ports, build};
+
+const CACHE: &str = "[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n";
+const NAPT: &str = "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n";
+const MONITOR: &str = "[monitor]\nby = \"hosts\"\n";
+
+/// A chain with a list that denies some of the hosts.
+fn text(chain: &[&str], denied: &str) -> String {
+    let mut text = format!("[service]\nchain = {chain:?}\n{CACHE}");
+    for (name, table) in [("napt", NAPT), ("monitor", MONITOR)] {
+        if chain.contains(&name) {
+            text.push_str(table);
+        }
+    }
+    text + &format!(
+        "[acl]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", from = \"{denied}\" }}]\n"
+    )
+}
+
+fn packets(count: u64) -> Trace {
+    generate(
+        &traffic(&format!(
+            "packets = {count}\nflows = 100\nchurn_per_minute = 600.0\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\ntcp_share = 0.5\nserver_packets = false\n"
+        )),
+        3,
+    )
+}
+
+type Replaced = Result<Duration, Box<Replacement>>;
+
+/// Keeps what leaves; asks for the change when so many have left, and remembers how many had left
+/// when it was acknowledged.
+struct Changing {
+    left: Vec<Vec<u8>>,
+    at: usize,
+    commands: mpsc::Sender<Command>,
+    change: Option<Box<Replacement>>,
+    answer: Option<mpsc::Receiver<Replaced>>,
+    acknowledged: Option<usize>,
+}
+
+impl Sink for Changing {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        if let Some(answer) = &self.answer
+            && let Ok(replaced) = answer.try_recv()
+        {
+            assert!(replaced.is_ok(), "no packet waits here");
+            (self.answer, self.acknowledged) = (None, Some(self.left.len()));
+        }
+        if self.left.len() == self.at {
+            let (sender, receiver) = mpsc::channel();
+            let change = self.change.take().expect("asked for once");
+            let sent = self.commands.send(Command::Replace(change, sender));
+            assert!(sent.is_ok(), "the run goes on");
+            self.answer = Some(receiver);
+        }
+        self.left.push(departure.frame.bytes().to_vec());
+        Ok(())
+    }
+}
+
+/// Runs one service that becomes another when so many packets have left. Returns what left, and
+/// how much of it before the change was acknowledged.
+fn run_changing(old: &Service, new: &Service, trace: Trace, at: usize) -> (Vec<Vec<u8>>, usize) {
+    let mut node = build(old, Paths::Both).expect("sound");
+    let (commands, received): (_, Commands) = mpsc::channel();
+    let change = Replacement::between(old, new).expect("the chain alone differs");
+    let mut sink = Changing {
+        left: Vec::new(),
+        at,
+        commands,
+        change: Some(Box::new(change)),
+        answer: None,
+        acknowledged: None,
+    };
+    let (ports, mut source) = (Ports::default(), Source::trace(trace));
+    let mut observer = Observer::new(Live::hidden());
+    let mut old = old.clone();
+    (old.run.execution, old.run.pace) = (Execution::Threads, Some(Pace::Lossless));
+    let stopped = AtomicBool::new(false);
+    let (source, sink_) = (&mut source, &mut sink);
+    let run = drive(
+        &old,
+        &ports,
+        &mut node,
+        source,
+        sink_,
+        &mut observer,
+        &received,
+        &stopped,
+    );
+    run.expect("memory never fails");
+    let before = sink.acknowledged.expect("the change is acknowledged");
+    (sink.left, before)
+}
+
+/// What leaves a service alone.
+fn alone(service: &Service, trace: &Trace) -> OneWayFlows {
+    by_direction(&run(service, trace, Paths::Slow, Execution::Virtual).flows)
+}
+
+/// Every flow's packets are first as in the old service, then as in the new one, in order, and
+/// none is missing in between.
+fn assert_changes_once(old: &OneWayFlows, new: &OneWayFlows, found: &OneWayFlows) {
+    let none = Vec::new();
+    let (mut only_old, mut only_new) = (0, 0);
+    for key in old.keys().chain(new.keys()) {
+        let of = |flows: &OneWayFlows| flows.get(key).unwrap_or(&none).clone();
+        let (before, after, found) = (of(old), of(new), of(found));
+        match (before.is_empty(), after.is_empty()) {
+            (false, false) => {
+                assert_eq!(before, after, "the list alone differs");
+                assert_eq!(found, before, "{key:?}");
+            }
+            (false, true) => {
+                only_old += found.len();
+                assert!(before.starts_with(&found), "{key:?}");
+            }
+            _ => {
+                only_new += found.len();
+                assert!(after.ends_with(&found), "{key:?}");
+            }
+        }
+    }
+    assert!(only_old > 0 && only_new > 0, "{only_old}, {only_new}");
+}
+
+#[test]
+fn a_list_changes_in_mid_traffic() {
+    for chain in [&["acl"][..], &["acl", "napt", "monitor"]] {
+        let old = service(&text(chain, "10.0.0.0/25"));
+        let new = service(&text(chain, "10.0.0.128/25"));
+        let trace = packets(12_000);
+        let (left, before) = run_changing(&old, &new, common::copy(&trace), 3_000);
+        let (old, new) = (alone(&old, &trace), alone(&new, &trace));
+        if chain.len() == 1 {
+            assert_changes_once(&old, &new, &by_direction(&by_flow(left.clone())));
+        }
+        let late = by_direction(&by_flow(left[before..].to_vec()));
+        let is_allowed = |key| new.contains_key(key) || chain.len() > 1;
+        assert!(late.keys().all(is_allowed), "an old decision was applied");
+        assert!(before < left.len() - 1_000, "the change came in time");
+    }
+}
+
+/// An address translation keeps its bindings when a function beside it changes or joins.
+#[test]
+fn what_stays_goes_on_with_what_it_knows() {
+    let trace = packets(8_000);
+    let old = service(&text(&["acl", "napt"], "192.0.2.0/24"));
+    let new = service(&text(&["monitor", "acl", "napt"], "192.0.2.0/25"));
+    let (left, _) = run_changing(&old, &new, common::copy(&trace), 3_000);
+    assert_eq!(by_direction(&by_flow(left)), alone(&old, &trace));
+}
+
+#[test]
+fn what_cannot_change_is_refused() {
+    let old =
+        "[service]\nchain = [\"firewall\", \"acl\"]\n[firewall]\ndefault = \"allow\"\n[acl]\n";
+    let refusal = |new: &str| {
+        let (old, new) = (service(old), service(new));
+        match Replacement::between(&old, &new) {
+            Ok(_) => panic!("it is refused"),
+            Err(error) => error,
+        }
+    };
+    let slots = refusal(&format!("{old}[fast_path]\nslots = 7\n"));
+    assert!(matches!(slots, ReplaceError::Settings(name) if name == "fast_path"));
+    let flows = refusal(&old.replace("allow", "deny"));
+    assert!(flows.to_string().starts_with("firewall share flow state"));
+    let gone = refusal("[service]\nchain = [\"acl\"]\n[acl]\n");
+    assert!(matches!(gone, ReplaceError::FlowState(_)));
+}

@@ -1,0 +1,64 @@
+//! `twinpath apply`: changes a running service.
+
+use crate::error::CommandError;
+use crate::{Outcome, output};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use twinpath_control::operator::{Answer, Applied, Request, ask};
+use twinpath_control::service::{Service, ServiceError};
+
+/// Changes a running service to what a service file says
+///
+/// The chain, its functions and `inside` can change while packets flow: nothing is lost or
+/// overtaken, and when this command ends no packet meets an old decision any more. Functions whose
+/// configuration is the same go on with all they know; others start anew. Functions that share
+/// flow state (firewall, reassembler, inspector, load_balancer, kv_store) have to stay as they are,
+/// and so do the settings of the paths. If anything is wrong, nothing changes.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath run examples/gateway.toml --control /run/gateway.sock &",
+    "twinpath apply gateway-with-more-rules.toml --control /run/gateway.sock",
+))]
+pub struct Arguments {
+    /// The service file
+    service: PathBuf,
+    /// The socket that the service was given with --control
+    #[arg(long, value_name = "SOCKET")]
+    control: PathBuf,
+}
+
+/// Changes it.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let path = absolute(&arguments.service)?;
+    let text = std::fs::read_to_string(&path).map_err(|source| unreadable(&path, source))?;
+    Service::parse(&text, &path)?;
+    match ask(&arguments.control, &Request::Apply { text, path })? {
+        Answer::Applied(applied) => output::print(&told(&applied)).map(|()| Outcome::Good),
+        other => Err(CommandError::unexpected(other)),
+    }
+}
+
+/// The service may have been started elsewhere.
+fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    std::path::absolute(path).map_err(|source| unreadable(path, source))
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> CommandError {
+    let path = path.into();
+    ServiceError::File { path, source }.into()
+}
+
+fn told(applied: &Applied) -> String {
+    let mut parts = Vec::new();
+    for (what, functions) in [
+        ("new", &applied.new),
+        ("gone on", &applied.kept),
+        ("removed", &applied.removed),
+    ] {
+        if !functions.is_empty() {
+            parts.push(format!("{what}: {}", functions.join(", ")));
+        }
+    }
+    let pause = Duration::from_nanos(applied.pause_ns);
+    format!("{}; packets waited for {pause:.1?}\n", parts.join("; "))
+}

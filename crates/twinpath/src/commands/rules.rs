@@ -1,0 +1,110 @@
+//! `twinpath rules`: the rules that a running service has cached.
+
+use crate::error::CommandError;
+use crate::{Outcome, output};
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use twinpath_control::operator::{Answer, Filter, Request, RuleView, ask};
+use twinpath_control::report::units;
+use twinpath_nf::duration::Human;
+
+/// Shows the rules that a running service has cached on its fast path
+///
+/// For each: what it matches and does, how many packets met it (as far as the fast path has
+/// reported), how old it is, and the table entries that it came from. Those used most come first.
+/// Exit code 1 if there is none.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath run examples/gateway.toml --control /run/gateway.sock &",
+    "twinpath rules --control /run/gateway.sock --most 20",
+    "twinpath rules --control /run/gateway.sock --function napt --address 10.0.0.7",
+    "twinpath rules --control /run/gateway.sock --json | jq '.[].packets'",
+))]
+pub struct Arguments {
+    /// The socket that the service was given with --control
+    #[arg(long, value_name = "SOCKET")]
+    control: PathBuf,
+    /// Only those of this element of the chain, counted from 0
+    #[arg(long, value_name = "N")]
+    element: Option<u8>,
+    /// Only those that came from an entry of this function
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+    /// Only those that packets from or to this address may meet
+    #[arg(long)]
+    address: Option<IpAddr>,
+    /// Only those that so many packets have met
+    #[arg(long, value_name = "PACKETS", default_value_t = 0)]
+    least: u64,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    most: Option<usize>,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows them.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let request = Request::Rules(Filter {
+        element: arguments.element,
+        function: arguments.function.clone(),
+        address: arguments.address,
+        least_packets: arguments.least,
+    });
+    let mut rules = match ask(&arguments.control, &request)? {
+        Answer::Rules { rules } => rules,
+        other => return Err(CommandError::unexpected(other)),
+    };
+    let all = rules.len();
+    rules.truncate(arguments.most.unwrap_or(usize::MAX));
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&rules)? + "\n",
+        false => table(&rules, all),
+    };
+    output::print(&text)?;
+    Ok(if all > 0 { Outcome::Good } else { Outcome::Bad })
+}
+
+fn table(rules: &[RuleView], all: usize) -> String {
+    let mut text = String::new();
+    for rule in rules {
+        // Writing to a string never fails.
+        let _ = writeln!(text, "{}", row(rule));
+    }
+    let _ = match rules.len() {
+        shown if shown == all => writeln!(text, "{all} rules"),
+        shown => writeln!(text, "{shown} of {all} rules"),
+    };
+    text
+}
+
+fn row(rule: &RuleView) -> String {
+    let time = |ns| {
+        Human(Duration::from_millis(
+            Duration::from_nanos(ns).as_millis() as u64
+        ))
+    };
+    let waiting = if rule.is_installed {
+        ""
+    } else {
+        ", on its way"
+    };
+    format!(
+        "{}/{}  {} packets, {}; {} old, unused for {}{waiting}\n    {}\n    -> {}\n    from {}",
+        rule.element,
+        rule.id,
+        units::count(rule.packets),
+        units::bytes(rule.bytes),
+        time(rule.age_ns),
+        time(rule.unused_ns),
+        rule.matches,
+        rule.action,
+        match rule.entries.is_empty() {
+            true => "nothing that changes".into(),
+            false => rule.entries.join(", "),
+        },
+    )
+}
