@@ -67,10 +67,13 @@ impl<'a> Answers<'a> {
 /// - Two packets that agree in the recorded bits and meet the same entries are treated alike,
 ///   except for statistics ([`Self::credit`]) and idle times.
 ///
-/// A function is `Any`, so that who changes its configuration while it runs can get at it.
+/// A function is `Any`, so that a [`Change`](crate::Change) of its configuration can get at it.
 pub trait RuleFunction: Send + Any {
     /// The function's name, as reports show it.
     fn name(&self) -> &'static str;
+
+    /// The run begins at `now`, before the first packet.
+    fn start(&mut self, _now: Instant) {}
 
     /// Handles one packet that arrived at `now`.
     fn handle(

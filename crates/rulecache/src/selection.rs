@@ -7,6 +7,7 @@
 //! count beside the current one, and a rule is judged at *its own* first packet in a window.
 
 use crate::key::{LANES, MatchKey};
+use crate::matches::MatchCounts;
 use crate::recording::{EntryId, Recording};
 use std::time::Duration;
 use twinpath_core::Instant;
@@ -19,8 +20,9 @@ pub struct SelectionConfig {
     pub window: Duration,
     /// A rule is selected with more matches than this in the previous window.
     pub threshold: u32,
-    /// Most entries per function that are counted: rules of others are never selected. An entry's
-    /// number must be smaller.
+    /// Entries that are counted at a time (rounded up to a power of two), 16 bytes each. One that
+    /// was not used in this window or the last gives its place to another; where there is none, a
+    /// rule is not selected.
     pub entries: usize,
     /// Rules that are remembered as judged in a window (rounded up to a power of two); two that
     /// fall together may be judged twice.
@@ -32,32 +34,9 @@ impl Default for SelectionConfig {
         Self {
             window: Duration::from_secs(1),
             threshold: 1,
-            entries: 1 << 22,
+            entries: 1 << 21,
             judged: 1 << 16,
         }
-    }
-}
-
-/// Matches of one entry.
-#[derive(Copy, Clone, Default)]
-struct Matches {
-    /// The window that `current` counts, plus one; 0 before the first match.
-    window: u32,
-    current: u32,
-    previous: u32,
-}
-
-impl Matches {
-    /// Counts a match in a window; returns the count of the window before.
-    #[inline]
-    fn count(&mut self, window: u32) -> u32 {
-        if self.window != window {
-            let follows = self.window.wrapping_add(1) == window;
-            self.previous = if follows { self.current } else { 0 };
-            (self.window, self.current) = (window, 0);
-        }
-        self.current = self.current.saturating_add(1);
-        self.previous
     }
 }
 
@@ -70,15 +49,14 @@ pub struct SelectionCounters {
     pub judged: u64,
     /// Rules found hot enough.
     pub selected: u64,
-    /// Uses of entries whose number is beyond the configured limit.
+    /// Uses of entries that found no place to be counted in.
     pub uncounted: u64,
 }
 
 /// Decides, packet by packet, which rules are hot.
 pub struct Selection {
     config: SelectionConfig,
-    /// By function, then by entry; grown on first use.
-    matches: Vec<Vec<Matches>>,
+    matches: MatchCounts,
     /// The window in which a rule was judged last, and some bits of its hash.
     judged: Vec<(u32, u32)>,
     counters: SelectionCounters,
@@ -92,7 +70,7 @@ impl Selection {
         let judged = config.judged.max(1).next_power_of_two();
         Self {
             config,
-            matches: Vec::new(),
+            matches: MatchCounts::new(config.entries),
             judged: vec![(0, 0); judged],
             counters: SelectionCounters::default(),
         }
@@ -131,20 +109,9 @@ impl Selection {
     }
 
     fn count(&mut self, entry: EntryId, window: u32) -> u32 {
-        let place = entry.entry as usize;
-        if place >= self.config.entries {
-            self.counters.uncounted += 1;
-            return 0;
-        }
-        let function = usize::from(entry.function);
-        if self.matches.len() <= function {
-            self.matches.resize_with(function + 1, Vec::new);
-        }
-        let entries = &mut self.matches[function];
-        if entries.len() <= place {
-            entries.resize(place + 1, Matches::default());
-        }
-        entries[place].count(window)
+        let previous = self.matches.count(entry, window);
+        self.counters.uncounted += u64::from(previous.is_none());
+        previous.unwrap_or(0)
     }
 
     fn is_first(&mut self, recording: &Recording, window: u32) -> bool {
@@ -273,11 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn entries_beyond_the_limit_are_never_hot() {
-        let mut selection = Selection::new(config());
-        for now in [0, 1_000_000_000] {
-            (0..20).for_each(|_| assert_eq!(selection.packet(&flow(100), Instant(now)), None));
+    fn entries_that_find_no_place_are_never_hot() {
+        let few = SelectionConfig {
+            entries: 4,
+            ..config()
+        };
+        let mut selection = Selection::new(few);
+        let mut selected = 0;
+        for second in 0..2 {
+            for number in (0..20).cycle().take(400) {
+                let now = Instant(second * 1_000_000_000);
+                selected += u32::from(selection.packet(&flow(number), now).is_some());
+            }
         }
-        assert_eq!(selection.counters().uncounted, 40);
+        assert_eq!(selected, 3, "the shared entry and three flows have places");
+        assert_eq!(selection.counters().uncounted, 2 * 17 * 20);
     }
 }

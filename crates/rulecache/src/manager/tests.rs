@@ -227,3 +227,22 @@ fn rules_that_nobody_uses_are_taken_out() {
     assert!(bench.said().contains(&"clear 1 1".to_string()));
     assert_eq!(bench.manager.counters().aged, 1);
 }
+
+#[test]
+fn everything_is_free_when_no_rule_is_left_and_admits_none_while_closed() {
+    let mut bench = Bench::new(2, 1, 1);
+    let names = [bench.install(1, true, 9), bench.install(2, false, 9)];
+    assert!(!bench.manager.is_free(EntryId::EVERYTHING));
+    bench
+        .manager
+        .close(EntryId::EVERYTHING, Instant(0), &mut bench.sent);
+    assert_eq!(bench.said(), ["clear 0 1", "clear 1 1"]);
+    assert_eq!(bench.offer(rule(3, true), 3, 99), Offer::Closed);
+    for name in names {
+        assert!(!bench.manager.is_free(EntryId::EVERYTHING));
+        bench.hear(CacheMessage::Gone(name, uses(0), Gone::Cleared));
+    }
+    assert!(bench.manager.is_free(EntryId::EVERYTHING));
+    bench.manager.open(EntryId::EVERYTHING);
+    assert!(matches!(bench.offer(rule(3, true), 3, 99), Offer::Added(_)));
+}
