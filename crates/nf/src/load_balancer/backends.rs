@@ -19,6 +19,13 @@ pub(super) struct Backend {
     new_connections: u64,
 }
 
+impl Backend {
+    /// Whether the schedule takes it away some day.
+    pub fn is_temporary(&self) -> bool {
+        self.until != Instant::NEVER
+    }
+}
+
 /// A service's place among all services.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServiceIndex(u16);
@@ -98,6 +105,16 @@ impl Backends {
                 counter: backend.counter,
                 new_connections: 0,
             }));
+    }
+
+    /// Every row, in order.
+    pub fn rows(&self) -> &[Backend] {
+        &self.rows
+    }
+
+    /// The endpoints and protocols of all services.
+    pub fn vips(&self) -> impl Iterator<Item = (Endpoint, u8)> {
+        self.by_vip.keys().copied()
     }
 
     /// Times of the schedule count from here.

@@ -14,6 +14,9 @@ use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdic
 /// Entries of sessions have this bit; those without are [slots](Slot).
 const SESSION: u32 = 1 << 31;
 
+/// What passes untouched; sessions are numbered from 1.
+const PAST: u32 = session_entry(0);
+
 /// Sessions that one search for expired ones looks at.
 const SWEEP: u32 = 256;
 
@@ -28,7 +31,7 @@ pub struct Napt {
     pub(super) table: Table,
     pub(super) filtering: Filtering,
     pub(super) pick_up: bool,
-    sides: Sides,
+    pub(super) sides: Sides,
     pub(super) counters: Counters,
 }
 
@@ -86,7 +89,10 @@ impl Napt {
         now: Instant,
     ) -> Verdict {
         let result = match course {
-            Course::Past => Ok(()),
+            Course::Past => {
+                packet.depends_on(PAST, None);
+                Ok(())
+            }
             Course::Out => self.send_out(packet, kind, now),
             Course::In(address) => self.let_in(packet, address, kind, now),
             Course::Hairpin(address) => self.send_back(packet, address, kind, now),

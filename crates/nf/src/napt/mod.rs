@@ -62,6 +62,12 @@
 //! open a connection. A rule ends when its session's time-out has passed, that of TCP after the
 //! transitory one: the cores then know whether the session is alive.
 //!
+//! # Changes
+//! Any part of the configuration can change while packets flow ([`NewNapt`], with a
+//! [`Change`](twinpath_rulecache::Change)); that concerns all cached rules. Bindings and sessions
+//! stay, those of external addresses or hosts inside that are no longer listed excepted. With
+//! stricter filtering, a host has to send again before others may.
+//!
 //! # Counters
 //! | counter | meaning |
 //! |---|---|
@@ -75,6 +81,7 @@
 //! | `errors_translated`, `errors_dropped` | ICMP errors |
 //! | `untranslatable` | fragments and protocols without ports |
 
+mod change;
 mod config;
 mod errors;
 mod function;
@@ -86,6 +93,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 
+pub use change::NewNapt;
 pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};
 pub use function::Napt;
 

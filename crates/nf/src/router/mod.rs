@@ -39,9 +39,10 @@
 //!   problem.
 //!
 //! # Changes
-//! Routes and next hops change while packets flow: [`Router::each_entry`] tells which entries a
-//! change concerns; when no cached rule depends on them, [`Router::apply`] makes it. Rules depend
-//! on a next hop and on a *region* of addresses. If there are more than 1024 routes at the start,
+//! Routes and next hops change while packets flow ([`NewRoutes`], with a
+//! [`Change`](twinpath_rulecache::Change)): one by one, or all at once by another router that was
+//! built on another thread. That concerns all cached rules, a change of one route or next hop few.
+//! Rules depend on a next hop and on a *region* of addresses. If there are more than 1024 routes at the start,
 //! a region is what shares the first 12 bits (IPv4) or 16 bits (IPv6), so that a change of one
 //! route leaves nearly all rules alone; otherwise it is all addresses of the version, so that few
 //! rules do.
@@ -66,7 +67,7 @@ mod routes;
 mod tests;
 
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
-pub use function::{Change, Router};
+pub use function::{Change, NewRoutes, Router};
 pub use routes::{RouteFileError, RouterError};
 
 /// The function's name.

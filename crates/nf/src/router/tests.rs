@@ -7,7 +7,7 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::icmp::{IcmpError, IcmpMessage, IcmpView};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, dissect, fields};
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::RuleFunction;
+use twinpath_rulecache::{Reconfigure, RuleFunction};
 
 const TWO: &str = r#"
     address = "192.0.2.1"
@@ -312,11 +312,74 @@ proptest! {
                     Change::SetNextHop(0, NextHop { name: "c".into(), mac, source_mac: mac, port: 7 })
                 }
             };
-            let mut entries = Vec::new();
-            let router = bench.function::<Router>(0);
-            router.each_entry(&change, &mut |entry| entries.push(entry));
-            bench.free(0, entries);
-            bench.function::<Router>(0).apply(change).expect("room");
+            bench.reconfigure::<Router>(0, NewRoutes::Changes(vec![change]));
         }
     }
+}
+
+/// How packets to two networks leave.
+fn ports(bench: &mut Bench) -> [Option<u16>; 2] {
+    ["10.0.0.1", "10.1.0.1"].map(|text| {
+        let frame = udp(text.parse().expect(text)).to_vec().expect("fits");
+        let outcome = bench.process(&frame, 0, Instant(1));
+        outcome.packet.ok().and_then(|(_, port)| port)
+    })
+}
+
+fn with_routes(routes: &str) -> String {
+    let text = &TWO[..TWO.find("routes").expect("there")];
+    format!("{text}\nroutes = [{routes}]")
+}
+
+#[test]
+fn another_router_takes_over_with_the_counts() {
+    let mut bench = bench(&with_routes("{ to = '10.0.0.0/8', via = 'a' }"), 6);
+    for _ in 0..2 {
+        assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
+    }
+    let text = with_routes("{ to = '10.0.0.0/16', via = 'b' }, { to = '10.1.0.0/16', via = 'a' }");
+    let config = toml::from_str(&text).expect("valid");
+    let router = Router::new(&config, Path::new("")).expect("few");
+    bench.reconfigure::<Router>(0, NewRoutes::Whole(Box::new(router)));
+    assert_eq!(bench.counter(0, "forwarded"), 4);
+    for _ in 0..2 {
+        assert_eq!(ports(&mut bench), [Some(2), Some(1)]);
+    }
+    bench.tell_all();
+    assert_eq!(bench.counter(0, "forwarded"), 8);
+    let sent: Vec<u64> = bench
+        .function::<Router>(0)
+        .next_hops()
+        .map(|(_, packets, _)| packets)
+        .collect();
+    assert_eq!(sent, [6, 2]);
+}
+
+#[test]
+fn of_changes_that_cannot_all_be_made_none_is() {
+    let text = with_routes("{ to = '10.0.0.0/8', via = 'a' }");
+    let mut bench = bench(&format!("most_routes = 10\n{text}"), 6);
+    let prefix = |text: &str| text.parse::<Prefix>().expect(text);
+    let hop = NextHop {
+        name: "c".into(),
+        mac: MacAddress::ZERO,
+        source_mac: MacAddress::ZERO,
+        port: 9,
+    };
+    let changes = vec![
+        Change::SetRoute(prefix("10.1.0.0/16"), Some(1)),
+        Change::SetRoute(prefix("10.1.0.0/16"), None),
+        Change::RemoveRoute(prefix("10.0.0.0/8")),
+        Change::SetNextHop(0, hop),
+        Change::SetRoute(prefix("10.2.0.0/16"), Some(2)),
+    ];
+    let mut changes = NewRoutes::Changes(changes);
+    let refused = bench.function::<Router>(0).apply(&mut changes);
+    assert!(refused.is_err(), "there is no next hop 2");
+    assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
+    let many = (0..20).map(|net| Change::SetRoute(prefix(&format!("10.{net}.0.0/16")), Some(1)));
+    let mut changes = NewRoutes::Changes(many.collect());
+    let refused = bench.function::<Router>(0).apply(&mut changes);
+    assert!(refused.is_err(), "the table is full");
+    assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
 }

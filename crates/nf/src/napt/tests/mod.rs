@@ -1,5 +1,6 @@
 //! Tests of the translation as a whole.
 
+mod changes;
 mod errors;
 mod model;
 mod scenarios;
