@@ -11,6 +11,7 @@
 //! ```
 
 use crate::memory::{CacheLine, ZeroedArray};
+use crate::packet::Direction;
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
 use std::mem::ManuallyDrop;
@@ -20,6 +21,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes in front of a packet that a header can be pushed into: the largest link header fits.
 pub const HEADROOM: usize = 256;
+
+/// What a node remembers of a packet on its way through the chain.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Trip {
+    /// Which way it goes through the chain.
+    pub direction: Direction,
+    /// The port that it leaves by, if a function said so.
+    pub egress: Option<u16>,
+    /// Whether it has been on the cores.
+    pub was_on_cores: bool,
+}
 
 #[repr(C, align(64))]
 struct Bookkeeping {
@@ -31,6 +43,7 @@ struct Bookkeeping {
     head: u32,
     len: u32,
     port: u16,
+    trip: Trip,
 }
 
 const BOOKKEEPING: usize = size_of::<Bookkeeping>();
@@ -182,6 +195,18 @@ impl Frame {
         self.book_mut().port = port;
     }
 
+    /// What the node remembers of the packet.
+    #[inline]
+    pub fn trip(&self) -> Trip {
+        self.book().trip
+    }
+
+    /// Sets what the node remembers of the packet.
+    #[inline]
+    pub fn set_trip(&mut self, trip: Trip) {
+        self.book_mut().trip = trip;
+    }
+
     /// Asks the processor to fetch the frame's bookkeeping and the packet's first line.
     #[inline(always)]
     pub fn prefetch(&self) {
@@ -320,6 +345,7 @@ impl Pool {
         let mut frame = Frame(buffer.0);
         let book = frame.book_mut();
         (book.head, book.len) = (HEADROOM as u32, 0);
+        book.trip = Trip::default();
         Some(frame)
     }
 
@@ -406,6 +432,7 @@ fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {
         head: HEADROOM as u32,
         len: 0,
         port: 0,
+        trip: Trip::default(),
     };
     // SAFETY: `offset` is a multiple of the stride below the region's size, and the region is
     // aligned for bookkeeping because the stride is a multiple of 64.

@@ -8,7 +8,7 @@
 //! | 2 | 1 | version 1 |
 //! | 3 | 1 | message (see [`Message`]) |
 //! | 4 | 2 | queue |
-//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function |
+//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
 //! | 12 | 4 | epoch: of the cores that send, or of those that granted the state |
@@ -17,16 +17,23 @@
 //! | 24 | 8 | arrival time of the packet at the fast path, ns |
 //! | 32 | 40 | flow key |
 //! | 72 | 4 | alias row of the packet's source (0 none) |
-//! | 76 | 4 each | state words |
+//! | 76 | 2 | port that the packet arrived on |
+//! | 78 | 2 | port that the packet leaves by (65535 none yet) |
+//! | 80 | 1 | element of the chain that this is about |
+//! | 81 | 3 | zero |
+//! | 84 | 4 each | state words |
+//!
+//! Behind [`Message::RuleRequest`] and [`Message::RuleReport`] there is no packet but what the
+//! cores and the fast path tell each other about rules.
 
 use twinpath_core::key::{KEY_BYTES, Role, Side};
-use twinpath_core::{FlowKey, Frame, Instant};
+use twinpath_core::{Direction, FlowKey, Frame, Instant, Trip};
 
 /// Most state words that a message carries: the 128 bytes of a key-value entry and a few more.
 pub const MAX_WORDS: usize = 36;
 
 /// Bytes of the header in front of the state words.
-pub const FIXED_BYTES: usize = 76;
+pub const FIXED_BYTES: usize = 84;
 
 /// Longest header, in bytes.
 pub const MAX_BYTES: usize = FIXED_BYTES + 4 * MAX_WORDS;
@@ -38,6 +45,7 @@ const _: () = assert!(
 
 const MAGIC: u16 = 0x7470;
 const VERSION: u8 = 1;
+const NO_PORT: u16 = u16::MAX;
 
 /// What a frame says about its flow's state. The first three go to the cores, the rest come back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +57,8 @@ pub enum Message {
     Pull = 2,
     /// The fast path gives the state back.
     WriteBack = 3,
+    /// What the fast path tells of rules.
+    RuleReport = 4,
     /// Only a packet on its way out.
     Return = 16,
     /// The state, granted to the fast path.
@@ -59,6 +69,8 @@ pub enum Message {
     Acknowledge = 19,
     /// The cores would like to forget this flow: give its state back, or say that it is not held.
     Recall = 20,
+    /// What the cores want done with rules.
+    RuleRequest = 21,
 }
 
 impl Message {
@@ -67,13 +79,31 @@ impl Message {
             1 => Self::Plain,
             2 => Self::Pull,
             3 => Self::WriteBack,
+            4 => Self::RuleReport,
             16 => Self::Return,
             17 => Self::State,
             18 => Self::Decline,
             19 => Self::Acknowledge,
             20 => Self::Recall,
+            21 => Self::RuleRequest,
             _ => return None,
         })
+    }
+
+    /// The message's name, as stories and logs show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::Pull => "PULL",
+            Self::WriteBack => "WB",
+            Self::RuleReport => "RULE-REPORT",
+            Self::Return => "RETURN",
+            Self::State => "STATE",
+            Self::Decline => "DECLINE",
+            Self::Acknowledge => "ACK",
+            Self::Recall => "RECALL",
+            Self::RuleRequest => "RULE-REQUEST",
+        }
     }
 
     /// Whether the message goes towards the cores.
@@ -114,6 +144,12 @@ pub struct Header {
     pub key: FlowKey,
     /// See [`Keyed::alias_row`](twinpath_core::Keyed::alias_row).
     pub alias_row: u32,
+    /// The element of the chain that this is about.
+    pub element: u8,
+    /// The port that the packet arrived on; of the frame that the header is attached to.
+    pub ingress: u16,
+    /// What the node remembers of the packet; of the frame that the header is attached to.
+    pub trip: Trip,
     words: [u32; MAX_WORDS],
     count: u8,
 }
@@ -164,6 +200,9 @@ impl Header {
             timestamp: Instant::ZERO,
             key,
             alias_row: 0,
+            element: 0,
+            ingress: 0,
+            trip: Trip::default(),
             words: [0; MAX_WORDS],
             count: 0,
         }
@@ -231,6 +270,8 @@ impl Header {
             self.key.write(place);
         }
         out[72..76].copy_from_slice(&self.alias_row.to_be_bytes());
+        out[80..84].copy_from_slice(&[self.element, 0, 0, 0]);
+        write_trip(out, self.ingress, self.trip);
     }
 
     /// Reads and checks a header.
@@ -282,8 +323,25 @@ impl Header {
         header.slot = u32::from_be_bytes(lane(bytes, 20));
         header.timestamp = Instant(u64::from_be_bytes(lane(bytes, 24)));
         header.alias_row = u32::from_be_bytes(lane(bytes, 72));
+        header.ingress = u16::from_be_bytes(lane(bytes, 76));
+        header.element = bytes[80];
+        header.trip = read_trip(bytes, header.message);
         header.count = count;
         Ok(header)
+    }
+}
+
+/// Whatever comes from the cores has been there.
+fn read_trip(bytes: &[u8; FIXED_BYTES], message: Message) -> Trip {
+    let direction = match bytes[6] & 16 {
+        0 => Direction::Original,
+        _ => Direction::Reply,
+    };
+    let egress = u16::from_be_bytes(lane(bytes, 78));
+    Trip {
+        direction,
+        egress: (egress != NO_PORT).then_some(egress),
+        was_on_cores: !message.is_to_cores(),
     }
 }
 
@@ -295,16 +353,27 @@ fn lane<const N: usize>(bytes: &[u8; FIXED_BYTES], from: usize) -> [u8; N] {
         .expect("constant offsets inside the fixed header")
 }
 
-/// Puts a header in front of a frame's packet.
+/// Puts a header in front of a frame's packet. The port of arrival and the trip are the frame's.
 ///
 /// # Errors
 /// No headroom; the frame is unchanged.
 #[inline]
 pub fn attach(frame: &mut Frame, header: &Header) -> Result<(), HeaderError> {
+    let (ingress, trip) = (frame.port(), frame.trip());
     let place = frame
         .push_front(header.bytes())
         .ok_or(HeaderError::Headroom)?;
-    header.write(place)
+    header.write(place)?;
+    if let Some(place) = place.first_chunk_mut() {
+        write_trip(place, ingress, trip);
+    }
+    Ok(())
+}
+
+fn write_trip(fixed: &mut [u8; FIXED_BYTES], ingress: u16, trip: Trip) {
+    fixed[6] = fixed[6] & !16 | (trip.direction as u8) << 4;
+    fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
+    fixed[78..80].copy_from_slice(&trip.egress.unwrap_or(NO_PORT).to_be_bytes());
 }
 
 /// Gives a frame that carries a header its number in its queue. Numbers are given last, to frames
@@ -331,6 +400,8 @@ pub fn detach(frame: &mut Frame) -> Result<Header, HeaderError> {
     let header = Header::read(frame.bytes())?;
     frame.pull_front(header.bytes());
     frame.set_timestamp(header.timestamp);
+    frame.set_port(header.ingress);
+    frame.set_trip(header.trip);
     Ok(header)
 }
 
@@ -341,13 +412,13 @@ mod tests {
     use twinpath_core::Pool;
 
     fn header() -> impl Strategy<Value = Header> {
-        let message = prop::sample::select(vec![1u8, 2, 3, 16, 17, 18, 19, 20]);
+        let message = prop::sample::select(vec![1u8, 2, 3, 4, 16, 17, 18, 19, 20, 21]);
         (
             message,
             any::<[u32; 4]>(),
             any::<[u64; 5]>(),
             prop::collection::vec(any::<u32>(), 0..=MAX_WORDS),
-            0u8..48,
+            0u8..64,
             any::<u64>(),
         )
             .prop_map(|(code, numbers, key, words, bits, timestamp)| {
@@ -364,7 +435,13 @@ mod tests {
                 (header.has_packet, header.is_reply) = (bits & 1 != 0, bits & 8 != 0);
                 (header.initiator, header.side) =
                     (Side::from_bit(bits & 2 != 0), Side::from_bit(bits & 4 != 0));
-                header.role = Role::from_bits(bits >> 4);
+                header.role = Role::from_bits((numbers[1] % 3) as u8);
+                (header.ingress, header.element) = (numbers[2] as u16, numbers[3] as u8);
+                header.trip = Trip {
+                    direction: Direction::BOTH[usize::from(bits >> 5)],
+                    egress: Some(numbers[3] as u16).filter(|&port| port != NO_PORT && bits & 16 != 0),
+                    was_on_cores: code >= 16,
+                };
                 header.set_words(&words);
                 header
             })
@@ -375,6 +452,8 @@ mod tests {
         fn headers_survive_the_link(header in header(), packet: [u8; 60]) {
             let mut pool = Pool::new(1, 2048);
             let mut frame = pool.take_filled(&packet).expect("room");
+            frame.set_port(header.ingress);
+            frame.set_trip(header.trip);
             attach(&mut frame, &header).expect("headroom");
             prop_assert_eq!(frame.len(), header.bytes() + packet.len());
             prop_assert_eq!(detach(&mut frame).expect("just attached"), header);

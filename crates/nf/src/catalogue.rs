@@ -1,9 +1,12 @@
 //! All functions that a service can name.
 
-use crate::{firewall, inspector, kv_store, load_balancer, reassembler};
+use crate::{
+    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
+};
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
+use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::NetworkFunction;
 
 /// A function's name in service files, reports and messages.
@@ -20,6 +23,14 @@ pub enum FunctionName {
     LoadBalancer,
     /// [`kv_store`]
     KvStore,
+    /// [`acl`]
+    Acl,
+    /// [`napt`]
+    Napt,
+    /// [`router`]
+    Router,
+    /// [`monitor`]
+    Monitor,
 }
 
 impl fmt::Display for FunctionName {
@@ -30,6 +41,10 @@ impl fmt::Display for FunctionName {
             Self::Inspector => "inspector",
             Self::LoadBalancer => "load_balancer",
             Self::KvStore => "kv_store",
+            Self::Acl => acl::NAME,
+            Self::Napt => napt::NAME,
+            Self::Router => router::NAME,
+            Self::Monitor => monitor::NAME,
         })
     }
 }
@@ -47,24 +62,86 @@ pub enum FunctionConfig {
     LoadBalancer(load_balancer::Config),
     /// A key-value store.
     KvStore(kv_store::Config),
+    /// An access control list.
+    Acl(acl::Config),
+    /// An address translation.
+    Napt(napt::Config),
+    /// A router.
+    Router(router::Config),
+    /// A traffic monitor.
+    Monitor(monitor::Config),
+}
+
+/// A function, by what its decisions depend on.
+pub enum Function {
+    /// State that packets change: both paths share it.
+    Flow(Box<dyn NetworkFunction>),
+    /// Header bits and table entries: decisions are cached as rules.
+    Rules(Box<dyn RuleFunction>),
+}
+
+/// Why a function cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum FunctionError {
+    /// The inspector's rules.
+    #[error(transparent)]
+    Inspector(#[from] inspector::InspectorError),
+    /// A list.
+    #[error(transparent)]
+    List(#[from] acl::ListError),
+    /// Routes.
+    #[error(transparent)]
+    Router(#[from] router::RouterError),
 }
 
 impl FunctionConfig {
+    /// The function's name.
+    pub const fn name(&self) -> FunctionName {
+        match self {
+            Self::Firewall(_) => FunctionName::Firewall,
+            Self::Reassembler(_) => FunctionName::Reassembler,
+            Self::Inspector(_) => FunctionName::Inspector,
+            Self::LoadBalancer(_) => FunctionName::LoadBalancer,
+            Self::KvStore(_) => FunctionName::KvStore,
+            Self::Acl(_) => FunctionName::Acl,
+            Self::Napt(_) => FunctionName::Napt,
+            Self::Router(_) => FunctionName::Router,
+            Self::Monitor(_) => FunctionName::Monitor,
+        }
+    }
+
+    /// Whether the function's decisions are cached as rules; otherwise it shares flow state.
+    pub const fn makes_rules(&self) -> bool {
+        matches!(
+            self,
+            Self::Acl(_) | Self::Napt(_) | Self::Router(_) | Self::Monitor(_)
+        )
+    }
+
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
-    /// start from `folder`.
+    /// start from `folder`, hashes and choices from `seed`.
     ///
     /// # Errors
     /// A file that the configuration names cannot be read or is wrong.
-    pub fn build(
-        &self,
-        folder: &Path,
-    ) -> Result<Box<dyn NetworkFunction>, inspector::InspectorError> {
+    pub fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError> {
         Ok(match self {
-            Self::Firewall(config) => Box::new(firewall::Firewall::new(config)),
-            Self::Reassembler(config) => Box::new(reassembler::Reassembler::new(config)),
-            Self::Inspector(config) => inspector::inspector(config, folder)?,
-            Self::LoadBalancer(config) => Box::new(load_balancer::LoadBalancer::new(config)),
-            Self::KvStore(config) => Box::new(kv_store::KvStore::new(config)),
+            Self::Firewall(config) => flow(firewall::Firewall::new(config)),
+            Self::Reassembler(config) => flow(reassembler::Reassembler::new(config)),
+            Self::Inspector(config) => Function::Flow(inspector::inspector(config, folder)?),
+            Self::LoadBalancer(config) => flow(load_balancer::LoadBalancer::new(config)),
+            Self::KvStore(config) => flow(kv_store::KvStore::new(config)),
+            Self::Acl(config) => rules(acl::AccessList::new(acl::Prepared::new(config)?)),
+            Self::Napt(config) => rules(napt::Napt::new(config, seed)),
+            Self::Router(config) => rules(router::Router::new(config, folder)?),
+            Self::Monitor(config) => rules(monitor::Monitor::new(config, seed)),
         })
     }
+}
+
+fn flow(function: impl NetworkFunction + 'static) -> Function {
+    Function::Flow(Box::new(function))
+}
+
+fn rules(function: impl RuleFunction + 'static) -> Function {
+    Function::Rules(Box::new(function))
 }

@@ -18,6 +18,7 @@ pub mod kv_store;
 pub mod load_balancer;
 pub mod monitor;
 pub mod napt;
+pub mod prefix_text;
 pub mod reassembler;
 #[cfg(test)]
 mod reference;

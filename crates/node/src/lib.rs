@@ -8,6 +8,7 @@
 pub mod fast_path;
 pub mod live_drops;
 pub mod observe;
+pub mod place;
 pub mod run;
 pub mod sink;
 pub mod source;
@@ -17,7 +18,7 @@ pub mod virtual_time;
 pub mod wiring;
 pub mod worker;
 
-pub use fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
+pub use fast_path::{BATCH, Departure, FastElement, FastOutput, FastPath, RuleStage, Via};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
 pub use wiring::{Node, build};
-pub use worker::Worker;
+pub use worker::{CoreElement, Worker};

@@ -1,7 +1,7 @@
 //! What is seen of a run: live, over time, and at its end.
 
 use crate::fast_path::{FastPath, Via};
-use crate::worker::Worker;
+use crate::worker::{CoreElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
     Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounts,
@@ -186,24 +186,39 @@ fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
     }
 }
 
-/// Counters of each function, summed over the workers.
+/// Counters of each function in the chain's order, summed over the workers.
 fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
     let mut functions: Vec<FunctionCounters> = Vec::new();
     for worker in workers {
         let mut place = 0;
-        worker.cores().chain().each_function(|function| {
+        each_function(worker, &mut |name, counts| {
             if place == functions.len() {
                 functions.push(FunctionCounters {
-                    name: function.name().to_owned(),
+                    name: name.to_owned(),
                     ..FunctionCounters::default()
                 });
             }
             let counters = &mut functions[place].counters;
-            function.counters(&mut |name, count| {
-                *counters.entry(name.to_owned()).or_default() += count
-            });
+            counts(&mut |name, count| *counters.entry(name.to_owned()).or_default() += count);
             place += 1;
         });
     }
     functions
+}
+
+/// Takes a counter's name and value.
+type EachCounter<'a> = dyn FnMut(&'static str, u64) + 'a;
+
+/// Calls `each` with every function's name and what tells its counters.
+fn each_function(worker: &Worker, each: &mut dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>))) {
+    for element in worker.elements() {
+        match element {
+            CoreElement::Flows(flows) => flows.chain().each_function(|function| {
+                each(function.name(), &|counter| function.counters(counter));
+            }),
+            CoreElement::Rules(rules) => rules.each_function(|function| {
+                each(function.name(), &|counter| function.counters(counter));
+            }),
+        }
+    }
 }

@@ -523,6 +523,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::CoreElement;
     use twinpath_coherence::Cores;
     use twinpath_slowpath::Chain;
 
@@ -531,7 +532,8 @@ mod tests {
     fn drops_of_workers_are_seen_live() {
         let is_over = Arc::new(AtomicBool::new(false));
         let (mut lane, end) = lane(8, &is_over);
-        let mut worker = Worker::new(Cores::new(Chain::new(Vec::new()), 1, 1, 0));
+        let flows = Cores::new(Chain::new(Vec::new()), 1, 1, 0);
+        let mut worker = Worker::new(vec![CoreElement::Flows(Box::new(flows))], None);
         let (mut own, mut buffers) = (Pools::new(1, 1), Pools::new(1, 1));
         std::thread::scope(|scope| {
             scope.spawn(move || work(&mut worker, &mut own, end));

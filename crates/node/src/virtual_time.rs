@@ -207,7 +207,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         // The cores' packet clock is what has reached them: one way behind.
         let deadlines = deadlines.filter_map(|(index, worker)| {
             Some((
-                worker.cores().next_deadline()? + self.one_way,
+                worker.next_deadline()? + self.one_way,
                 Happening::Deadline(index),
             ))
         });
@@ -231,7 +231,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     }
 
     fn wake(&mut self, worker: usize) {
-        let Some(deadline) = self.node.workers[worker].cores().next_deadline() else {
+        let Some(deadline) = self.node.workers[worker].next_deadline() else {
             return;
         };
         self.node.workers[worker].advance(

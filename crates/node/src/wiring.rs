@@ -15,8 +15,9 @@
 //!                  Worker::receive ─► Cores ─► Chain ─► NetworkFunction::handle
 //! ```
 
-use crate::fast_path::FastPath;
-use crate::worker::Worker;
+use crate::fast_path::{FastElement, FastPath, RuleStage};
+use crate::worker::{CoreElement, Worker};
+use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_coherence::{Config as CoherenceConfig, Cores, StateStage};
 use twinpath_control::service::{Device, Paths, Service};
@@ -24,15 +25,19 @@ use twinpath_core::Pools;
 use twinpath_core::steering::{Steering, SteeringError};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
-use twinpath_nf::inspector::InspectorError;
-use twinpath_slowpath::Chain;
+use twinpath_nf::catalogue::{Function, FunctionConfig, FunctionError};
+use twinpath_rulecache::{
+    CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
+    TableConfig,
+};
+use twinpath_slowpath::{Chain, NetworkFunction};
 
 /// Why a service cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A file that a function needs.
     #[error(transparent)]
-    Function(#[from] InspectorError),
+    Function(#[from] FunctionError),
     /// Functions whose flows do not go together.
     #[error(transparent)]
     Steering(#[from] SteeringError),
@@ -42,6 +47,9 @@ pub enum BuildError {
     /// The device is too small.
     #[error("the chain does not fit the fast path: {0}")]
     Budget(#[from] BudgetError),
+    /// Too many networks inside.
+    #[error("the networks inside: {0}")]
+    Inside(#[from] RouteError),
 }
 
 /// A fast path and its workers.
@@ -59,6 +67,9 @@ pub struct Node {
 /// Frames in flight on the fast path itself: batches in hand, buffers of its own messages.
 const FRAMES_IN_HAND: usize = 4096;
 
+/// Packets that may wait on the cores behind one that waits for rules to go.
+const FRAMES_WAITING: usize = 4096;
+
 /// Long frames, for captures taken in front of segmentation offload.
 const LONG_FRAMES: usize = 1024;
 
@@ -70,17 +81,43 @@ pub fn budget(service: &Service) -> Budget {
     }
 }
 
-/// The chain of a service, as each worker has one.
+/// The chain's elements: functions in a row that make rules, or that share flow state.
+pub fn elements(service: &Service) -> impl Iterator<Item = &[FunctionConfig]> {
+    let alike =
+        |one: &FunctionConfig, other: &FunctionConfig| one.makes_rules() == other.makes_rules();
+    service.chain.chunk_by(alike)
+}
+
+/// The functions of a service that share flow state, as each worker has them.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
 pub fn chain(service: &Service) -> Result<Chain, BuildError> {
-    let functions = service
-        .chain
-        .iter()
-        .map(|function| function.build(&service.folder))
-        .collect::<Result<_, _>>()?;
+    let sharing = service.chain.iter().filter(|config| !config.makes_rules());
+    let mut functions: Vec<Box<dyn NetworkFunction>> = Vec::new();
+    for config in sharing {
+        if let Function::Flow(function) = config.build(&service.folder, service.seed)? {
+            functions.push(function);
+        }
+    }
     Ok(Chain::new(functions))
+}
+
+/// The functions of one element that make rules.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn rule_functions(
+    service: &Service,
+    configs: &[FunctionConfig],
+) -> Result<Vec<Box<dyn RuleFunction>>, BuildError> {
+    let mut functions: Vec<Box<dyn RuleFunction>> = Vec::new();
+    for config in configs {
+        if let Function::Rules(function) = config.build(&service.folder, service.seed)? {
+            functions.push(function);
+        }
+    }
+    Ok(functions)
 }
 
 /// Checks the chain against the device.
@@ -98,15 +135,13 @@ pub fn place(service: &Service, chain: &Chain) -> Result<Placement, BudgetError>
 pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let chain = chain(service)?;
     let steering = chain.steering(service.seed)?;
-    let stage = match paths {
-        Paths::Both => Some(state_stage(service, &chain)?),
-        Paths::Slow => None,
-    };
-    let held = chain.most_held_frames();
-    let (workers, worker_pools) = workers(service)?;
+    let fast_elements = fast_elements(service, paths, &chain)?;
+    let held = chain.most_held_frames() + held_for_rules(service);
+    let (workers, worker_pools) = workers(service, paths, &steering)?;
     let in_flight = workers.len() * (2 * service.link.ring_frames + held);
+    let sides = Sides::new(&service.inside)?;
     Ok(Node {
-        fast_path: FastPath::new(steering, stage, workers.len()),
+        fast_path: FastPath::new(steering, sides, fast_elements, workers.len()),
         workers,
         pools: Pools::new(
             FRAMES_IN_HAND + in_flight,
@@ -114,6 +149,36 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
         ),
         worker_pools,
     })
+}
+
+/// Most frames that elements with rules keep, on both paths.
+fn held_for_rules(service: &Service) -> usize {
+    let makes_rules = |element: &&[FunctionConfig]| element[0].makes_rules();
+    let elements = elements(service).filter(makes_rules).count();
+    elements * (service.rule_cache.held + FRAMES_WAITING)
+}
+
+fn fast_elements(
+    service: &Service,
+    paths: Paths,
+    chain: &Chain,
+) -> Result<Vec<FastElement>, BuildError> {
+    elements(service)
+        .map(|configs| {
+            let makes_rules = configs[0].makes_rules();
+            Ok(match paths {
+                Paths::Slow => FastElement::OnCores,
+                Paths::Both if !makes_rules => {
+                    FastElement::State(Box::new(state_stage(service, chain)?))
+                }
+                Paths::Both if service.rule_cache.enabled => {
+                    let table = RuleTable::new(rule_table(service));
+                    FastElement::Rules(Box::new(RuleStage::new(table, SEGMENT)))
+                }
+                Paths::Both => FastElement::OnCores,
+            })
+        })
+        .collect()
 }
 
 /// The state stage of the fast path.
@@ -130,17 +195,41 @@ pub fn state_stage(service: &Service, chain: &Chain) -> Result<StateStage, Build
     ))
 }
 
-fn workers(service: &Service) -> Result<(Vec<Worker>, Vec<Pools>), BuildError> {
+fn workers(
+    service: &Service,
+    paths: Paths,
+    steering: &Steering,
+) -> Result<(Vec<Worker>, Vec<Pools>), BuildError> {
     let mut workers = Vec::new();
     let mut pools = Vec::new();
     for _ in 0..service.slow_path.workers {
-        workers.push(Worker::new(cores(service, 1)?));
+        let whole_walk = (paths == Paths::Slow).then(|| steering.clone());
+        workers.push(Worker::new(core_elements(service, paths, 1)?, whole_walk));
         pools.push(Pools::new(2 * service.link.ring_frames + 1024, 16));
     }
     Ok((workers, pools))
 }
 
-/// A worker's flows and functions, in their `epoch`-th incarnation.
+/// What a worker has of the chain, in its `epoch`-th incarnation.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn core_elements(
+    service: &Service,
+    paths: Paths,
+    epoch: u32,
+) -> Result<Vec<CoreElement>, BuildError> {
+    elements(service)
+        .map(|configs| {
+            Ok(match configs[0].makes_rules() {
+                true => CoreElement::Rules(Box::new(rule_cores(service, paths, configs)?)),
+                false => CoreElement::Flows(Box::new(cores(service, epoch)?)),
+            })
+        })
+        .collect()
+}
+
+/// A worker's flows and the functions that share them, in their `epoch`-th incarnation.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
@@ -151,6 +240,53 @@ pub fn cores(service: &Service, epoch: u32) -> Result<Cores, BuildError> {
         epoch,
         service.seed,
     ))
+}
+
+fn rule_cores(
+    service: &Service,
+    paths: Paths,
+    configs: &[FunctionConfig],
+) -> Result<RuleCores, BuildError> {
+    let cache = &service.rule_cache;
+    let config = CoresConfig {
+        segment: SEGMENT,
+        caching: cache.enabled && paths == Paths::Both,
+        waiting: FRAMES_WAITING,
+        selection: SelectionConfig {
+            window: cache.window.duration(),
+            threshold: cache.threshold,
+            ..SelectionConfig::default()
+        },
+        manager: ManagerConfig {
+            exact: cache.exact,
+            masked: cache.masked,
+            masks: cache.masks,
+            window: cache.window.duration(),
+            idle_windows: cache.idle_windows,
+            ..ManagerConfig::default()
+        },
+    };
+    let functions = rule_functions(service, configs)?;
+    Ok(RuleCores::new(config, Sides::KNOWN, functions))
+}
+
+/// Each element has a table of its own, so they all have the same number in keys.
+const SEGMENT: u8 = 0;
+
+/// The fast path's table of rules of one element.
+pub fn rule_table(service: &Service) -> TableConfig {
+    let cache = &service.rule_cache;
+    TableConfig {
+        exact: cache.exact,
+        masked: cache.masked,
+        masks: cache.masks,
+        held: cache.held,
+        mark_timeout: service.link.incomplete_timeout.duration(),
+        // Ageing wants to hear of each rule in each of its windows.
+        report_interval: cache.window.duration() / 2,
+        seed: service.seed,
+        ..TableConfig::default()
+    }
 }
 
 /// The mechanism's settings.

@@ -149,7 +149,7 @@ fn filled(rules: usize, masked: bool) -> RuleTable {
 }
 
 fn confirm(table: &mut RuleTable, effects: &mut Vec<Effect>) {
-    table.tick(Instant(0), effects);
+    table.tick(Instant(0), Instant(0), effects);
     let marks: Vec<u32> = effects
         .drain(..)
         .filter_map(|effect| match effect {

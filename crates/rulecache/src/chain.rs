@@ -52,6 +52,13 @@ impl RuleChain {
             .map(|function| function.as_mut())
     }
 
+    /// Calls `each` with every function, in order.
+    pub fn each(&self, mut each: impl FnMut(&dyn RuleFunction)) {
+        self.functions
+            .iter()
+            .for_each(|function| each(function.as_ref()));
+    }
+
     /// The functions in order, with their places.
     pub fn functions(&mut self) -> impl Iterator<Item = (u8, &mut Box<dyn RuleFunction>)> {
         (0..).zip(&mut self.functions)

@@ -19,7 +19,7 @@ use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
 use std::collections::VecDeque;
-use twinpath_core::{DropReason, Frame, Instant, Packet, Pools};
+use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
 
 /// Configuration of the cores' side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -159,6 +159,11 @@ impl RuleCores {
         self.chain
             .functions()
             .for_each(|(_, function)| function.start(now));
+    }
+
+    /// Calls `each` with every function, in order.
+    pub fn each_function(&self, each: impl FnMut(&dyn RuleFunction)) {
+        self.chain.each(each);
     }
 
     /// Whether a packet waits for the fast path.
@@ -302,8 +307,10 @@ impl RuleCores {
 
     /// Takes out all rules of the segment, as when it is about to be replaced.
     pub fn clear_all(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let segment = self.config.segment;
-        self.manager.clear_segment(segment, now, &mut self.messages);
+        for direction in Direction::BOTH {
+            let segment = Sides::segment(self.config.segment, direction);
+            self.manager.clear_segment(segment, now, &mut self.messages);
+        }
         self.send(out);
     }
 
@@ -313,7 +320,8 @@ impl RuleCores {
 
     fn begin(&mut self, mut packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
         self.clock = self.clock.max(packet.timestamp());
-        let (ingress, segment) = (packet.frame.port(), self.config.segment);
+        let ingress = packet.frame.port();
+        let segment = self.sides.segment_of(self.config.segment, &packet);
         let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, segment);
         let mut recording = Recording::new(key);
         self.sides.tell(&mut packet, &mut recording);

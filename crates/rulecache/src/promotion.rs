@@ -345,12 +345,12 @@ impl RuleTable {
     }
 
     /// Says what is due: call it after each batch of packets, when those punted are on the link,
-    /// and after messages.
-    pub fn tick(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+    /// and after messages. Reports keep the time of packets (`now`), marks that of the `link`.
+    pub fn tick(&mut self, now: Instant, link: Instant, effects: &mut Vec<Effect>) {
         if self.promotion.renewals > MAX_RENEWALS + self.config.promoted_together as u32 {
             self.give_up(effects);
         }
-        self.tell_mark(now, effects);
+        self.tell_mark(link, effects);
         while let Some(name) = self.notices.pop_front() {
             let is_gone = self.slots.state(name.id) == State::Quarantined;
             if is_gone && self.name(name.id) == name {
@@ -386,11 +386,19 @@ impl RuleTable {
         self.reported_until = now;
         for _ in 0..due {
             self.hand = (self.hand + 1) % self.used_ids;
-            let id = self.hand;
-            if self.slots.state(id) == State::Active && self.slots.take_hit(id) {
-                let message = CacheMessage::Used(self.name(id), self.slots.uses(id));
-                effects.push(Effect::Send(message));
-            }
+            self.report_one(self.hand, effects);
         }
+    }
+
+    fn report_one(&mut self, id: RuleId, effects: &mut Vec<Effect>) {
+        if self.slots.state(id) == State::Active && self.slots.take_hit(id) {
+            let message = CacheMessage::Used(self.name(id), self.slots.uses(id));
+            effects.push(Effect::Send(message));
+        }
+    }
+
+    /// Reports every rule that was used since its last report, as when a run ends.
+    pub fn report_all(&mut self, effects: &mut Vec<Effect>) {
+        (0..self.used_ids).for_each(|id| self.report_one(id, effects));
     }
 }

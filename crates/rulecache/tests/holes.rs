@@ -245,7 +245,7 @@ fn promotion_order() {
     for message in &add {
         direct.table.message(message, &mut effects);
     }
-    direct.table.tick(direct.now, &mut effects);
+    direct.table.tick(direct.now, direct.now, &mut effects);
     let mark = effects.iter().find_map(|effect| match effect {
         Effect::Send(CacheMessage::Mark(mark)) => Some(*mark),
         _ => None,
@@ -382,7 +382,7 @@ fn a_rule_cleared_while_packets_wait_for_it() {
         }
     }
     // The first rule was alone when it came; both wait once its promotion is over.
-    direct.table.tick(direct.now, &mut effects);
+    direct.table.tick(direct.now, direct.now, &mut effects);
     assert_eq!(names.len(), 2);
     assert!(!direct.send(&flows[0]).0);
     assert_eq!(direct.table.held(), 1);

@@ -15,25 +15,37 @@
 //!
 //! | table | keys |
 //! |---|---|
-//! | `[service]` | `name`, `chain`, `seed` |
+//! | `[service]` | `name`, `chain`, `inside`, `seed` |
 //! | `[run]` | `paths` ("both", "slow"), `execution` ("threads", "virtual"), `pace` ("live", "lossless") |
 //! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
 //! | `[slow_path]` | `workers`, `flows` |
+//! | `[rule_cache]` | `enabled`, `exact`, `masked`, `masks`, `held`, `window`, `threshold`, `idle_windows` |
 //! | `[link]` | `ring_frames`, `round_trip`, `incomplete_timeout`, `write_back_timeout` |
 //! | `[traffic]` | what to generate when no capture is given (see the traffic generator) |
 //! | one per function | see the function |
+//!
+//! Packets from the networks `inside` pass a chain in order, all others in reverse. It is asked
+//! for in chains with functions whose decisions are cached (`acl`, `napt`, `router`, `monitor`); an
+//! address translation's own is taken if there is none, and without either all packets pass in
+//! order. Functions that share flow state are told direction by each connection's opener.
 
 mod error;
 mod sections;
 
 pub use error::ServiceError;
-pub use sections::{Device, Execution, FastPath, Link, Pace, Paths, Run, SlowPath, Ways};
+pub use sections::{
+    Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
+};
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
-use twinpath_nf::{firewall, inspector, kv_store, load_balancer, reassembler};
+use twinpath_classify::Prefix;
+use twinpath_nf::prefix_text::PrefixText;
+use twinpath_nf::{
+    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
+};
 use twinpath_traffic::TrafficConfig;
 
 /// Most functions in a chain.
@@ -48,12 +60,16 @@ pub struct Service {
     pub seed: u64,
     /// The functions, in the order that packets of a flow's opener pass them.
     pub chain: Vec<FunctionConfig>,
+    /// Packets from these networks pass the chain in order, others in reverse; if empty, all do.
+    pub inside: Vec<Prefix>,
     /// How to run.
     pub run: Run,
     /// The fast path.
     pub fast_path: FastPath,
     /// The cores.
     pub slow_path: SlowPath,
+    /// Cached rules.
+    pub rule_cache: RuleCache,
     /// Between them.
     pub link: Link,
     /// Generated traffic, if the file describes any.
@@ -70,8 +86,9 @@ struct File {
     run: Run,
     #[serde(default)]
     fast_path: FastPath,
+    slow_path: Option<Spanned<SlowPath>>,
     #[serde(default)]
-    slow_path: SlowPath,
+    rule_cache: RuleCache,
     #[serde(default)]
     link: Link,
     traffic: Option<Spanned<TrafficConfig>>,
@@ -80,6 +97,10 @@ struct File {
     inspector: Option<inspector::Config>,
     load_balancer: Option<load_balancer::Config>,
     kv_store: Option<kv_store::Config>,
+    acl: Option<acl::Config>,
+    napt: Option<napt::Config>,
+    router: Option<router::Config>,
+    monitor: Option<monitor::Config>,
 }
 
 #[derive(Deserialize)]
@@ -90,6 +111,7 @@ struct Head {
     #[serde(default)]
     seed: u64,
     chain: Spanned<Vec<Spanned<FunctionName>>>,
+    inside: Option<Spanned<Vec<PrefixText>>>,
 }
 
 fn unnamed() -> String {
@@ -129,6 +151,9 @@ impl File {
     fn into_service(mut self, folder: PathBuf) -> Result<Service, Misplaced> {
         let chain = std::mem::replace(&mut self.service.chain, Spanned::new(0..0, Vec::new()));
         let functions = self.functions(&chain)?;
+        check_elements(&functions, chain.get_ref())?;
+        let inside = inside(self.service.inside.take(), &functions)?;
+        let slow_path = slow_path(self.slow_path.take(), &functions)?;
         let traffic = self
             .traffic
             .map(|traffic| checked_traffic(traffic, &folder))
@@ -137,9 +162,11 @@ impl File {
             name: self.service.name,
             seed: self.service.seed,
             chain: functions,
+            inside,
             run: self.run,
             fast_path: self.fast_path,
-            slow_path: self.slow_path,
+            slow_path,
+            rule_cache: self.rule_cache,
             link: self.link,
             traffic,
             folder,
@@ -187,9 +214,79 @@ impl File {
             FunctionName::KvStore => Some(FunctionConfig::KvStore(
                 self.kv_store.take().unwrap_or_default(),
             )),
+            FunctionName::Acl => self.acl.take().map(FunctionConfig::Acl),
+            FunctionName::Napt => self.napt.take().map(FunctionConfig::Napt),
+            FunctionName::Router => self.router.take().map(FunctionConfig::Router),
+            FunctionName::Monitor => Some(FunctionConfig::Monitor(
+                self.monitor.take().unwrap_or_default(),
+            )),
         };
         let name_text = name.get_ref();
         config.ok_or_else(|| (name.span(), format!("the chain has {name_text}, so the file needs a table [{name_text}] with its configuration")))
+    }
+}
+
+/// Functions that share flow state have one state table, so they must stand together.
+fn check_elements(
+    functions: &[FunctionConfig],
+    names: &[Spanned<FunctionName>],
+) -> Result<(), Misplaced> {
+    let shares = |index: &usize| !functions[*index].makes_rules();
+    let sharing: Vec<usize> = (0..functions.len()).filter(shares).collect();
+    let apart = sharing.windows(2).find(|pair| pair[1] != pair[0] + 1);
+    apart.map_or(Ok(()), |pair| {
+        let (first, second) = (&names[pair[0]], &names[pair[1]]);
+        let between = names[pair[0] + 1].get_ref();
+        let (first, span) = (first.get_ref(), second.span());
+        let second = second.get_ref();
+        Err((
+            span,
+            format!(
+                "{first} and {second} share flow state, so they must stand together: expected {second} beside {first}, without {between} between them"
+            ),
+        ))
+    })
+}
+
+/// The networks inside: those of the service, else those of its address translation.
+fn inside(
+    written: Option<Spanned<Vec<PrefixText>>>,
+    functions: &[FunctionConfig],
+) -> Result<Vec<Prefix>, Misplaced> {
+    let Some(written) = written else {
+        let own = functions.iter().find_map(|function| match function {
+            FunctionConfig::Napt(config) => Some(config.inside().to_vec()),
+            _ => None,
+        });
+        return Ok(own.unwrap_or_default());
+    };
+    if !functions.iter().any(FunctionConfig::makes_rules) {
+        let message = "inside is for chains with acl, napt, router or monitor; the functions of this one are told direction by each connection's opener";
+        return Err((written.span(), message.into()));
+    }
+    let prefixes = written.into_inner();
+    Ok(prefixes.into_iter().map(|text| text.0).collect())
+}
+
+/// Functions that make rules share their tables among all packets, so they have one worker.
+fn slow_path(
+    written: Option<Spanned<SlowPath>>,
+    functions: &[FunctionConfig],
+) -> Result<SlowPath, Misplaced> {
+    let Some(written) = written else {
+        return Ok(SlowPath::default());
+    };
+    let makes_rules = functions.iter().find(|function| function.makes_rules());
+    match makes_rules {
+        Some(function) if written.get_ref().workers > 1 => Err((
+            written.span(),
+            format!(
+                "{} workers: expected 1, because {} has one table for all packets",
+                written.get_ref().workers,
+                function.name()
+            ),
+        )),
+        _ => Ok(written.into_inner()),
     }
 }
 

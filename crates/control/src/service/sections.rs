@@ -180,3 +180,44 @@ impl Default for Link {
         }
     }
 }
+
+/// `[rule_cache]`
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RuleCache {
+    /// Whether rules are made at all.
+    pub enabled: bool,
+    /// Rules that match all addresses and ports, in each element of the chain.
+    #[serde(deserialize_with = "count::<_, 67108864>")]
+    pub exact: usize,
+    /// Rules with other masks.
+    #[serde(deserialize_with = "count::<_, 16777216>")]
+    pub masked: usize,
+    /// Distinct masks of those.
+    #[serde(deserialize_with = "count::<_, 65536>")]
+    pub masks: usize,
+    /// Packets that may wait while rules become active.
+    #[serde(deserialize_with = "count::<_, 65536>")]
+    pub held: usize,
+    /// Length of an evaluation window, and of a window of ageing.
+    pub window: Human,
+    /// A rule is made of what matched more often than this in the previous window.
+    pub threshold: u32,
+    /// A rule is taken out after so many windows without use.
+    pub idle_windows: u8,
+}
+
+impl Default for RuleCache {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            exact: 32_768,
+            masked: 8192,
+            masks: 64,
+            held: 1024,
+            window: Human(Duration::from_millis(200)),
+            threshold: 1,
+            idle_windows: 10,
+        }
+    }
+}

@@ -379,15 +379,11 @@ impl Frame {
         let Self {
             generation, value, ..
         } = self;
+        let message = self.message.name();
         match self.message {
-            Message::Plain => "PLAIN".into(),
-            Message::Pull => format!("PULL(g={generation})"),
-            Message::WriteBack => format!("WB(g={generation}, {value})"),
-            Message::Return => "RETURN".into(),
-            Message::State => format!("STATE(g={generation}, {value})"),
-            Message::Decline => format!("DECLINE(g={generation})"),
-            Message::Acknowledge => format!("ACK(g={generation})"),
-            Message::Recall => format!("RECALL(g={generation})"),
+            Message::Plain | Message::Return => message.into(),
+            Message::WriteBack | Message::State => format!("{message}(g={generation}, {value})"),
+            _ => format!("{message}(g={generation})"),
         }
     }
 }

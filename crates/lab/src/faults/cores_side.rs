@@ -7,10 +7,12 @@ use super::invariants::Rule;
 use super::ledger::{Account, Note, take_notes};
 use super::line::{Cargo, LineId, Transit};
 use super::log::{Brief, Happened};
+use super::look::flows_of;
 use super::simulation::Simulation;
 use super::step::{Cause, WrittenBack};
 use twinpath_core::DropReason;
 use twinpath_link::{Header, Message};
+use twinpath_node::CoreElement;
 
 /// What a worker had counted before a step.
 struct Before {
@@ -126,7 +128,7 @@ impl Simulation {
         let worker = &self.workers[worker];
         let (drops, counts) = (worker.drops(), worker.link_counts());
         Before {
-            imports: worker.cores().stats().imports,
+            imports: flows_of(worker).stats().imports,
             dropped: drops.total() - drops.of(DropReason::LinkReordered),
             reordered: counts.reordered,
             lost: counts.lost,
@@ -223,7 +225,7 @@ impl Simulation {
         if self.now < self.paused_until[worker] {
             return;
         }
-        let Some(deadline) = self.workers[worker].cores().next_deadline() else {
+        let Some(deadline) = self.workers[worker].next_deadline() else {
             return;
         };
         self.begin(Cause::Woken { worker });
@@ -251,7 +253,7 @@ impl Simulation {
         self.lose_what_is_inside(worker);
         let before = self.before(worker);
         match self.cores(worker) {
-            Ok(cores) => self.workers[worker].restart(cores),
+            Ok(cores) => self.workers[worker].restart(vec![CoreElement::Flows(Box::new(cores))]),
             Err(error) => self.step.fault(Rule::Conserved, error.to_string()),
         }
         if self.before(worker).dropped != before.dropped {

@@ -4,9 +4,10 @@ use super::ledger::{Ledger, Notes};
 use super::scenario::{Functions, Scenario, Traffic};
 use super::simulation::SetupError;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
 use std::time::Duration;
-use twinpath_nf::catalogue::FunctionConfig;
+use twinpath_nf::firewall::Firewall;
+use twinpath_nf::load_balancer::LoadBalancer;
+use twinpath_nf::reassembler::Reassembler;
 use twinpath_slowpath::{Chain, NetworkFunction};
 use twinpath_traffic::TrafficConfig;
 use twinpath_traffic::config::{FlowSize, Hosts, PacketSize, Service, SizeUnit, Tcp};
@@ -76,18 +77,15 @@ fn ledger(traffic: &Traffic, notes: &Notes) -> Box<dyn NetworkFunction> {
 type Built = Result<Box<dyn NetworkFunction>, SetupError>;
 
 fn firewall() -> Built {
-    let config = FunctionConfig::Firewall(toml::from_str(FIREWALL)?);
-    Ok(config.build(Path::new("."))?)
+    Ok(Box::new(Firewall::new(&toml::from_str(FIREWALL)?)))
 }
 
 fn reassembler() -> Built {
-    let config = FunctionConfig::Reassembler(toml::from_str(REASSEMBLER)?);
-    Ok(config.build(Path::new("."))?)
+    Ok(Box::new(Reassembler::new(&toml::from_str(REASSEMBLER)?)))
 }
 
 fn load_balancer() -> Built {
-    let config = FunctionConfig::LoadBalancer(toml::from_str(LOAD_BALANCER)?);
-    Ok(config.build(Path::new("."))?)
+    Ok(Box::new(LoadBalancer::new(&toml::from_str(LOAD_BALANCER)?)))
 }
 
 /// Generated traffic for functions that users run; its own times are not used.

@@ -30,17 +30,7 @@ impl Brief {
 
 impl fmt::Display for Brief {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.message {
-            Message::Plain => "PLAIN",
-            Message::Pull => "PULL",
-            Message::WriteBack => "WB",
-            Message::Return => "RETURN",
-            Message::State => "STATE",
-            Message::Decline => "DECLINE",
-            Message::Acknowledge => "ACK",
-            Message::Recall => "RECALL",
-        };
-        f.write_str(name)?;
+        f.write_str(self.message.name())?;
         if !matches!(self.message, Message::Plain | Message::Return) {
             write!(f, "({})", self.generation)?;
         }

@@ -5,9 +5,10 @@ use super::ledger::MOST_HELD;
 use super::log::Happened;
 use super::simulation::Simulation;
 use super::step::{CoreChange, SlotChange};
-use twinpath_coherence::Grant;
+use twinpath_coherence::{Cores, Grant};
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_core::{DropReason, FlowKey};
+use twinpath_node::Worker;
 
 impl Simulation {
     /// Compares slots and flows with what they were, and brings the history up to date.
@@ -94,7 +95,7 @@ impl Simulation {
         let FlowHistory {
             key, hash, worker, ..
         } = &self.history.flows[flow];
-        let store = self.workers[*worker].cores().store();
+        let store = flows_of(&self.workers[*worker]).store();
         let (_, words, grant) = store.view(store.find(key, *hash)?);
         Some((*grant, words))
     }
@@ -126,7 +127,7 @@ impl Simulation {
                 .sum::<usize>();
             return held <= MOST_HELD && frames == held as i64;
         }
-        let most = self.workers[worker].cores().chain().most_held_frames();
+        let most = flows_of(&self.workers[worker]).chain().most_held_frames();
         (0..=most as i64).contains(&frames)
     }
 
@@ -157,7 +158,7 @@ impl Simulation {
     /// Adds up what a worker's cores counted, before they crash or at the end.
     pub(super) fn count_worker(&mut self, worker: usize) {
         let worker = &self.workers[worker];
-        let stats = *worker.cores().stats();
+        let stats = *flows_of(worker).stats();
         let coverage = &mut self.coverage;
         coverage.imports += stats.imports;
         coverage.rescued += stats.rescued;
@@ -165,8 +166,14 @@ impl Simulation {
         coverage.recalls += stats.recalls;
         coverage.flows_aged += stats.flows_aged;
         if !self.scenario.functions.is_ledger() {
-            let drops = worker.cores().drops();
+            let drops = flows_of(worker).drops();
             coverage.flow_table_full += drops.of(DropReason::FlowTableFull);
         }
     }
+}
+
+/// The flows of a worker.
+pub(super) fn flows_of(worker: &Worker) -> &Cores {
+    let flows = worker.flows();
+    flows.expect("every worker of the simulation is built with flows")
 }

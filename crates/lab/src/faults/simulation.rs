@@ -20,8 +20,8 @@ use twinpath_core::steering::SteeringError;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::Interpreter;
 use twinpath_fastpath::interpreter::CompileError;
-use twinpath_nf::inspector::InspectorError;
-use twinpath_node::{FastOutput, FastPath, Worker};
+use twinpath_node::{CoreElement, FastElement, FastOutput, FastPath, Worker};
+use twinpath_rulecache::Sides;
 use twinpath_traffic::TrafficError;
 
 /// Why a simulation cannot be set up.
@@ -30,9 +30,6 @@ pub enum SetupError {
     /// The configuration of a function is refused.
     #[error(transparent)]
     Config(#[from] toml::de::Error),
-    /// A function cannot be built.
-    #[error(transparent)]
-    Function(#[from] InspectorError),
     /// Functions whose flows do not go together.
     #[error(transparent)]
     Steering(#[from] SteeringError),
@@ -123,7 +120,12 @@ impl Simulation {
         let mut simulation = Self {
             seed,
             scenario: scenario.clone(),
-            fast_path: FastPath::new(steering.clone(), Some(stage), workers),
+            fast_path: FastPath::new(
+                steering.clone(),
+                Sides::ONE_WAY,
+                vec![FastElement::State(Box::new(stage))],
+                workers,
+            ),
             pools: Pools::new(scenario.resources.buffers, 1),
             workers: Vec::new(),
             worker_pools: Vec::new(),
@@ -189,7 +191,8 @@ impl Simulation {
 
     fn employ(&mut self, worker: usize) -> Result<(), SetupError> {
         let cores = self.cores(worker)?;
-        self.workers.push(Worker::new(cores));
+        self.workers
+            .push(Worker::new(vec![CoreElement::Flows(Box::new(cores))], None));
         self.worker_pools
             .push(Pools::new(self.scenario.resources.worker_buffers, 1));
         let stream = draw::LINES + 2 * worker as u64;
@@ -310,7 +313,7 @@ impl Simulation {
             self.agenda.add_sweep(at.max(soon));
         }
         for worker in 0..self.workers.len() {
-            if let Some(deadline) = self.workers[worker].cores().next_deadline() {
+            if let Some(deadline) = self.workers[worker].next_deadline() {
                 let at = self.link_time(deadline) + self.scenario.to_cores.delay_ns;
                 self.agenda
                     .add_wake(worker, at.max(self.paused_until[worker]));

@@ -177,7 +177,7 @@ impl Direct {
     pub fn tick(&mut self) {
         for _ in 0..3 {
             let (mut effects, mut out) = (Vec::new(), Vec::new());
-            self.table.tick(self.now, &mut effects);
+            self.table.tick(self.now, self.now, &mut effects);
             self.effects(effects);
             self.cores.tick(self.now, &mut self.pools, &mut out);
             self.outputs(out);

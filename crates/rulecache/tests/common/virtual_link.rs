@@ -363,7 +363,7 @@ impl World {
 
     fn fast_tick(&mut self) {
         let mut effects = Vec::new();
-        self.table.tick(self.now, &mut effects);
+        self.table.tick(self.now, self.now, &mut effects);
         self.take_effects(effects);
     }
 

@@ -1,9 +1,16 @@
 //! One worker of the slow path.
 
+mod rules;
+
+use crate::place::Place;
+use std::collections::VecDeque;
 use twinpath_coherence::Cores;
+use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::slow::Outgoing;
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools};
-use twinpath_link::{Arrival, Receiver, attach, detach};
+use twinpath_core::wire::dissect;
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
+use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
+use twinpath_rulecache::{Output, RuleCores};
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -16,22 +23,47 @@ pub struct LinkCounts {
     pub no_buffer: u64,
 }
 
+/// What an element of the chain has on the cores.
+pub enum CoreElement {
+    /// Functions whose decisions are cached.
+    Rules(Box<RuleCores>),
+    /// Functions with flow state, and their flows.
+    Flows(Box<Cores>),
+}
+
 /// A worker: the cores' side of one queue pair. One thread owns it.
 pub struct Worker {
-    cores: Cores,
+    elements: Vec<CoreElement>,
+    /// Packets pass all elements here, and never go back in between: everything is on the cores.
+    whole_walk: Option<Steering>,
     arrivals: Receiver,
     outgoing: Vec<Outgoing>,
+    onward: VecDeque<(Place, Frame)>,
+    outputs: Vec<Output>,
+    /// When rules were last given a chance to do what is due.
+    ticked: Instant,
+    /// When the last frame was received, on the clock of the port: what functions make because of
+    /// it is as old.
+    received_ns: u64,
     drops: DropCounters,
     counts: LinkCounts,
 }
 
+/// Timers of rules are looked at so often.
+const TICK: std::time::Duration = std::time::Duration::from_millis(1);
+
 impl Worker {
-    /// A worker around its flows and functions.
-    pub fn new(cores: Cores) -> Self {
+    /// A worker for these elements of a chain. With a steering, packets pass all of them here.
+    pub fn new(elements: Vec<CoreElement>, whole_walk: Option<Steering>) -> Self {
         Self {
-            cores,
+            elements,
+            whole_walk,
             arrivals: Receiver::default(),
             outgoing: Vec::new(),
+            onward: VecDeque::new(),
+            outputs: Vec::new(),
+            ticked: Instant::ZERO,
+            received_ns: 0,
             drops: DropCounters::default(),
             counts: LinkCounts::default(),
         }
@@ -39,25 +71,64 @@ impl Worker {
 
     /// The run begins at this packet time.
     pub fn start(&mut self, now: Instant) {
-        self.cores.start(now);
+        self.flows_mut().for_each(|flows| flows.start(now));
+        self.ticked = now;
     }
 
-    /// The flows and functions.
-    pub fn cores(&self) -> &Cores {
-        &self.cores
+    /// The elements.
+    pub fn elements(&self) -> &[CoreElement] {
+        &self.elements
+    }
+
+    /// The elements, to change.
+    pub fn elements_mut(&mut self) -> &mut Vec<CoreElement> {
+        &mut self.elements
+    }
+
+    /// The flows and functions of the element with flow state, if the chain has one.
+    pub fn flows(&self) -> Option<&Cores> {
+        self.elements.iter().find_map(|element| match element {
+            CoreElement::Flows(flows) => Some(flows.as_ref()),
+            CoreElement::Rules(_) => None,
+        })
+    }
+
+    fn flows_mut(&mut self) -> impl Iterator<Item = &mut Cores> {
+        self.elements.iter_mut().filter_map(|element| match element {
+            CoreElement::Flows(flows) => Some(flows.as_mut()),
+            CoreElement::Rules(_) => None,
+        })
+    }
+
+    /// The elements whose decisions are cached.
+    pub fn rules(&self) -> impl Iterator<Item = &RuleCores> {
+        self.elements.iter().filter_map(|element| match element {
+            CoreElement::Rules(rules) => Some(rules.as_ref()),
+            CoreElement::Flows(_) => None,
+        })
+    }
+
+    /// The next deadline, for drivers that let virtual time jump.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.flows().and_then(Cores::next_deadline)
     }
 
     /// Takes the worker's flows and functions away, as a crash does, and gives it new ones. The
     /// link goes on, and what was counted stays counted.
-    pub fn restart(&mut self, cores: Cores) {
-        self.drops.absorb(self.cores.drops());
-        self.cores = cores;
+    pub fn restart(&mut self, elements: Vec<CoreElement>) {
+        if let Some(flows) = self.flows() {
+            let drops = flows.drops().clone();
+            self.drops.absorb(&drops);
+        }
+        self.elements = elements;
     }
 
     /// Everything this worker dropped.
     pub fn drops(&self) -> DropCounters {
         let mut drops = self.drops.clone();
-        drops.absorb(self.cores.drops());
+        if let Some(flows) = self.flows() {
+            drops.absorb(flows.drops());
+        }
         drops
     }
 
@@ -70,26 +141,102 @@ impl Worker {
     /// the link header and still need their number.
     pub fn receive(&mut self, mut frame: Frame, pools: &mut Pools, returns: &mut Vec<Frame>) {
         let Ok(header) = detach(&mut frame) else {
-            self.drops.count(DropReason::BadLinkFrame);
-            return pools.give(frame);
+            return self.drop(frame, DropReason::BadLinkFrame, pools);
         };
         match self.arrivals.judge(header.sequence) {
             Arrival::InOrder { lost } => self.counts.lost += u64::from(lost),
             Arrival::Reordered => {
                 self.counts.reordered += 1;
-                self.drops.count(DropReason::LinkReordered);
-                return pools.give(frame);
+                return self.drop(frame, DropReason::LinkReordered, pools);
             }
         }
-        self.cores
-            .receive(&header, frame, pools, &mut self.outgoing);
+        self.received_ns = frame.received_ns();
+        self.handle(&header, frame, pools);
+        self.tick_rules(header.timestamp, pools);
         self.put_on_the_link(pools, returns);
+    }
+
+    fn drop(&mut self, frame: Frame, reason: DropReason, pools: &mut Pools) {
+        self.drops.count(reason);
+        pools.give(frame);
+    }
+
+    /// A frame meets the element that it is about.
+    fn handle(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
+        let first = self.outgoing.len();
+        match self.elements.get_mut(usize::from(header.element)) {
+            Some(CoreElement::Flows(flows)) => {
+                flows.receive(header, frame, pools, &mut self.outgoing);
+            }
+            Some(CoreElement::Rules(_)) => self.meet_rules(header, frame, pools),
+            None => self.drop(frame, DropReason::BadLinkFrame, pools),
+        }
+        self.outgoing[first..]
+            .iter_mut()
+            .for_each(|outgoing| outgoing.header.element = header.element);
+        self.walk_on(pools);
     }
 
     /// Lets the packet clock reach `now`.
     pub fn advance(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        self.cores.advance(now, pools, &mut self.outgoing);
+        let first = self.outgoing.len();
+        for (number, element) in (0..).zip(&mut self.elements) {
+            if let CoreElement::Flows(flows) = element {
+                flows.advance(now, pools, &mut self.outgoing);
+                self.outgoing[first..]
+                    .iter_mut()
+                    .for_each(|outgoing| outgoing.header.element = number);
+            }
+        }
+        self.walk_on(pools);
         self.put_on_the_link(pools, returns);
+    }
+
+    /// Where everything is on the cores, packets meet the next elements here.
+    fn walk_on(&mut self, pools: &mut Pools) {
+        let Some(steering) = self.whole_walk.take() else {
+            return;
+        };
+        let mut finished = Vec::new();
+        loop {
+            self.part(&mut finished);
+            let Some((place, frame)) = self.onward.pop_front() else {
+                break;
+            };
+            self.meet(&steering, place, frame, pools);
+        }
+        self.outgoing = finished;
+        self.whole_walk = Some(steering);
+    }
+
+    /// Parts packets that go on here from what leaves.
+    fn part(&mut self, finished: &mut Vec<Outgoing>) {
+        let elements = self.elements.len();
+        for outgoing in self.outgoing.drain(..) {
+            match (onward(&outgoing, elements), outgoing.frame) {
+                (Some(place), Some(frame)) => self.onward.push_back((place, frame)),
+                (_, frame) => finished.push(Outgoing { frame, ..outgoing }),
+            }
+        }
+    }
+
+    fn meet(&mut self, steering: &Steering, place: Place, frame: Frame, pools: &mut Pools) {
+        let layout = match dissect(frame.bytes()) {
+            Ok(layout) => layout,
+            Err(malformed) => {
+                return self.drop(frame, DropReason::Malformed(malformed), pools);
+            }
+        };
+        let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
+        let mut header = punt_header(Message::Plain, &frame, &keyed);
+        (header.element, header.trip) = (place.element, frame.trip());
+        match &mut self.elements[usize::from(place.element)] {
+            CoreElement::Flows(flows) => flows.receive(&header, frame, pools, &mut self.outgoing),
+            CoreElement::Rules(_) => self.meet_rules(&header, frame, pools),
+        }
+        self.outgoing
+            .iter_mut()
+            .for_each(|outgoing| outgoing.header.element = place.element);
     }
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
@@ -106,6 +253,20 @@ impl Worker {
             }
         }
     }
+}
+
+/// The element that a packet goes on with, if it is one that goes on.
+fn onward(outgoing: &Outgoing, elements: usize) -> Option<Place> {
+    let header = &outgoing.header;
+    let frame = outgoing.frame.as_ref()?;
+    if !header.has_packet || header.is_reply {
+        return None;
+    }
+    let place = Place {
+        element: header.element,
+        direction: frame.trip().direction,
+    };
+    place.next(elements)
 }
 
 #[cfg(test)]
@@ -130,7 +291,7 @@ mod tests {
         fn new(flows: usize) -> Self {
             let cores = Cores::new(Chain::new(Vec::new()), flows, 2, SEED);
             Self {
-                worker: Worker::new(cores),
+                worker: Worker::new(vec![CoreElement::Flows(Box::new(cores))], None),
                 own: Pools::new(1, 1),
                 buffers: Pools::new(1000, 1),
                 sender: Sender::default(),
@@ -216,7 +377,7 @@ mod tests {
             [],
             "nothing new to ask"
         );
-        assert_eq!(bench.worker.cores().store().len(), 1);
+        assert_eq!(bench.worker.flows().expect("flows").store().len(), 1);
         let asked = bench.ask(Message::WriteBack, 2, later(2));
         assert_eq!(asked, [Message::Acknowledge, Message::Recall]);
         assert_eq!(

@@ -1,0 +1,255 @@
+//! What is found out of a whole batch before its packets walk: headers, flows, rules. Reads of
+//! memory overlap.
+
+use super::{FastElement, FastPath, Io};
+use crate::place::Place;
+use twinpath_coherence::Parsed;
+use twinpath_core::wire::layout::{Layout, Network, dissect_plain};
+use twinpath_core::wire::{dissect, fields};
+use twinpath_core::{Direction, Frame, Steering};
+use twinpath_fastpath::state_table::NO_SLOT;
+use twinpath_rulecache::key::Lanes;
+use twinpath_rulecache::{MatchKey, RuleId};
+
+/// The first element that a packet meets, and what it will find there.
+#[derive(Copy, Clone, Default)]
+enum First {
+    /// The frame does not enter the chain.
+    #[default]
+    Nothing,
+    /// Flow state.
+    State,
+    /// The rules found at this place of the look-ups of its direction.
+    Rules(u8),
+    /// Only the cores.
+    Cores,
+}
+
+/// What is known of a frame before it walks.
+#[derive(Copy, Clone, Default)]
+struct Prepared {
+    parsed: Parsed,
+    first: First,
+    direction: Direction,
+}
+
+/// Keys of packets whose first element has rules, and the rules found.
+#[derive(Default)]
+struct Lookups {
+    keys: Vec<Lanes>,
+    found: Vec<Option<RuleId>>,
+}
+
+/// What is known of a batch; kept so that nothing is moved about.
+#[derive(Default)]
+pub(super) struct Batch {
+    prepared: Vec<Prepared>,
+    /// By direction.
+    lookups: [Lookups; 2],
+}
+
+impl FastPath {
+    /// Finds out about all frames.
+    #[inline]
+    pub(super) fn prepare(&mut self, frames: &[Frame], batch: &mut Batch) {
+        if batch.prepared.len() < frames.len() {
+            batch.prepared.resize(frames.len(), Prepared::default());
+        }
+        self.counts.packets_in += frames.len() as u64;
+        let is_flow_state = matches!(
+            self.elements.as_slice(),
+            [FastElement::State(_) | FastElement::OnCores]
+        );
+        self.counts.bytes_in += match is_flow_state && self.sides.is_one_way() {
+            true => self.prepare_state(frames, batch),
+            false => self.prepare_any(frames, batch),
+        };
+    }
+
+    /// For chains that are all flow state. Returns the bytes of all frames.
+    #[inline]
+    fn prepare_state(&self, frames: &[Frame], batch: &mut Batch) -> u64 {
+        let stage = self.stage();
+        let mut bytes_in = 0;
+        for (index, (frame, prepared)) in frames.iter().zip(&mut batch.prepared).enumerate() {
+            prefetch_ahead(frames, index);
+            bytes_in += frame.len() as u64;
+            let parsed = &mut prepared.parsed;
+            let is_in =
+                parse_plain(&self.steering, frame, parsed) || parse(&self.steering, frame, parsed);
+            prepared.first = if is_in { First::State } else { First::Nothing };
+            if let Some(stage) = stage
+                && is_in
+            {
+                stage.prefetch_tags(parsed.hash);
+            }
+        }
+        self.prefetch_slots(frames.len(), batch);
+        bytes_in
+    }
+
+    #[inline]
+    fn prefetch_slots(&self, frames: usize, batch: &mut Batch) {
+        let Some(stage) = self.stage() else { return };
+        for prepared in batch.prepared.iter_mut().take(frames) {
+            if matches!(prepared.first, First::State) {
+                prepared.parsed.suspect = stage.prefetch_slot(prepared.parsed.hash);
+            }
+        }
+    }
+
+    /// For chains that begin or end with rules. Returns the bytes of all frames.
+    fn prepare_any(&mut self, frames: &[Frame], batch: &mut Batch) -> u64 {
+        for lookups in &mut batch.lookups {
+            lookups.keys.clear();
+        }
+        let mut bytes_in = 0;
+        for (index, frame) in frames.iter().enumerate() {
+            prefetch_ahead(frames, index);
+            bytes_in += frame.len() as u64;
+            let prepared = &mut batch.prepared[index];
+            prepared.first = match layout_of(frame) {
+                Some(layout) => {
+                    prepared.parsed.layout = layout;
+                    self.prepare_one(frame, prepared, &mut batch.lookups)
+                }
+                None => First::Nothing,
+            };
+        }
+        self.look_up(batch);
+        self.prefetch_slots(frames.len(), batch);
+        bytes_in
+    }
+
+    #[inline]
+    fn prepare_one(
+        &self,
+        frame: &Frame,
+        prepared: &mut Prepared,
+        lookups: &mut [Lookups; 2],
+    ) -> First {
+        let layout = prepared.parsed.layout;
+        prepared.direction = self.direction(frame, &layout);
+        let place = Place::first(prepared.direction, self.elements.len());
+        match &self.elements[usize::from(place.element)] {
+            FastElement::Rules(stage) => match stage.key(frame, &layout, place) {
+                Some(MatchKey(lanes)) => {
+                    let keys = &mut lookups[prepared.direction.index()].keys;
+                    keys.push(lanes);
+                    First::Rules(keys.len() as u8 - 1)
+                }
+                None => First::Cores,
+            },
+            FastElement::State(stage) => {
+                let parsed = &mut prepared.parsed;
+                parsed.keyed = self.keyed(frame, &layout);
+                parsed.hash = parsed.keyed.key.hash(self.steering.seed());
+                parsed.suspect = NO_SLOT;
+                stage.prefetch_tags(parsed.hash);
+                First::State
+            }
+            FastElement::OnCores => First::Cores,
+        }
+    }
+
+    #[inline]
+    fn direction(&self, frame: &Frame, layout: &Layout) -> Direction {
+        match self.sides.is_one_way() {
+            true => Direction::Original,
+            false => {
+                let source = fields::source(frame.bytes(), layout);
+                self.sides.direction(source.address)
+            }
+        }
+    }
+
+    fn look_up(&mut self, batch: &mut Batch) {
+        let elements = self.elements.len();
+        for (direction, lookups) in Direction::BOTH.into_iter().zip(&mut batch.lookups) {
+            let place = Place::first(direction, elements);
+            if let Some(stage) = self.rules(place.element) {
+                lookups.found.clear();
+                lookups.found.resize(lookups.keys.len(), None);
+                stage.table.find_batch(&lookups.keys, &mut lookups.found);
+            }
+        }
+    }
+
+    /// A packet enters the chain.
+    #[inline]
+    pub(super) fn enter(&mut self, mut frame: Frame, batch: &Batch, index: usize, io: &mut Io<'_>) {
+        let prepared = &batch.prepared[index];
+        let direction = prepared.direction;
+        if direction == Direction::Reply {
+            let mut trip = frame.trip();
+            trip.direction = direction;
+            frame.set_trip(trip);
+        }
+        let place = Place::first(direction, self.elements.len());
+        match prepared.first {
+            First::State => self.at_state(frame, &prepared.parsed, place, io),
+            First::Rules(number) => {
+                let lookups = &batch.lookups[direction.index()];
+                let number = usize::from(number);
+                let met = (MatchKey(lookups.keys[number]), lookups.found[number]);
+                self.at_rules(frame, &prepared.parsed.layout, place, met, io);
+            }
+            First::Cores => self.to_the_cores(frame, &prepared.parsed.layout, place, io),
+            First::Nothing => self.without_flow(frame, io),
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch_ahead(frames: &[Frame], index: usize) {
+    if let Some(ahead) = frames.get(index + 4) {
+        ahead.prefetch();
+    }
+}
+
+/// Where the headers of an IP packet are.
+#[inline]
+fn layout_of(frame: &Frame) -> Option<Layout> {
+    let bytes = frame.bytes();
+    dissect_plain(bytes).or_else(|| {
+        let layout = dissect(bytes).ok()?;
+        (layout.network != Network::None).then_some(layout)
+    })
+}
+
+/// [`parse`] for plain frames; false for others. What is known of their layout makes steering them
+/// short, where both are compiled together.
+#[inline(always)]
+fn parse_plain(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
+    let bytes = frame.bytes();
+    let Some(layout) = dissect_plain(bytes) else {
+        return false;
+    };
+    let Some(keyed) = steering.plain_key(bytes, &layout) else {
+        return false;
+    };
+    // One by one: together they would be put together elsewhere and moved here.
+    parsed.layout = layout;
+    parsed.keyed = keyed;
+    parsed.hash = keyed.key.hash(steering.seed());
+    parsed.suspect = NO_SLOT;
+    true
+}
+
+/// Finds the flow of a frame; false if it has none.
+#[inline(never)]
+fn parse(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
+    let Ok(layout) = dissect(frame.bytes()) else {
+        return false;
+    };
+    let Some(keyed) = steering.key(frame.bytes(), &layout) else {
+        return false;
+    };
+    *parsed = Parsed {
+        layout,
+        keyed,
+        hash: keyed.key.hash(steering.seed()),
+        suspect: NO_SLOT,
+    };
+    true
+}

@@ -1,0 +1,432 @@
+//! The fast path: from a batch of frames to frames that leave and frames for the cores.
+//!
+//! A chain is made of *elements*: functions in a row whose decisions are cached as [rules], and
+//! functions in a row whose flow state both paths share. A packet passes them one after the other,
+//! each on the fast path if it can. What needs the cores at an element goes there, comes back, and
+//! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
+
+mod batch;
+mod rules;
+
+pub use rules::RuleStage;
+
+use crate::place::Place;
+use batch::Batch;
+use twinpath_coherence::fast::header as punt_header;
+use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
+use twinpath_core::wire::dissect;
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Pools, Steering};
+use twinpath_fastpath::state_table::NO_SLOT;
+use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
+use twinpath_rulecache::Sides;
+
+/// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
+pub const BATCH: usize = 32;
+
+/// Which path a packet that leaves has taken.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// It never saw the cores.
+    Fast,
+    /// It came back from the cores.
+    Slow,
+}
+
+/// A packet that leaves.
+#[derive(Debug)]
+pub struct Departure {
+    /// The packet.
+    pub frame: Frame,
+    /// The path it took.
+    pub via: Via,
+    /// Whether it goes back to the sender of the request it answers.
+    pub is_reply: bool,
+}
+
+/// What the fast path puts out: the caller's buffers.
+#[derive(Debug, Default)]
+pub struct FastOutput {
+    /// Packets that leave, in order.
+    pub departures: Vec<Departure>,
+    /// Frames for the cores, each with its worker; they carry the link header and still need
+    /// their number.
+    pub punts: Vec<(usize, Frame)>,
+}
+
+/// Packets and bytes seen.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets in.
+    pub packets_in: u64,
+    /// Bytes in.
+    pub bytes_in: u64,
+    /// Packets that left without the cores.
+    pub fast_packets: u64,
+    /// Their bytes.
+    pub fast_bytes: u64,
+    /// Packets handed to the cores, each counted once.
+    pub punted_packets: u64,
+    /// Their bytes.
+    pub punted_bytes: u64,
+    /// Times that a packet was handed to the cores again, at a later element of the chain.
+    pub punted_again: u64,
+    /// Packets that left after the cores.
+    pub slow_packets: u64,
+    /// Their bytes.
+    pub slow_bytes: u64,
+    /// Frames on the link that overtook others, dropped by either side's check of the fast path.
+    pub link_reordered: u64,
+    /// Frames missing on the link from the cores.
+    pub link_lost: u64,
+    /// Write-backs or answers that had to wait for a buffer.
+    pub no_own_buffer: u64,
+}
+
+/// What an element of the chain has on the fast path.
+pub enum FastElement {
+    /// Nothing: every packet goes to the cores there.
+    OnCores,
+    /// Cached rules.
+    Rules(Box<RuleStage>),
+    /// Flow state.
+    State(Box<StateStage>),
+}
+
+/// What a packet's walk needs besides the fast path itself.
+struct Io<'a> {
+    clock: Clock,
+    pools: &'a mut Pools,
+    out: &'a mut FastOutput,
+}
+
+/// The fast path of a node: one thread owns it.
+pub struct FastPath {
+    steering: Steering,
+    sides: Sides,
+    elements: Vec<FastElement>,
+    returns: Vec<Receiver>,
+    batch: Batch,
+    drops: DropCounters,
+    counts: Counts,
+}
+
+impl FastPath {
+    /// A fast path in front of `workers` workers, for a chain of these elements. With nothing on
+    /// the fast path at any of them it is the oracle.
+    pub fn new(
+        steering: Steering,
+        sides: Sides,
+        elements: Vec<FastElement>,
+        workers: usize,
+    ) -> Self {
+        Self {
+            steering,
+            sides,
+            elements,
+            returns: vec![Receiver::default(); workers.max(1)],
+            batch: Batch::default(),
+            drops: DropCounters::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The run begins at this packet time.
+    pub fn start(&mut self, now: Instant) {
+        if let Some(stage) = self.stage_mut() {
+            stage.start(now);
+        }
+    }
+
+    /// The elements of the chain, as they are here.
+    pub fn elements(&self) -> &[FastElement] {
+        &self.elements
+    }
+
+    /// The state stage, if the chain has one here.
+    pub fn stage(&self) -> Option<&StateStage> {
+        self.elements.iter().find_map(|element| match element {
+            FastElement::State(stage) => Some(stage.as_ref()),
+            _ => None,
+        })
+    }
+
+    fn stage_mut(&mut self) -> Option<&mut StateStage> {
+        self.elements.iter_mut().find_map(|element| match element {
+            FastElement::State(stage) => Some(stage.as_mut()),
+            _ => None,
+        })
+    }
+
+    /// The stages of cached rules.
+    pub fn rule_stages(&self) -> impl Iterator<Item = &RuleStage> {
+        self.elements.iter().filter_map(|element| match element {
+            FastElement::Rules(stage) => Some(stage.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Packets dropped here.
+    pub fn drops(&self) -> &DropCounters {
+        &self.drops
+    }
+
+    /// Counts a drop that happened in front of the fast path or on its way to the cores.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+    }
+
+    /// Packets and bytes.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The packets' walk, for a batch of at most [`BATCH`] frames, which is emptied.
+    ///
+    /// Parse and hash all, fetching from memory what they will meet; then let them walk one by
+    /// one, in order of arrival.
+    #[inline]
+    pub fn process(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.prepare(frames, &mut batch);
+        let mut io = Io { clock, pools, out };
+        for (index, frame) in frames.drain(..).enumerate() {
+            self.enter(frame, &batch, index, &mut io);
+        }
+        self.batch = batch;
+    }
+
+    /// A packet of a flow meets the flow's state.
+    #[inline]
+    fn at_state(&mut self, mut frame: Frame, parsed: &Parsed, place: Place, io: &mut Io<'_>) {
+        let Some(FastElement::State(stage)) = self.elements.get_mut(usize::from(place.element))
+        else {
+            let header = punt_header(Message::Plain, &frame, &parsed.keyed);
+            return self.punt(frame, header, place, parsed.hash, io);
+        };
+        match stage.packet(&mut frame, parsed, io.clock) {
+            Decision::Exit { is_reply: false } => self.go_on(frame, &parsed.layout, place, io),
+            Decision::Exit { is_reply: true } => self.depart(frame, true, io),
+            Decision::Drop(reason) => self.drop(frame, reason, io),
+            Decision::Punt(header) => self.punt(frame, header, place, parsed.hash, io),
+        }
+    }
+
+    /// A packet has passed the element at `place`.
+    #[inline]
+    fn go_on(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+        match place.next(self.elements.len()) {
+            None => self.depart(frame, false, io),
+            Some(next) => self.meet(frame, layout, next, io),
+        }
+    }
+
+    /// A packet reaches an element that is not its first.
+    fn meet(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+        match &mut self.elements[usize::from(place.element)] {
+            FastElement::Rules(stage) => match stage.key(&frame, layout, place) {
+                Some(key) => {
+                    let found = stage.table.find(&key);
+                    self.at_rules(frame, layout, place, (key, found), io);
+                }
+                None => self.to_the_cores(frame, layout, place, io),
+            },
+            FastElement::State(_) | FastElement::OnCores => {
+                self.to_state(frame, layout, place, io);
+            }
+        }
+    }
+
+    fn to_state(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+        let keyed = self.keyed(&frame, layout);
+        let parsed = Parsed {
+            layout: *layout,
+            keyed,
+            hash: keyed.key.hash(self.steering.seed()),
+            suspect: NO_SLOT,
+        };
+        self.at_state(frame, &parsed, place, io);
+    }
+
+    /// A packet that never meets anything on the fast path at this element.
+    #[cold]
+    fn to_the_cores(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+        let keyed = self.keyed(&frame, layout);
+        let header = punt_header(Message::Plain, &frame, &keyed);
+        let hash = keyed.key.hash(self.steering.seed());
+        self.punt(frame, header, place, hash, io);
+    }
+
+    /// Only packets with an IP header are let into the chain, and those have a flow.
+    fn keyed(&self, frame: &Frame, layout: &Layout) -> Keyed {
+        self.steering.key(frame.bytes(), layout).unwrap_or_default()
+    }
+
+    /// Frames that are no IP pass; malformed ones are dropped.
+    #[cold]
+    fn without_flow(&mut self, frame: Frame, io: &mut Io<'_>) {
+        match dissect(frame.bytes()) {
+            Ok(_) => self.depart(frame, false, io),
+            Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+        }
+    }
+
+    fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
+        self.drops.count(reason);
+        io.pools.give(frame);
+    }
+
+    #[inline]
+    fn depart(&mut self, frame: Frame, is_reply: bool, io: &mut Io<'_>) {
+        let counts = &mut self.counts;
+        let (via, packets, bytes) = match frame.trip().was_on_cores {
+            false => (Via::Fast, &mut counts.fast_packets, &mut counts.fast_bytes),
+            true => (Via::Slow, &mut counts.slow_packets, &mut counts.slow_bytes),
+        };
+        *packets += 1;
+        *bytes += frame.len() as u64;
+        io.out.departures.push(Departure {
+            frame,
+            via,
+            is_reply,
+        });
+    }
+
+    /// The worker that owns the flow with this hash.
+    #[inline]
+    pub fn worker(&self, hash: u64) -> usize {
+        ((hash >> 32 & 0xffff) as usize * self.returns.len()) >> 16
+    }
+
+    /// Hands a packet to the cores, for the element at `place`.
+    fn punt(
+        &mut self,
+        frame: Frame,
+        mut header: Header,
+        place: Place,
+        hash: u64,
+        io: &mut Io<'_>,
+    ) {
+        header.element = place.element;
+        match frame.trip().was_on_cores {
+            false => {
+                self.counts.punted_packets += 1;
+                self.counts.punted_bytes += frame.len() as u64;
+            }
+            true => self.counts.punted_again += 1,
+        }
+        self.send(frame, &header, hash, io);
+    }
+
+    fn send(&mut self, mut frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
+        if attach(&mut frame, header).is_err() {
+            return self.drop(frame, DropReason::BadLinkFrame, io);
+        }
+        io.out.punts.push((self.worker(hash), frame));
+    }
+
+    /// A frame that comes back from a worker: its message meets the element that it is about, its
+    /// packet goes on.
+    pub fn returned(
+        &mut self,
+        worker: usize,
+        mut frame: Frame,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let mut io = Io { clock, pools, out };
+        let Ok(header) = detach(&mut frame) else {
+            return self.drop(frame, DropReason::BadLinkFrame, &mut io);
+        };
+        match self.returns[worker].judge(header.sequence) {
+            Arrival::InOrder { lost } => self.counts.link_lost += u64::from(lost),
+            Arrival::Reordered => {
+                self.counts.link_reordered += 1;
+                return self.drop(frame, DropReason::LinkReordered, &mut io);
+            }
+        }
+        if header.message == Message::RuleRequest {
+            self.rule_request(header.element, frame, &mut io);
+            return self.tick_rules(&mut io);
+        }
+        let stage = self.stage_mut();
+        let answer = stage.and_then(|stage| stage.message(&header, clock));
+        match header.has_packet {
+            true => self.came_back(frame, &header, &mut io),
+            false => io.pools.give(frame),
+        }
+        if let Some(answer) = answer {
+            self.send_own(answer, &mut io);
+        }
+    }
+
+    /// A packet that was on the cores goes on behind its element.
+    fn came_back(&mut self, frame: Frame, header: &Header, io: &mut Io<'_>) {
+        let place = Place {
+            element: header.element,
+            direction: header.trip.direction,
+        };
+        if header.is_reply || place.next(self.elements.len()).is_none() {
+            return self.depart(frame, header.is_reply, io);
+        }
+        match dissect(frame.bytes()) {
+            Ok(layout) => self.go_on(frame, &layout, place, io),
+            Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+        }
+    }
+
+    /// Sends a message of the state stage on a frame of our own. Returns whether there was a
+    /// buffer.
+    fn send_own(&mut self, mut header: Header, io: &mut Io<'_>) -> bool {
+        let Some(frame) = io.pools.take(0) else {
+            self.counts.no_own_buffer += 1;
+            return false;
+        };
+        let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
+        header.element = self.elements.iter().position(is_state).unwrap_or(0) as u8;
+        let hash = header.key.hash(self.steering.seed());
+        self.send(frame, &header, hash, io);
+        true
+    }
+
+    /// Lets time pass for the timers of all elements.
+    pub fn sweep(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) {
+        let mut io = Io { clock, pools, out };
+        self.with_stage(|path, stage| stage.sweep(clock, |header| path.send_own(header.clone(), &mut io)));
+        self.tick_rules(&mut io);
+    }
+
+    /// Gives all state back to the cores and reports all uses of rules, as at the end of a run.
+    /// Returns false if there were too few buffers, or packets wait for rules: it must be called
+    /// again.
+    pub fn give_all_back(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
+        let mut io = Io { clock, pools, out };
+        let given = self.with_stage(|path, stage| {
+            stage.give_all_back(clock, |header| path.send_own(header.clone(), &mut io))
+        });
+        self.tick_rules(&mut io);
+        self.report_rules(&mut io);
+        let holds_packets = self.rule_stages().any(|stage| stage.table.held() > 0);
+        given.unwrap_or(true) && !holds_packets
+    }
+
+    /// The state stage sends messages on the fast path that it is part of: meanwhile it is out.
+    fn with_stage<T>(&mut self, act: impl FnOnce(&mut Self, &mut StateStage) -> T) -> Option<T> {
+        let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
+        let place = self.elements.iter().position(is_state)?;
+        let mut element = std::mem::replace(&mut self.elements[place], FastElement::OnCores);
+        let done = match &mut element {
+            FastElement::State(stage) => Some(act(self, stage)),
+            _ => None,
+        };
+        self.elements[place] = element;
+        done
+    }
+}

@@ -1,0 +1,225 @@
+//! Elements whose decisions are cached as rules.
+
+use super::{FastElement, FastPath, Io};
+use crate::place::Place;
+use twinpath_coherence::fast::header as punt_header;
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::{DropReason, Frame, Keyed};
+use twinpath_link::{Header, Message};
+use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
+use twinpath_rulecache::{
+    CacheMessage, Decision, Effect, Held, MatchKey, RuleId, RuleTable, Sides,
+};
+
+/// The rules of one element of the chain, on the fast path.
+pub struct RuleStage {
+    /// The rules.
+    pub table: RuleTable,
+    /// The element's number in keys of packets in the original direction; that of replies is the
+    /// next.
+    segment: u8,
+    effects: Vec<Effect>,
+}
+
+/// Bytes of messages that travel in one frame.
+const BODY_BYTES: usize = 1400;
+
+/// Messages on their way to the cores, until there are enough for a frame.
+struct Body {
+    bytes: [u8; BODY_BYTES],
+    len: usize,
+}
+
+impl Body {
+    const EMPTY: Self = Self {
+        bytes: [0; BODY_BYTES],
+        len: 0,
+    };
+
+    fn has_room(&self) -> bool {
+        self.len + MAX_MESSAGE_BYTES <= BODY_BYTES
+    }
+
+    fn put(&mut self, message: &CacheMessage) {
+        self.len += message.write(&mut self.bytes[self.len..]).unwrap_or(0);
+    }
+}
+
+impl RuleStage {
+    /// An element with this number in keys.
+    pub fn new(table: RuleTable, segment: u8) -> Self {
+        Self {
+            table,
+            segment,
+            effects: Vec::new(),
+        }
+    }
+
+    /// What a packet shows to the rules; `None` if it never meets any.
+    #[inline]
+    pub fn key(&self, frame: &Frame, layout: &Layout, place: Place) -> Option<MatchKey> {
+        let segment = Sides::segment(self.segment, place.direction);
+        MatchKey::of(frame.bytes(), layout, frame.port(), segment)
+    }
+}
+
+impl FastPath {
+    pub(super) fn rules(&mut self, element: u8) -> Option<&mut RuleStage> {
+        match self.elements.get_mut(usize::from(element))? {
+            FastElement::Rules(stage) => Some(stage),
+            _ => None,
+        }
+    }
+
+    /// A packet meets the rules that were found for it.
+    #[inline]
+    pub(super) fn at_rules(
+        &mut self,
+        mut frame: Frame,
+        layout: &Layout,
+        place: Place,
+        (key, found): (MatchKey, Option<RuleId>),
+        io: &mut Io<'_>,
+    ) {
+        let Some(stage) = self.rules(place.element) else {
+            return self.to_the_cores(frame, layout, place, io);
+        };
+        let now = frame.timestamp();
+        let decision = stage
+            .table
+            .packet(&key, found, frame.bytes_mut(), layout, now);
+        if decision != Decision::Hold {
+            return self.decided(frame, layout, place, decision, io);
+        }
+        let held = Held {
+            frame,
+            layout: *layout,
+            key,
+        };
+        stage.table.hold(held, &mut stage.effects);
+        if !stage.effects.is_empty() {
+            self.settle(place.element, io);
+        }
+    }
+
+    #[inline]
+    fn decided(
+        &mut self,
+        mut frame: Frame,
+        layout: &Layout,
+        place: Place,
+        decision: Decision,
+        io: &mut Io<'_>,
+    ) {
+        match decision {
+            Decision::Forward { egress } => {
+                if egress.is_some() {
+                    let mut trip = frame.trip();
+                    trip.egress = egress;
+                    frame.set_trip(trip);
+                }
+                self.go_on(frame, layout, place, io);
+            }
+            Decision::Drop(reason) => self.drop(frame, reason, io),
+            // Plain packets need no more than their element on the cores.
+            Decision::Punt | Decision::Hold => {
+                let header = punt_header(Message::Plain, &frame, &Keyed::default());
+                self.punt(frame, header, place, 0, io);
+            }
+        }
+    }
+
+    /// Does what the table wants done, in order. Released packets only ever meet later elements,
+    /// so this ends.
+    fn settle(&mut self, element: u8, io: &mut Io<'_>) {
+        let Some(stage) = self.rules(element) else {
+            return;
+        };
+        let mut effects = std::mem::take(&mut stage.effects);
+        let mut body = Body::EMPTY;
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Send(message) => {
+                    if !body.has_room() {
+                        self.send_body(&mut body, element, io);
+                    }
+                    body.put(&message);
+                }
+                Effect::Release(held, decision) => {
+                    // A mark must stay behind the packets that went before it, and no other.
+                    self.send_body(&mut body, element, io);
+                    self.released(held, decision, element, io);
+                }
+            }
+        }
+        self.send_body(&mut body, element, io);
+        if let Some(stage) = self.rules(element) {
+            stage.effects = effects;
+        }
+    }
+
+    fn released(&mut self, held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
+        let direction = held.frame.trip().direction;
+        let place = Place { element, direction };
+        self.decided(held.frame, &held.layout, place, decision, io);
+    }
+
+    /// Without a buffer the messages are lost; whoever waits for them asks again.
+    fn send_body(&mut self, body: &mut Body, element: u8, io: &mut Io<'_>) {
+        if body.len == 0 {
+            return;
+        }
+        let bytes = &body.bytes[..std::mem::take(&mut body.len)];
+        let Some(frame) = io.pools.take_filled(bytes) else {
+            self.counts.no_own_buffer += 1;
+            return;
+        };
+        let mut header = Header::new(Message::RuleReport, Keyed::default().key);
+        (header.element, header.timestamp) = (element, io.clock.packet);
+        self.send(frame, &header, 0, io);
+    }
+
+    /// What the cores want done with rules.
+    pub(super) fn rule_request(&mut self, element: u8, frame: Frame, io: &mut Io<'_>) {
+        for message in messages(frame.bytes()) {
+            let Ok(message) = message else {
+                self.drops.count(DropReason::BadLinkFrame);
+                continue;
+            };
+            let Some(stage) = self.rules(element) else {
+                break;
+            };
+            stage.table.message(&message, &mut stage.effects);
+            if !stage.effects.is_empty() {
+                self.settle(element, io);
+            }
+        }
+        io.pools.give(frame);
+    }
+
+    /// Lets time pass for the rules: marks, reports.
+    pub(super) fn tick_rules(&mut self, io: &mut Io<'_>) {
+        for element in 0..self.elements.len() as u8 {
+            let Some(stage) = self.rules(element) else {
+                continue;
+            };
+            let clock = io.clock;
+            stage
+                .table
+                .tick(clock.packet, clock.link, &mut stage.effects);
+            if !stage.effects.is_empty() {
+                self.settle(element, io);
+            }
+        }
+    }
+
+    /// Reports the last uses of all rules, as at the end of a run.
+    pub(super) fn report_rules(&mut self, io: &mut Io<'_>) {
+        for element in 0..self.elements.len() as u8 {
+            if let Some(stage) = self.rules(element) {
+                stage.table.report_all(&mut stage.effects);
+                self.settle(element, io);
+            }
+        }
+    }
+}

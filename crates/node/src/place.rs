@@ -1,0 +1,53 @@
+//! Where a packet is in the chain.
+
+use twinpath_core::Direction;
+
+/// An element of the chain, and which way the packet goes. Packets of the original direction pass
+/// the elements in order, others in reverse.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The element's number.
+    pub element: u8,
+    /// Which way the packet goes through the chain.
+    pub direction: Direction,
+}
+
+impl Place {
+    /// Where a packet enters a chain of so many elements.
+    #[inline]
+    pub const fn first(direction: Direction, elements: usize) -> Self {
+        let element = match direction {
+            Direction::Original => 0,
+            Direction::Reply => elements.saturating_sub(1) as u8,
+        };
+        Self { element, direction }
+    }
+
+    /// The element behind this one; `None` if the packet leaves the chain.
+    #[inline]
+    pub fn next(self, elements: usize) -> Option<Self> {
+        let element = match self.direction {
+            Direction::Original => Some(self.element + 1),
+            Direction::Reply => self.element.checked_sub(1),
+        };
+        let element = element.filter(|&element| usize::from(element) < elements)?;
+        Some(Self { element, ..self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(direction: Direction) -> Vec<u8> {
+        let first = Some(Place::first(direction, 3));
+        let places = std::iter::successors(first, |place| place.next(3));
+        places.map(|place| place.element).collect()
+    }
+
+    #[test]
+    fn replies_pass_the_elements_in_reverse() {
+        assert_eq!(passes(Direction::Original), [0, 1, 2]);
+        assert_eq!(passes(Direction::Reply), [2, 1, 0]);
+    }
+}

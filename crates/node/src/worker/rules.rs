@@ -1,0 +1,161 @@
+//! Elements whose decisions are cached, on the cores.
+
+use super::{CoreElement, TICK, Worker};
+use twinpath_coherence::slow::Outgoing;
+use twinpath_core::wire::dissect;
+use twinpath_core::{DropReason, FlowKey, Frame, Instant, Packet, Pools};
+use twinpath_link::{Header, Message};
+use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
+use twinpath_rulecache::{Output, RuleCores};
+
+impl Worker {
+    /// A packet, or what the fast path tells of rules, meets an element whose decisions are
+    /// cached.
+    pub(super) fn meet_rules(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
+        match header.message {
+            Message::RuleReport => self.take_reports(header, frame, pools),
+            _ if header.has_packet => self.take_packet(header, frame, pools),
+            _ => return self.drop(frame, DropReason::BadLinkFrame, pools),
+        }
+        self.put_out(header.element, header.timestamp, pools);
+    }
+
+    fn rules_at(&mut self, element: u8) -> Option<&mut RuleCores> {
+        match self.elements.get_mut(usize::from(element))? {
+            CoreElement::Rules(rules) => Some(rules),
+            CoreElement::Flows(_) => None,
+        }
+    }
+
+    fn take_packet(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
+        let layout = match dissect(frame.bytes()) {
+            Ok(layout) => layout,
+            Err(malformed) => return self.drop(frame, DropReason::Malformed(malformed), pools),
+        };
+        let packet = Packet {
+            layout,
+            direction: frame.trip().direction,
+            role: header.role,
+            alias_row: 0,
+            frame,
+        };
+        let mut outputs = std::mem::take(&mut self.outputs);
+        if let Some(rules) = self.rules_at(header.element) {
+            rules.packet(packet, pools, &mut outputs);
+        }
+        self.outputs = outputs;
+    }
+
+    fn take_reports(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for message in messages(frame.bytes()) {
+            match (message, self.rules_at(header.element)) {
+                (Ok(message), Some(rules)) => {
+                    rules.message(&message, header.timestamp, pools, &mut outputs);
+                }
+                _ => self.drops.count(DropReason::BadLinkFrame),
+            }
+        }
+        self.outputs = outputs;
+        pools.give(frame);
+    }
+
+    /// Lets time pass for rules, now and then.
+    pub(super) fn tick_rules(&mut self, now: Instant, pools: &mut Pools) {
+        if now.since(self.ticked) < TICK {
+            return;
+        }
+        self.ticked = now;
+        for element in 0..self.elements.len() as u8 {
+            let mut outputs = std::mem::take(&mut self.outputs);
+            if let Some(rules) = self.rules_at(element) {
+                rules.tick(now, pools, &mut outputs);
+            }
+            self.outputs = outputs;
+            self.put_out(element, now, pools);
+        }
+        self.walk_on(pools);
+    }
+
+    /// What the element put out goes on the link in the same order.
+    pub(super) fn put_out(&mut self, element: u8, now: Instant, pools: &mut Pools) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let first = self.outgoing.len();
+        for output in outputs.drain(..) {
+            match output {
+                Output::Depart(packet, egress) => self.outgoing.push(departing(packet, egress)),
+                Output::Drop(packet, reason) => self.drop(packet.frame, reason, pools),
+                Output::Reply(frame) => self.outgoing.push(reply(frame, now, self.received_ns)),
+                Output::Send(message) => {
+                    let body = self.body(first, element, now, pools);
+                    if !body.is_some_and(|frame| append(frame, &message)) {
+                        self.counts.no_buffer += 1;
+                    }
+                }
+            }
+        }
+        self.outgoing[first..]
+            .iter_mut()
+            .for_each(|outgoing| outgoing.header.element = element);
+        self.outputs = outputs;
+    }
+
+    /// The frame that the next message travels in: the one before, if nothing went out since and
+    /// there is room.
+    fn body(
+        &mut self,
+        first: usize,
+        element: u8,
+        now: Instant,
+        pools: &mut Pools,
+    ) -> Option<&mut Frame> {
+        let has_room = self.outgoing[first..].last().is_some_and(|last| {
+            last.header.message == Message::RuleRequest
+                && last
+                    .frame
+                    .as_ref()
+                    .is_some_and(|frame| frame.len() + MAX_MESSAGE_BYTES <= BODY_BYTES)
+        });
+        if !has_room {
+            let mut header = Header::new(Message::RuleRequest, FlowKey::default());
+            (header.element, header.timestamp) = (element, now);
+            self.outgoing.push(Outgoing {
+                header,
+                frame: Some(pools.take(BODY_BYTES)?),
+            });
+        }
+        self.outgoing.last_mut()?.frame.as_mut()
+    }
+}
+
+/// Bytes of messages that travel in one frame.
+const BODY_BYTES: usize = 1400;
+
+fn append(frame: &mut Frame, message: &twinpath_rulecache::CacheMessage) -> bool {
+    let (len, bytes) = (frame.len(), message.bytes());
+    frame.set_len(len + bytes) && message.write(&mut frame.bytes_mut()[len..]).is_some()
+}
+
+fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
+    let mut frame = packet.frame;
+    let mut trip = frame.trip();
+    trip.egress = egress.or(trip.egress);
+    frame.set_trip(trip);
+    outgoing(frame, false)
+}
+
+/// Whatever a function made is as old as what caused it.
+fn reply(mut frame: Frame, now: Instant, received_ns: u64) -> Outgoing {
+    frame.set_timestamp(now);
+    frame.set_received_ns(received_ns);
+    outgoing(frame, true)
+}
+
+fn outgoing(frame: Frame, is_reply: bool) -> Outgoing {
+    let mut header = Header::new(Message::Return, FlowKey::default());
+    (header.has_packet, header.is_reply, header.timestamp) = (true, is_reply, frame.timestamp());
+    Outgoing {
+        header,
+        frame: Some(frame),
+    }
+}
