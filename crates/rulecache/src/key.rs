@@ -87,6 +87,12 @@ impl MatchKey {
         ])
     }
 
+    /// As a mask: whether it has all bits of [`Self::EXACT`], so that it is one flow's.
+    #[inline(always)]
+    pub fn is_of_a_flow(&self) -> bool {
+        Self::EXACT.without(self).is_none()
+    }
+
     /// The bits that are in both.
     #[inline(always)]
     #[must_use]

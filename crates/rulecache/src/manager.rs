@@ -171,12 +171,8 @@ impl Manager {
             return refused;
         }
         if !self.has_mask_for(&rule) {
-            let Some(exact) = rule.exact(original) else {
-                self.counters.no_mask += 1;
-                return Offer::NoMask;
-            };
             self.counters.narrowed += 1;
-            rule = exact;
+            rule = rule.exact(original);
             if let Some(refused) = self.refusal(&rule) {
                 return refused;
             }
@@ -246,7 +242,7 @@ impl Manager {
     }
 
     fn count_kind(&mut self, mask: &MatchKey, more: i32) {
-        if *mask == MatchKey::EXACT {
+        if mask.is_of_a_flow() {
             self.exact = self.exact.saturating_add_signed(more as isize);
             return;
         }

@@ -31,7 +31,7 @@ fn rule(number: u32, exact: bool) -> Rule {
     }
     let rule = synthesise(&recording, Fate::Forward, Instant(5)).expect("cacheable");
     match exact {
-        true => rule.exact(&key(number)).expect("no flags"),
+        true => rule.exact(&key(number)),
         false => rule,
     }
 }
@@ -213,7 +213,12 @@ fn rules_without_room_for_their_mask_become_exact() {
     assert!(key(1).matches(&sent.mask, &sent.value));
     let mut flags = rule(2, false);
     flags.mask = flags.mask.or(&Field::TcpFlags.mask());
-    assert_eq!(bench.offer(flags, 2, 9), Offer::NoMask);
+    assert_eq!(bench.offer(flags, 2, 9), Offer::Added(1));
+    let Some(CacheMessage::Add(_, sent)) = bench.sent.pop() else {
+        panic!("sent")
+    };
+    assert_eq!(sent.mask, MatchKey::EXACT.or(&Field::TcpFlags.mask()));
+    assert_eq!(bench.manager.counters().narrowed, 2);
 }
 
 #[test]
