@@ -28,7 +28,11 @@ fn creation(flows: usize, paths: Paths, what: &str) {
     node.send(trace.frames());
     let ns = ns_each(started.elapsed(), flows);
     let grown = resident_bytes().saturating_sub(before);
-    let made = node.node.workers[0].flows().expect("the chain shares flow state").stats().flows_created;
+    let made = node.node.workers[0]
+        .flows()
+        .expect("the chain shares flow state")
+        .stats()
+        .flows_created;
     println!(
         "{made} flows {what}: {ns:.0} ns each, {:.2} million per second and core, {} bytes each (resident)",
         1000.0 / ns,
@@ -36,7 +40,11 @@ fn creation(flows: usize, paths: Paths, what: &str) {
     );
     println!(
         "    a flow on the cores {} bytes; a slot {} bytes",
-        node.node.workers[0].flows().expect("the chain shares flow state").store().bytes_per_flow(),
+        node.node.workers[0]
+            .flows()
+            .expect("the chain shares flow state")
+            .store()
+            .bytes_per_flow(),
         slot_bytes(&node)
     );
 }

@@ -439,7 +439,8 @@ mod tests {
                 (header.ingress, header.element) = (numbers[2] as u16, numbers[3] as u8);
                 header.trip = Trip {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
-                    egress: Some(numbers[3] as u16).filter(|&port| port != NO_PORT && bits & 16 != 0),
+                    egress: Some(numbers[3] as u16)
+                        .filter(|&port| port != NO_PORT && bits & 16 != 0),
                     was_on_cores: code >= 16,
                 };
                 header.set_words(&words);

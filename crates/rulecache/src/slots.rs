@@ -3,7 +3,7 @@
 //! A hit touches two lines: the action (one line) and the uses (half a line). What a rule matches
 //! is only needed to take it out, and lies elsewhere.
 
-use crate::action::ActionLanes;
+use crate::action::{ActionLanes, settle};
 use crate::key::MatchKey;
 use crate::message::{Gone, NewRule, RuleId, Uses};
 use twinpath_core::Instant;
@@ -176,7 +176,7 @@ impl Slots {
 
     /// What is rewritten lies in its place before anything can match.
     pub fn store(&mut self, id: RuleId, generation: u32, rule: &NewRule) {
-        self.actions[id as usize].0 = rule.action.pack();
+        self.actions[id as usize].0 = settle(&rule.action, &rule.mask, &rule.value);
         let lanes = &mut self.matches[id as usize * MATCH..][..MATCH];
         lanes[..6].copy_from_slice(&rule.mask.0);
         lanes[8..14].copy_from_slice(&rule.value.0);

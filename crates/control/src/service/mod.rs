@@ -40,8 +40,8 @@ pub use sections::{
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
-use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
 use twinpath_classify::Prefix;
+use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
 use twinpath_nf::prefix_text::PrefixText;
 use twinpath_nf::{
     acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,

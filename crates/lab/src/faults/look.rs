@@ -5,8 +5,8 @@ use super::ledger::MOST_HELD;
 use super::log::Happened;
 use super::simulation::Simulation;
 use super::step::{CoreChange, SlotChange};
-use twinpath_coherence::{Cores, Grant};
 use twinpath_coherence::fsm::{Fsm, Slot};
+use twinpath_coherence::{Cores, Grant};
 use twinpath_core::{DropReason, FlowKey};
 use twinpath_node::Worker;
 

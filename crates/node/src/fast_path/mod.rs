@@ -305,14 +305,7 @@ impl FastPath {
     }
 
     /// Hands a packet to the cores, for the element at `place`.
-    fn punt(
-        &mut self,
-        frame: Frame,
-        mut header: Header,
-        place: Place,
-        hash: u64,
-        io: &mut Io<'_>,
-    ) {
+    fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
         header.element = place.element;
         match frame.trip().was_on_cores {
             false => {
@@ -399,7 +392,9 @@ impl FastPath {
     /// Lets time pass for the timers of all elements.
     pub fn sweep(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) {
         let mut io = Io { clock, pools, out };
-        self.with_stage(|path, stage| stage.sweep(clock, |header| path.send_own(header.clone(), &mut io)));
+        self.with_stage(|path, stage| {
+            stage.sweep(clock, |header| path.send_own(header.clone(), &mut io))
+        });
         self.tick_rules(&mut io);
     }
 

@@ -94,10 +94,12 @@ impl Worker {
     }
 
     fn flows_mut(&mut self) -> impl Iterator<Item = &mut Cores> {
-        self.elements.iter_mut().filter_map(|element| match element {
-            CoreElement::Flows(flows) => Some(flows.as_mut()),
-            CoreElement::Rules(_) => None,
-        })
+        self.elements
+            .iter_mut()
+            .filter_map(|element| match element {
+                CoreElement::Flows(flows) => Some(flows.as_mut()),
+                CoreElement::Rules(_) => None,
+            })
     }
 
     /// The elements whose decisions are cached.
