@@ -137,10 +137,12 @@ impl RuleBench {
         *frames = std::mem::take(&mut self.done);
     }
 
-    /// Sends one frame; it comes back if it left the chain.
-    pub fn send_one(&mut self, frame: Frame) -> Option<Frame> {
+    /// Sends one frame; whatever leaves the chain is given back to the bench's buffers.
+    pub fn send_one(&mut self, frame: Frame) {
         self.meet_rules(&mut vec![frame]);
-        self.done.pop()
+        while let Some(frame) = self.done.pop() {
+            self.pools.give(frame);
+        }
     }
 
     fn meet_rules(&mut self, frames: &mut Vec<Frame>) {
@@ -275,14 +277,12 @@ impl RuleBench {
         self.put_out();
     }
 
-    /// Gives a frame that the bench has made of nothing.
+    /// A frame for [`Self::send_one`].
+    ///
+    /// # Errors
+    /// No buffer is left.
     pub fn frame(&mut self, bytes: &[u8]) -> Result<Frame, DropReason> {
         self.pools.take_filled(bytes).ok_or(DropReason::NoBuffer)
-    }
-
-    /// Gives a frame back.
-    pub fn give(&mut self, frame: Frame) {
-        self.pools.give(frame);
     }
 }
 

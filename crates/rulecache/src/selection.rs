@@ -4,7 +4,7 @@
 //! its entries' counts. The paper's Algorithm 1 reads and resets the previous window's count in
 //! the packet that is first at an entry in a window, so that of all rules which share an entry (a
 //! default route) only one a window is ever considered. Here an entry keeps the previous window's
-//! count beside the current one, and a rule is judged at *its own* first packet in a window.
+//! count beside the current one, and a rule is selected at *its own* first packet in a window.
 
 use crate::key::{LANES, MatchKey};
 use crate::matches::MatchCounts;
@@ -24,8 +24,8 @@ pub struct SelectionConfig {
     /// was not used in this window or the last gives its place to another; where there is none, a
     /// rule is not selected.
     pub entries: usize,
-    /// Rules that are remembered as judged in a window (rounded up to a power of two); two that
-    /// fall together may be judged twice.
+    /// Rules that are remembered as selected in a window (rounded up to a power of two); two that
+    /// fall together may be selected twice.
     pub judged: usize,
 }
 
@@ -45,9 +45,7 @@ impl Default for SelectionConfig {
 pub struct SelectionCounters {
     /// Packets whose recording makes a rule.
     pub cacheable: u64,
-    /// Packets that were the first of their rule in a window.
-    pub judged: u64,
-    /// Rules found hot enough.
+    /// Rules found hot enough, each once in a window.
     pub selected: u64,
     /// Uses of entries that found no place to be counted in.
     pub uncounted: u64,
@@ -57,7 +55,7 @@ pub struct SelectionCounters {
 pub struct Selection {
     config: SelectionConfig,
     matches: MatchCounts,
-    /// The window in which a rule was judged last, and some bits of its hash.
+    /// The window in which a rule was selected last, and some bits of its hash.
     judged: Vec<(u32, u32)>,
     counters: SelectionCounters,
 }
@@ -93,13 +91,13 @@ impl Selection {
             return None;
         }
         self.counters.cacheable += 1;
-        if !self.is_first(recording, window) {
+        let is_hot = hotness > self.config.threshold && !dependencies.is_empty();
+        // Which rule it is takes longer to tell than whether it is hot.
+        if !is_hot || !self.is_first(recording, window) {
             return None;
         }
-        self.counters.judged += 1;
-        let is_hot = hotness > self.config.threshold && !dependencies.is_empty();
-        self.counters.selected += u64::from(is_hot);
-        is_hot.then_some(hotness)
+        self.counters.selected += 1;
+        Some(hotness)
     }
 
     /// The number of the window, counted from 1.

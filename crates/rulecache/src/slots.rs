@@ -66,7 +66,7 @@ pub(crate) enum Usable {
 /// A fixed number of rules.
 pub(crate) struct Slots {
     actions: ZeroedArray<CacheLine>,
-    uses: ZeroedArray<u64>,
+    uses: ZeroedArray<[u64; USES]>,
     matches: ZeroedArray<u64>,
 }
 
@@ -74,7 +74,7 @@ impl Slots {
     pub fn new(rules: usize) -> Self {
         Self {
             actions: ZeroedArray::new(rules),
-            uses: ZeroedArray::new(rules * USES),
+            uses: ZeroedArray::new(rules),
             matches: ZeroedArray::new(rules * MATCH),
         }
     }
@@ -84,27 +84,23 @@ impl Slots {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.actions.len() * 64 + (self.uses.len() + self.matches.len()) * 8
+        self.actions.len() * 64 + (self.uses.len() * USES + self.matches.len()) * 8
     }
 
     #[inline(always)]
     pub fn prefetch(&self, id: RuleId) {
         prefetch(&self.actions[id as usize]);
-        prefetch(&self.uses[id as usize * USES]);
+        prefetch(&self.uses[id as usize]);
     }
 
     #[inline(always)]
     fn uses_of(&self, id: RuleId) -> &[u64; USES] {
-        self.uses[id as usize * USES..]
-            .first_chunk()
-            .expect("every rule has its lanes")
+        &self.uses[id as usize]
     }
 
     #[inline(always)]
     fn uses_mut(&mut self, id: RuleId) -> &mut [u64; USES] {
-        self.uses[id as usize * USES..]
-            .first_chunk_mut()
-            .expect("every rule has its lanes")
+        &mut self.uses[id as usize]
     }
 
     #[inline(always)]

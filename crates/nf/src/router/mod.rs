@@ -31,9 +31,10 @@
 //! - A packet whose time to live is 1 or 0 is answered with ICMP "time exceeded".
 //! - ICMP errors are never sent about ICMP errors, later fragments, packets to or from multicast,
 //!   broadcast or unspecified addresses, and frames to a multicast MAC address (RFC 1812 §4.3.2.7,
-//!   RFC 4443 §2.4 e). They leave towards whoever sent the frame, past all other functions. They
-//!   quote the packet as the router met it: in a chain with an address translation the quote has
-//!   the addresses of the router's side of it.
+//!   RFC 4443 §2.4 e). They leave towards whoever sent the frame, back through the functions of
+//!   this part of the chain that the packet has passed: a translation gives the host inside its
+//!   own addresses back, in the quoted packet too, and a list before the router must let them
+//!   pass. Functions of parts that are not cached as rules with the router's do not see them.
 //! - What is not IP is dropped.
 //! - There is no fragmentation and no reassembly; a frame too long for its link is the port's
 //!   problem.

@@ -2,6 +2,7 @@
 
 mod changes;
 mod errors;
+mod fragments;
 mod model;
 mod scenarios;
 mod tcp;
