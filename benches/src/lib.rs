@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bench_node;
+pub mod chains;
 pub mod limit;
 pub mod packets;
+pub mod rule_bench;
 pub mod table;

@@ -21,6 +21,36 @@ pub fn median<T>(
     times[times.len() / 2]
 }
 
+/// Nanoseconds per packet over several passes.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Passes {
+    /// Of the pass in the middle.
+    pub median: f64,
+    /// Of the quickest one.
+    pub best: f64,
+}
+
+/// Runs `body`, which says how long it took, over `rounds` rounds, each after `prepare`.
+pub fn passes<T>(
+    rounds: usize,
+    packets: usize,
+    state: &mut T,
+    mut prepare: impl FnMut(&mut T),
+    mut body: impl FnMut(&mut T) -> Duration,
+) -> Passes {
+    let mut times: Vec<f64> = (0..rounds)
+        .map(|_| {
+            prepare(state);
+            ns_each(body(state), packets)
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    Passes {
+        median: times[times.len() / 2],
+        best: times[0],
+    }
+}
+
 /// Nanoseconds each.
 pub fn ns_each(time: Duration, count: usize) -> f64 {
     time.as_nanos() as f64 / count.max(1) as f64

@@ -10,8 +10,8 @@ use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transpor
 use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Recorded, Recording, Rule,
-    RuleChain, RuleFunction, synthesise,
+    Affected, Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded,
+    Recording, Rule, RuleChain, RuleFunction, synthesise,
 };
 
 /// What became of one packet.
@@ -164,6 +164,24 @@ impl Bench {
             }
         });
         found.expect("a counter of that name")
+    }
+
+    /// Gives a function another configuration, after what it affects was taken out.
+    pub fn reconfigure<F: Reconfigure>(&mut self, place: u8, mut new: F::New) {
+        match self.function::<F>(place).affected_by(&new) {
+            Affected::Entries(entries) => self.free(place, entries),
+            Affected::Everything => {
+                self.tell_all();
+                self.cache.0.clear();
+            }
+        }
+        let applied = self.function::<F>(place).apply(&mut new);
+        applied.expect("a change that can be made");
+    }
+
+    /// How many rules are cached.
+    pub fn rules(&self) -> usize {
+        self.cache.0.len()
     }
 
     /// Takes out the rules that came from entries, so that these may change.

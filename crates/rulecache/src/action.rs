@@ -14,6 +14,8 @@
 
 mod plain;
 
+pub(crate) use plain::settle;
+
 use crate::field::{Field, Fields};
 use std::time::Duration;
 use twinpath_core::DropReason;
@@ -244,8 +246,12 @@ fn drop_fate(verdict: u8) -> Option<Fate> {
 /// The rewrites in an action's lanes.
 #[inline]
 fn rewrites_of(lanes: &ActionLanes) -> Rewrites {
-    let address =
-        |lane: usize| Address(u128::from(lanes[lane]) << 64 | u128::from(lanes[lane + 1]));
+    // The upper half of an IPv4 address is empty, and a settled action has other things there.
+    let upper = |lane: usize| match plain::is_settled(lanes) {
+        true => 0,
+        false => u128::from(lanes[lane]),
+    };
+    let address = |lane: usize| Address(upper(lane) << 64 | u128::from(lanes[lane + 1]));
     Rewrites {
         written: written_in(lanes),
         source: Endpoint::new(address(0), (lanes[4] >> 48) as u16),
@@ -280,6 +286,21 @@ pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
 /// [`Rewrites::apply`] of an action's lanes.
 #[inline(always)]
 pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
+    if plain::is_settled(lanes) {
+        let done = match layout.transport {
+            Transport::Tcp => plain::apply_settled::<{ tcp::CHECKSUM_AT }>(lanes, frame, layout),
+            Transport::Udp => plain::apply_settled::<{ udp::CHECKSUM_AT }>(lanes, frame, layout),
+            _ => false,
+        };
+        if done {
+            return;
+        }
+    }
+    apply_unsettled(lanes, frame, layout);
+}
+
+#[inline(never)]
+fn apply_unsettled(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
     let is_plain = lanes[6] as u16 == 0 && layout.network == Network::V4;
     let done = is_plain
         && match layout.transport {

@@ -3,7 +3,9 @@
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::recorded::{Dependents, Recorded};
 use crate::recording::{EntryId, Obstacle, Recording};
-use twinpath_core::{Direction, DropReason, Packet};
+use twinpath_core::key::Role;
+use twinpath_core::wire::dissect;
+use twinpath_core::{Direction, DropReason, Frame, Packet};
 
 /// Functions in a row, which packets pass in order, or in reverse as replies.
 pub struct RuleChain {
@@ -82,7 +84,12 @@ impl RuleChain {
         for step in from..self.functions.len() {
             let place = self.place_at(packet.direction, step);
             let mut recorded = Recorded::new(packet, recording, dependents, place as u8);
-            match self.functions[place].handle(&mut recorded, now, answers) {
+            let answered = answers.count();
+            let verdict = self.functions[place].handle(&mut recorded, now, answers);
+            if answers.count() > answered {
+                self.turn_back(packet, step, answered, dependents, answers);
+            }
+            match verdict {
                 Verdict::Forward => {}
                 Verdict::Drop(reason) => return Passage::Drop(reason),
                 Verdict::Consumed => {
@@ -97,6 +104,60 @@ impl RuleChain {
             }
         }
         Passage::Forward
+    }
+
+    /// Takes what a function has made back through the functions before it: each side must see
+    /// the addresses that it knows, in an ICMP error's quoted packet too.
+    #[cold]
+    fn turn_back(
+        &mut self,
+        packet: &Packet,
+        step: usize,
+        first: usize,
+        dependents: &dyn Dependents,
+        answers: &mut Answers<'_>,
+    ) {
+        for mut frame in answers.take_from(first) {
+            frame.set_timestamp(packet.timestamp());
+            frame.set_port(packet.frame.port());
+            let (frame, leaves) =
+                self.walk_back(frame, packet.direction, step, dependents, answers);
+            answers.put_back(frame, leaves);
+        }
+    }
+
+    /// Returns the frame, and whether it leaves. Whatever a function would have it wait for, or
+    /// answers to it, is not worth the trouble: who sent the packet will send another.
+    fn walk_back(
+        &mut self,
+        frame: Frame,
+        direction: Direction,
+        step: usize,
+        dependents: &dyn Dependents,
+        answers: &mut Answers<'_>,
+    ) -> (Frame, bool) {
+        let Ok(layout) = dissect(frame.bytes()) else {
+            return (frame, true);
+        };
+        let mut packet = Packet {
+            frame,
+            layout,
+            direction: direction.other(),
+            role: Role::Member,
+            alias_row: 0,
+        };
+        let (now, mut recording) = (packet.timestamp(), Recording::new(None));
+        let mut further = Vec::new();
+        let leaves = (0..step).rev().all(|step| {
+            let place = self.place_at(direction, step);
+            let mut recorded = Recorded::new(&mut packet, &mut recording, dependents, place as u8);
+            let answers = &mut answers.again(&mut further);
+            self.functions[place].handle(&mut recorded, now, answers) == Verdict::Forward
+        });
+        for frame in further {
+            answers.put_back(frame, false);
+        }
+        (packet.frame, leaves)
     }
 
     fn place_at(&self, direction: Direction, step: usize) -> usize {

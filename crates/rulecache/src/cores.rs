@@ -8,6 +8,7 @@
 
 use crate::action::Fate;
 use crate::chain::{Passage, RuleChain};
+use crate::change::{Change, ChangeError};
 use crate::function::{Answers, RuleFunction};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig, Offer};
@@ -153,6 +154,13 @@ impl RuleCores {
         &mut self.chain
     }
 
+    /// Tells the functions that the run begins.
+    pub fn start(&mut self, now: Instant) {
+        self.chain
+            .functions()
+            .for_each(|(_, function)| function.start(now));
+    }
+
     /// Calls `each` with every function, in order.
     pub fn each_function(&self, each: impl FnMut(&dyn RuleFunction)) {
         self.chain.each(each);
@@ -269,6 +277,42 @@ impl RuleCores {
         for entry in self.changing.drain(..) {
             self.manager.open(entry);
         }
+    }
+
+    /// Begins to change the configuration of the function at a place: takes out the rules that the
+    /// change concerns. One change at a time: [finish](Self::finish_change) it before the next.
+    ///
+    /// # Errors
+    /// There is no such function; then nothing has begun.
+    pub fn begin_change(
+        &mut self,
+        place: u8,
+        change: &Change,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ChangeError> {
+        let function = self.chain.function(place);
+        let function = function.ok_or(ChangeError::NoFunction(place))?;
+        let entries = change.entries(place, function)?;
+        self.change(&entries, now, out);
+        Ok(())
+    }
+
+    /// Makes a change that was begun, if all that it concerns is free; else returns false: ask
+    /// again after messages and ticks. A refused change is finished too, and nothing has changed.
+    ///
+    /// # Errors
+    /// The function refuses the change.
+    pub fn finish_change(&mut self, place: u8, change: &mut Change) -> Result<bool, ChangeError> {
+        if !self.may_change() {
+            return Ok(false);
+        }
+        let function = self.chain.function(place);
+        let made = function
+            .ok_or(ChangeError::NoFunction(place))
+            .and_then(|function| change.apply(function));
+        self.changed();
+        made.map(|()| true)
     }
 
     /// Takes out all rules of the segment, as when it is about to be replaced.

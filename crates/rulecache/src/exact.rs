@@ -2,6 +2,10 @@
 //!
 //! Open addressing, one cache line per place, at most half of them taken: a hit usually reads one
 //! line and nothing else. Removing shifts back what follows, so that no traces are left.
+//!
+//! A rule may also look at bits that differ within a flow (TCP flags, the port of arrival): they
+//! are its *guard*. There is one rule for a flow; a second one with another guard has to go
+//! elsewhere.
 
 use crate::key::{Lanes, MatchKey};
 use crate::message::RuleId;
@@ -10,6 +14,9 @@ use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 
 /// The lane of a place that holds the rule's number plus one; 0 if the place is free.
 const RULE: usize = 5;
+/// Mask and value of the guard.
+const GUARD: usize = 6;
+const GUARD_VALUE: usize = 7;
 
 /// The lanes of a key that are compared.
 type Compared = [u64; 5];
@@ -19,17 +26,30 @@ pub(crate) struct ExactTable {
     places: ZeroedArray<CacheLine>,
     limit: usize,
     len: usize,
+    guarded: usize,
     seed: u64,
 }
 
-/// There are as many rules as there may be.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+/// Why a rule was not added.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// There are as many rules as there may be.
+    Full,
+    /// The flow has a rule with another guard.
+    Taken,
+}
 
 #[inline(always)]
 const fn compared(key: &Lanes) -> Compared {
     let [a, b, c, d, last, _] = *key;
     [a, b, c, d, last & MatchKey::EXACT.0[4]]
+}
+
+/// The bits of a key that differ within a flow, in one lane.
+#[inline(always)]
+const fn within_flow(key: &Lanes) -> u64 {
+    let [.., flags, ingress] = MatchKey::WITHIN_FLOW.0;
+    key[4] & flags | key[5] & ingress
 }
 
 impl ExactTable {
@@ -38,12 +58,19 @@ impl ExactTable {
             places: ZeroedArray::new(2 * limit + 1),
             limit,
             len: 0,
+            guarded: 0,
             seed,
         }
     }
 
     pub const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether any rule has a guard.
+    #[inline(always)]
+    pub const fn has_guards(&self) -> bool {
+        self.guarded > 0
     }
 
     pub fn memory_bytes(&self) -> usize {
@@ -88,8 +115,9 @@ impl ExactTable {
     #[inline(always)]
     pub fn find_from(&self, home: usize, key: &Lanes) -> Option<RuleId> {
         let place = self.search(compared(key), home);
-        let rule = self.places[place].0[RULE];
-        (rule > 0).then(|| (rule - 1) as RuleId)
+        let lanes = &self.places[place].0;
+        let is_kept_out = (within_flow(key) ^ lanes[GUARD_VALUE]) & lanes[GUARD] != 0;
+        rule_in(lanes).filter(|_| !is_kept_out)
     }
 
     #[inline]
@@ -97,29 +125,52 @@ impl ExactTable {
         self.find_from(self.home(compared(key)), key)
     }
 
-    /// Adds a rule; returns the one that the key had.
-    pub fn insert(&mut self, key: &Lanes, id: RuleId) -> Result<Option<RuleId>, Full> {
+    /// The rule of a key's flow, whatever its guard.
+    pub fn find_any(&self, key: &Lanes) -> Option<RuleId> {
         let key = compared(key);
-        let place = self.search(key, self.home(key));
-        let before = self.places[place].0[RULE];
-        if before == 0 && self.len >= self.limit {
-            return Err(Full);
-        }
-        self.len += usize::from(before == 0);
-        let lanes = &mut self.places[place].0;
-        lanes[..5].copy_from_slice(&key);
-        lanes[RULE] = u64::from(id) + 1;
-        Ok((before > 0).then(|| (before - 1) as RuleId))
+        rule_in(&self.places[self.search(key, self.home(key))].0)
     }
 
-    /// Removes a key's rule.
-    pub fn remove(&mut self, key: &Lanes) {
-        let key = compared(key);
+    /// Adds a rule; returns the one of the same packets if there was one.
+    pub fn insert(
+        &mut self,
+        mask: &Lanes,
+        value: &Lanes,
+        id: RuleId,
+    ) -> Result<Option<RuleId>, Refused> {
+        let (key, guard) = (compared(value), within_flow(mask));
+        let guard_value = within_flow(value) & guard;
         let place = self.search(key, self.home(key));
-        if self.places[place].0[RULE] > 0 {
-            self.len -= 1;
-            self.close_gap(place);
+        let lanes = &mut self.places[place].0;
+        let before = rule_in(lanes);
+        match before {
+            None if self.len >= self.limit => return Err(Refused::Full),
+            Some(_) if (lanes[GUARD], lanes[GUARD_VALUE]) != (guard, guard_value) => {
+                return Err(Refused::Taken);
+            }
+            Some(_) => {}
+            None => {
+                self.len += 1;
+                self.guarded += usize::from(guard != 0);
+            }
         }
+        lanes[..5].copy_from_slice(&key);
+        (lanes[RULE], lanes[GUARD], lanes[GUARD_VALUE]) = (u64::from(id) + 1, guard, guard_value);
+        Ok(before)
+    }
+
+    /// Removes a rule; false if it is not there.
+    pub fn remove(&mut self, value: &Lanes, id: RuleId) -> bool {
+        let key = compared(value);
+        let place = self.search(key, self.home(key));
+        let lanes = &self.places[place].0;
+        if rule_in(lanes) != Some(id) {
+            return false;
+        }
+        self.len -= 1;
+        self.guarded -= usize::from(lanes[GUARD] != 0);
+        self.close_gap(place);
+        true
     }
 
     /// Moves back whatever would not be found behind a free place.
@@ -143,35 +194,76 @@ impl ExactTable {
     }
 }
 
+#[inline(always)]
+const fn rule_in(lanes: &[u64; 8]) -> Option<RuleId> {
+    match lanes[RULE] {
+        0 => None,
+        number => Some((number - 1) as RuleId),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
+    /// A rule of a flow for packets with one value of some TCP flags; guard 0 looks at none.
+    fn rule(flow: u64, guard: u64) -> (Lanes, Lanes) {
+        let (mask, value) = [(0, 0), (7, 0), (7, 2), (0xff, 0)][guard as usize];
+        let key = |flags: u64| [flow, 1, 2, 3, 4 << 32 | flags << 16, 0];
+        let mut lanes = MatchKey::EXACT.0;
+        lanes[4] |= mask << 16;
+        (lanes, key(value))
+    }
+
+    fn packet(flow: u64, flags: u64) -> Lanes {
+        [flow, 1, 2, 3, 4 << 32 | flags << 16, 9 << 48]
+    }
+
+    fn admits(guard: u64, flags: u64) -> bool {
+        [true, flags & 7 == 0, flags & 7 == 2, flags == 0][guard as usize]
+    }
+
     proptest! {
         #[test]
-        fn behaves_like_a_map(seed: u64, limit in 1usize..40, steps in prop::collection::vec((0u64..50, any::<bool>()), 1..400)) {
+        fn behaves_like_a_map(
+            seed: u64,
+            limit in 1usize..40,
+            steps in prop::collection::vec((0u64..50, 0u64..4, any::<bool>()), 1..400),
+        ) {
             let mut table = ExactTable::new(limit, seed);
-            let mut reference = HashMap::new();
-            // The lanes that are not compared must not matter.
-            let key = |number: u64, rest: u64| [number, 1, 2, 3, 4 << 32 | rest << 16, rest];
-            for (step, (number, add)) in (0u32..).zip(steps) {
-                let key = key(number, u64::from(step) & 0xff);
-                if add && (reference.len() < limit || reference.contains_key(&number)) {
-                    prop_assert_eq!(table.insert(&key, step), Ok(reference.insert(number, step)));
-                } else if add {
-                    prop_assert_eq!(table.insert(&key, step), Err(Full));
+            let mut reference: HashMap<u64, (u64, u32)> = HashMap::new();
+            for (step, (flow, guard, add)) in (0u32..).zip(steps) {
+                let (mask, value) = rule(flow, guard);
+                let known = reference.get(&flow).copied();
+                let expected = match known {
+                    None if reference.len() >= limit => Err(Refused::Full),
+                    Some((other, _)) if other != guard => Err(Refused::Taken),
+                    known => Ok(known.map(|(_, id)| id)),
+                };
+                if add {
+                    prop_assert_eq!(table.insert(&mask, &value, step), expected);
+                    if expected.is_ok() {
+                        reference.insert(flow, (guard, step));
+                    }
                 } else {
-                    table.remove(&key);
-                    reference.remove(&number);
+                    prop_assert!(!table.remove(&value, step), "another number");
+                    let id = known.map_or(step, |(_, id)| id);
+                    prop_assert_eq!(table.remove(&value, id), reference.remove(&flow).is_some());
                 }
                 prop_assert_eq!(table.len(), reference.len());
+                prop_assert_eq!(table.has_guards(), reference.values().any(|(guard, _)| *guard > 0));
             }
-            for number in 0..50 {
-                let key = key(number, 0);
-                prop_assert_eq!(table.find(&key), reference.get(&number).copied());
-                prop_assert_eq!(table.find_from(table.prefetch(&key), &key), table.find(&key));
+            for flow in 0..50 {
+                let known = reference.get(&flow).copied();
+                for flags in [0, 2, 8, 18] {
+                    let key = packet(flow, flags);
+                    let expected = known.filter(|(guard, _)| admits(*guard, flags));
+                    prop_assert_eq!(table.find(&key), expected.map(|(_, id)| id));
+                    prop_assert_eq!(table.find_from(table.prefetch(&key), &key), table.find(&key));
+                    prop_assert_eq!(table.find_any(&key), known.map(|(_, id)| id));
+                }
             }
         }
     }

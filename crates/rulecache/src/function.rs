@@ -44,8 +44,31 @@ impl<'a> Answers<'a> {
         Self { replies, pools }
     }
 
-    /// Sends a frame of its own, past all other functions. Returns whether there was a buffer.
-    /// Mark the packet that caused it with [`Recorded::quote`] or [`Recorded::uncacheable`], so
+    /// How many frames were made so far.
+    pub(crate) fn count(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Takes out the frames made since there were so many.
+    pub(crate) fn take_from(&mut self, first: usize) -> Vec<Frame> {
+        self.replies.split_off(first.min(self.replies.len()))
+    }
+
+    /// A frame leaves the chain, or its buffer is used again.
+    pub(crate) fn put_back(&mut self, frame: Frame, leaves: bool) {
+        match leaves {
+            true => self.replies.push(frame),
+            false => self.pools.give(frame),
+        }
+    }
+
+    /// Answers to a frame that is an answer itself.
+    pub(crate) fn again<'b>(&'b mut self, replies: &'b mut Vec<Frame>) -> Answers<'b> {
+        Answers::new(replies, self.pools)
+    }
+
+    /// Sends a frame of its own, back through the functions that the packet has passed: as if it
+    /// had come from behind this one. Returns whether there was a buffer. Mark the packet that caused it with [`Recorded::quote`] or [`Recorded::uncacheable`], so
     /// that the next one is answered too.
     pub fn reply(&mut self, bytes: &[u8]) -> bool {
         match self.pools.take_filled(bytes) {
@@ -67,10 +90,13 @@ impl<'a> Answers<'a> {
 /// - Two packets that agree in the recorded bits and meet the same entries are treated alike,
 ///   except for statistics ([`Self::credit`]) and idle times.
 ///
-/// A function is `Any`, so that who changes its configuration while it runs can get at it.
+/// A function is `Any`, so that a [`Change`](crate::Change) of its configuration can get at it.
 pub trait RuleFunction: Send + Any {
     /// The function's name, as reports show it.
     fn name(&self) -> &'static str;
+
+    /// The run begins at `now`, before the first packet.
+    fn start(&mut self, _now: Instant) {}
 
     /// Handles one packet that arrived at `now`.
     fn handle(

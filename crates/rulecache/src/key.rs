@@ -33,6 +33,9 @@ mod shape {
     pub const REPLY: u8 = 4;
 }
 
+/// The lower half of an IPv4 address in IPv6's space, without the address.
+const V4_MAPPED: u64 = 0xffff_0000_0000;
+
 const SEGMENT_SHIFT: u32 = 8;
 const FLAGS_SHIFT: u32 = 16;
 const PROTOCOL_SHIFT: u32 = 24;
@@ -62,6 +65,41 @@ impl MatchKey {
     /// IPv4 options or IPv6 extension headers meet the rules.
     #[inline(always)]
     pub fn of(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
+        match fields::v4_ends(frame, layout) {
+            Some(ends) if is_bare(layout, ipv4::HEADER_BYTES) => {
+                Some(Self::of_v4(ends, frame, layout, ingress, segment))
+            }
+            Some(_) => None,
+            None => Self::of_any(frame, layout, ingress, segment),
+        }
+    }
+
+    /// What nearly every packet is: TCP or UDP over IPv4.
+    #[inline(always)]
+    fn of_v4(
+        (source, destination): (u64, u64),
+        frame: &[u8],
+        layout: &Layout,
+        ingress: u16,
+        segment: u8,
+    ) -> Self {
+        let flags = fields::tcp_flags(frame, layout);
+        let ports = source << 48 | (destination & 0xffff) << 32;
+        Self([
+            0,
+            V4_MAPPED | source >> 16,
+            0,
+            V4_MAPPED | destination >> 16,
+            ports
+                | u64::from(layout.protocol) << PROTOCOL_SHIFT
+                | u64::from(flags) << FLAGS_SHIFT
+                | u64::from(segment) << SEGMENT_SHIFT,
+            u64::from(ingress) << 48,
+        ])
+    }
+
+    #[inline(never)]
+    fn of_any(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
         let shape = shape_of(frame, layout)?;
         let source = fields::source(frame, layout);
         let destination = fields::destination(frame, layout);
@@ -85,6 +123,12 @@ impl MatchKey {
             (source.port as u64) << 48 | (destination.port as u64) << 32,
             0,
         ])
+    }
+
+    /// As a mask: whether it has all bits of [`Self::EXACT`], so that it is one flow's.
+    #[inline(always)]
+    pub fn is_of_a_flow(&self) -> bool {
+        Self::EXACT.without(self).is_none()
     }
 
     /// The bits that are in both.
@@ -150,6 +194,13 @@ impl MatchKey {
     }
 }
 
+/// Whether the packet is no fragment, and its IP header has no more than these bytes.
+#[inline(always)]
+fn is_bare(layout: &Layout, header_bytes: usize) -> bool {
+    usize::from(layout.l4) == usize::from(layout.l3) + header_bytes
+        && layout.fragment == Fragment::Whole
+}
+
 /// The kind of packet, as far as it changes what a rewrite does; `None` if it is not plain.
 #[inline(always)]
 fn shape_of(frame: &[u8], layout: &Layout) -> Option<u8> {
@@ -158,8 +209,7 @@ fn shape_of(frame: &[u8], layout: &Layout) -> Option<u8> {
         Network::V6 => (shape::V6, ipv6::HEADER_BYTES),
         Network::None => return None,
     };
-    let has_bare_header = usize::from(layout.l4) == usize::from(layout.l3) + header_bytes;
-    if !has_bare_header || layout.fragment != Fragment::Whole {
+    if !is_bare(layout, header_bytes) {
         return None;
     }
     match layout.transport {
@@ -182,6 +232,7 @@ fn echo_shape(frame: &[u8], layout: &Layout) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use twinpath_core::wire::icmp::IcmpError;
     use twinpath_core::wire::{PacketBuilder, dissect};
 
@@ -206,6 +257,33 @@ mod tests {
         assert_eq!(key.segment(), 3);
         assert_eq!(key.with_segment(9).segment(), 9);
         assert!(!key.is_echo() && !key.is_v6());
+    }
+
+    proptest! {
+        #[test]
+        fn the_quick_way_to_a_key_agrees_with_the_other(
+            source: ([u8; 4], u16), destination: ([u8; 4], u16),
+            flags: Option<u8>, options: bool, more: bool, offset: bool, ingress: u16, segment: u8,
+        ) {
+            let from = Endpoint::v4(source.0, source.1);
+            let to = Endpoint::v4(destination.0, destination.1);
+            let mut packet = match flags {
+                Some(flags) => PacketBuilder::tcp(from, to).flags(flags),
+                None => PacketBuilder::udp(from, to),
+            };
+            packet = packet.payload_len(64);
+            if options {
+                packet = packet.ipv4_options(&[1, 1, 1, 0]);
+            }
+            if more || offset {
+                packet = packet.fragment(if offset { 40 } else { 0 }, more);
+            }
+            let frame = packet.to_vec().expect("fits");
+            let layout = dissect(&frame).expect("well formed");
+            let quick = MatchKey::of(&frame, &layout, ingress, segment);
+            prop_assert_eq!(quick, MatchKey::of_any(&frame, &layout, ingress, segment));
+            prop_assert_eq!(quick.is_some(), !(options || more || offset));
+        }
     }
 
     #[test]

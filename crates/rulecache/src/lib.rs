@@ -24,6 +24,7 @@
 
 pub mod action;
 pub mod chain;
+pub mod change;
 pub mod cores;
 mod exact;
 pub mod field;
@@ -46,6 +47,7 @@ mod variants;
 
 pub use action::{Action, Fate, Rewrites};
 pub use chain::{Passage, RuleChain};
+pub use change::{Affected, Change, ChangeError, Reconfigure};
 pub use cores::{CoresConfig, CoresCounters, Output, RuleCores};
 pub use field::{Field, Fields};
 pub use function::{Answers, Hits, RuleFunction, Verdict};

@@ -104,6 +104,9 @@ pub struct Manager {
 
 impl Dependents for Manager {
     fn is_free(&self, entry: EntryId) -> bool {
+        if entry == EntryId::EVERYTHING {
+            return self.rules() == 0 && self.successors.is_empty();
+        }
         let waits = |successor: &Successor| successor.rule.dependencies.has(entry);
         !self.index.has(entry) && !self.successors.iter().any(waits)
     }
@@ -168,12 +171,8 @@ impl Manager {
             return refused;
         }
         if !self.has_mask_for(&rule) {
-            let Some(exact) = rule.exact(original) else {
-                self.counters.no_mask += 1;
-                return Offer::NoMask;
-            };
             self.counters.narrowed += 1;
-            rule = exact;
+            rule = rule.exact(original);
             if let Some(refused) = self.refusal(&rule) {
                 return refused;
             }
@@ -197,9 +196,10 @@ impl Manager {
             return Some(Offer::Known);
         }
         let dependencies = rule.dependencies.as_slice();
-        let is_closed = dependencies
-            .iter()
-            .any(|dependency| self.closed.contains(&dependency.entry));
+        let is_closed = self.closed.contains(&EntryId::EVERYTHING)
+            || dependencies
+                .iter()
+                .any(|dependency| self.closed.contains(&dependency.entry));
         self.counters.closed += u64::from(is_closed);
         is_closed.then_some(Offer::Closed)
     }
@@ -242,7 +242,7 @@ impl Manager {
     }
 
     fn count_kind(&mut self, mask: &MatchKey, more: i32) {
-        if *mask == MatchKey::EXACT {
+        if mask.is_of_a_flow() {
             self.exact = self.exact.saturating_add_signed(more as isize);
             return;
         }
@@ -323,15 +323,27 @@ impl Manager {
             .all(|id| !self.places[id as usize].is_queried)
     }
 
-    /// Takes out all rules of an entry and admits no new ones. Wait until the entry
-    /// [is free](Dependents::is_free) before it changes.
+    /// Takes out all rules of an entry, or of [`EntryId::EVERYTHING`], and admits no new ones.
+    /// Wait until the entry [is free](Dependents::is_free) before it changes.
     pub fn close(&mut self, entry: EntryId, now: Instant, out: &mut Vec<CacheMessage>) {
         self.closed.insert(entry);
+        if entry == EntryId::EVERYTHING {
+            return self.clear_all(now, out);
+        }
         self.successors
             .retain(|successor| !successor.rule.dependencies.has(entry));
         let rules: Vec<RuleId> = self.index.rules(entry).collect();
         for id in rules {
             self.invalidate(id, now, out);
+        }
+    }
+
+    fn clear_all(&mut self, now: Instant, out: &mut Vec<CacheMessage>) {
+        self.successors.clear();
+        for id in 0..self.places.len() as u32 {
+            if self.places[id as usize].rule.is_some() {
+                self.invalidate(id, now, out);
+            }
         }
     }
 

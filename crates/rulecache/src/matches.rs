@@ -1,119 +1,110 @@
-//! How often each entry was matched, by window.
+//! How often entries were used in this window and in the last.
 //!
-//! Entries' numbers say nothing but which entry it is, so they are found by a hash. An entry that
-//! was not matched in this window or the one before counts as one that never was, and gives its
-//! place to another: nothing has to be cleared.
+//! Functions number their entries as they like, so the counts lie in a hash table of fixed size:
+//! four entries to a cache line, found by a mixed number of which no two entries share more than
+//! a few bits.
 
 use crate::recording::EntryId;
+use twinpath_core::memory::{CacheLine, ZeroedArray};
 
-/// Matches of one entry.
-#[derive(Copy, Clone, Default)]
-struct Matches {
-    /// The entry, plus one; 0 for none.
-    entry: u64,
-    /// The window that `current` counts.
+/// Entries in a line, two lanes each: name 32 bits and window 32, current count 32 and previous.
+const WAYS: usize = 4;
+
+/// A count that was never used has this window.
+const NEVER: u32 = 0;
+
+/// Counts of a fixed number of entries.
+pub(crate) struct MatchCounts {
+    lines: ZeroedArray<CacheLine>,
+}
+
+/// One entry's place.
+#[derive(Copy, Clone)]
+struct Count {
+    name: u32,
     window: u32,
     current: u32,
     previous: u32,
 }
 
-impl Matches {
-    /// Whether the next match can be counted as if there had never been any.
-    fn is_past(&self, window: u32) -> bool {
-        self.entry == 0 || window.wrapping_sub(self.window) > 1
+impl Count {
+    const fn read([who, counts]: [u64; 2]) -> Self {
+        Self {
+            name: (who >> 32) as u32,
+            window: who as u32,
+            current: (counts >> 32) as u32,
+            previous: counts as u32,
+        }
     }
 
-    /// Counts a match in a window; returns the count of the window before.
-    #[inline]
-    fn count(&mut self, window: u32) -> u32 {
-        if self.window != window {
-            let follows = self.window.wrapping_add(1) == window;
+    fn lanes(self) -> [u64; 2] {
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        [
+            pair(self.name, self.window),
+            pair(self.current, self.previous),
+        ]
+    }
+
+    /// Whether its counts still say something in a window.
+    const fn is_live(self, window: u32) -> bool {
+        self.window != NEVER && self.window.saturating_add(1) >= window
+    }
+
+    /// The place after one more match in a window; a match that is a little late counts as one in
+    /// the latest.
+    fn after(mut self, window: u32) -> Self {
+        if self.window < window {
+            let follows = self.is_live(window);
             self.previous = if follows { self.current } else { 0 };
             (self.window, self.current) = (window, 0);
         }
         self.current = self.current.saturating_add(1);
-        self.previous
+        self
     }
 }
 
-/// Places that one entry may have.
-const WAYS: usize = 8;
-
-/// Places at first.
-const FIRST: usize = 1024;
-
-/// Counters of entries, as many as are matched within two windows.
-pub(crate) struct EntryMatches {
-    places: Vec<Matches>,
-    most: usize,
-}
-
-impl EntryMatches {
-    /// At most so many places, rounded up to a power of two.
-    pub fn new(most: usize) -> Self {
-        let most = most.max(WAYS).next_power_of_two();
+impl MatchCounts {
+    /// Room for so many entries, rounded up to a power of two.
+    pub fn new(entries: usize) -> Self {
+        let lines = entries.div_ceil(WAYS).next_power_of_two();
         Self {
-            places: vec![Matches::default(); most.min(FIRST)],
-            most,
+            lines: ZeroedArray::new(lines),
         }
     }
 
-    /// Counts a match of an entry in a window; returns the count of the window before, or `None`
-    /// if there is no room to count it.
+    /// Counts a match of an entry in a window (not 0); returns the count of the window before, or
+    /// `None` if there is no place for the entry.
     #[inline]
     pub fn count(&mut self, entry: EntryId, window: u32) -> Option<u32> {
-        let name = (u64::from(entry.function) << 32 | u64::from(entry.entry)) + 1;
-        loop {
-            if let Some(place) = self.place(name, window) {
-                return Some(self.places[place].count(window));
-            }
-            if !self.grow(window) {
-                return None;
-            }
-        }
-    }
-
-    fn home(&self, name: u64) -> usize {
-        let hash = name.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> 32) as usize & (self.places.len() - 1) & !(WAYS - 1)
-    }
-
-    /// The entry's place; if it has none, one that is free from now on.
-    #[inline]
-    fn place(&mut self, name: u64, window: u32) -> Option<usize> {
-        let home = self.home(name);
-        let ways = &mut self.places[home..home + WAYS];
-        if let Some(way) = ways.iter().position(|matches| matches.entry == name) {
-            return Some(home + way);
-        }
-        let way = ways.iter().position(|matches| matches.is_past(window))?;
-        ways[way] = Matches {
-            entry: name,
-            window,
-            ..Matches::default()
+        let mixed = mix(u64::from(entry.function) << 32 | u64::from(entry.entry));
+        let (name, line) = (
+            (mixed >> 32) as u32,
+            mixed as usize & (self.lines.len() - 1),
+        );
+        let lanes = &mut self.lines[line].0;
+        let at = |way: usize| Count::read([lanes[2 * way], lanes[2 * way + 1]]);
+        let known = (0..WAYS).find(|&way| at(way).name == name && at(way).window != NEVER);
+        let way = known.or_else(|| (0..WAYS).find(|&way| !at(way).is_live(window)))?;
+        let before = match known {
+            Some(way) => at(way),
+            None => Count {
+                name,
+                window,
+                current: 0,
+                previous: 0,
+            },
         };
-        Some(home + way)
+        let after = before.after(window);
+        lanes[2 * way..2 * way + 2].copy_from_slice(&after.lanes());
+        Some(after.previous)
     }
+}
 
-    /// Makes twice as many places; returns whether there may be so many. An entry that finds none
-    /// among them begins anew.
-    #[cold]
-    fn grow(&mut self, window: u32) -> bool {
-        if self.places.len() >= self.most {
-            return false;
-        }
-        let twice = vec![Matches::default(); 2 * self.places.len()];
-        let before = std::mem::replace(&mut self.places, twice);
-        for matches in before
-            .into_iter()
-            .filter(|matches| !matches.is_past(window))
-        {
-            if let Some(place) = self.place(matches.entry, window) {
-                self.places[place] = matches;
-            }
-        }
-        true
-    }
+/// Spreads a number over 64 bits; no two numbers become one.
+const fn mix(mut number: u64) -> u64 {
+    number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    number ^ number >> 33
 }
 
 #[cfg(test)]
@@ -122,34 +113,54 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    proptest! {
-        /// While there is room, counts are those of a map that never forgets.
-        #[test]
-        fn counts_are_exact_while_there_is_room(
-            matches in prop::collection::vec((0..3u8, 0..4000u32, 0..4u32), 1..3000),
-        ) {
-            let (mut counted, mut window) = (EntryMatches::new(1 << 16), 7);
-            let mut all: HashMap<(EntryId, u32), u32> = HashMap::new();
-            for (function, number, later) in matches {
-                window += u32::from(later == 3);
-                let entry = EntryId { function, entry: number.wrapping_mul(0x8000_0001) };
-                let before = all.get(&(entry, window - 1)).copied().unwrap_or(0);
-                prop_assert_eq!(counted.count(entry, window), Some(before));
-                *all.entry((entry, window)).or_default() += 1;
+    const fn id(function: u8, entry: u32) -> EntryId {
+        EntryId { function, entry }
+    }
+
+    #[test]
+    fn entries_of_any_number_are_counted() {
+        let mut counts = MatchCounts::new(1024);
+        let sparse = [0, 1, 1 << 22, 1 << 31, u32::MAX >> 1, u32::MAX];
+        for window in 1..4 {
+            for _ in 0..7 {
+                for entry in sparse {
+                    let previous = if window == 1 { 0 } else { 7 };
+                    assert_eq!(counts.count(id(3, entry), window), Some(previous));
+                }
             }
         }
     }
 
     #[test]
-    fn what_finds_no_room_is_not_counted() {
-        let mut counted = EntryMatches::new(64);
-        let entry = |entry| EntryId { function: 0, entry };
-        let room = (0..1000).filter(|&number| counted.count(entry(number), 1).is_some());
-        assert!((1..=64).contains(&room.count()));
-        assert_eq!(
-            counted.count(entry(5000), 3),
-            Some(0),
-            "two windows later all is past"
-        );
+    fn a_place_goes_to_another_entry_when_it_says_nothing_any_more() {
+        let mut counts = MatchCounts::new(WAYS);
+        (0..4).for_each(|entry| assert_eq!(counts.count(id(0, entry), 1), Some(0)));
+        assert_eq!(counts.count(id(0, 4), 2), None);
+        assert_eq!(counts.count(id(0, 0), 2), Some(1));
+        assert_eq!(counts.count(id(0, 4), 3), Some(0));
+        assert_eq!(counts.count(id(0, 0), 3), Some(1));
+    }
+
+    #[test]
+    fn a_late_match_takes_nothing_away() {
+        let mut counts = MatchCounts::new(WAYS);
+        for (window, previous) in [(5, 0), (6, 1), (5, 1), (6, 1), (7, 3)] {
+            assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn counts_as_a_map_would(steps in prop::collection::vec((0u8..3, 0u32..6, 0u32..3), 1..300)) {
+            let mut counts = MatchCounts::new(256);
+            let mut reference: HashMap<(u8, u32, u32), u32> = HashMap::new();
+            let mut window = 1;
+            for (function, entry, more) in steps {
+                window += u32::from(more == 0);
+                *reference.entry((function, entry, window)).or_default() += 1;
+                let previous = reference.get(&(function, entry, window - 1)).copied();
+                prop_assert_eq!(counts.count(id(function, entry), window), Some(previous.unwrap_or(0)));
+            }
+        }
     }
 }

@@ -4,10 +4,10 @@
 //! its entries' counts. The paper's Algorithm 1 reads and resets the previous window's count in
 //! the packet that is first at an entry in a window, so that of all rules which share an entry (a
 //! default route) only one a window is ever considered. Here an entry keeps the previous window's
-//! count beside the current one, and a rule is judged at *its own* first packet in a window.
+//! count beside the current one, and a rule is selected at *its own* first packet in a window.
 
 use crate::key::{LANES, MatchKey};
-use crate::matches::EntryMatches;
+use crate::matches::MatchCounts;
 use crate::recording::{EntryId, Recording};
 use std::time::Duration;
 use twinpath_core::Instant;
@@ -20,11 +20,12 @@ pub struct SelectionConfig {
     pub window: Duration,
     /// A rule is selected with more matches than this in the previous window.
     pub threshold: u32,
-    /// Most entries that are counted at a time (rounded up to a power of two): rules of others are
-    /// not selected.
+    /// Entries that are counted at a time (rounded up to a power of two), 16 bytes each. One that
+    /// was not used in this window or the last gives its place to another; where there is none, a
+    /// rule is not selected.
     pub entries: usize,
-    /// Rules that are remembered as judged in a window (rounded up to a power of two); two that
-    /// fall together may be judged twice.
+    /// Rules that are remembered as selected in a window (rounded up to a power of two); two that
+    /// fall together may be selected twice.
     pub judged: usize,
 }
 
@@ -33,7 +34,7 @@ impl Default for SelectionConfig {
         Self {
             window: Duration::from_secs(1),
             threshold: 1,
-            entries: 1 << 22,
+            entries: 1 << 21,
             judged: 1 << 16,
         }
     }
@@ -44,19 +45,17 @@ impl Default for SelectionConfig {
 pub struct SelectionCounters {
     /// Packets whose recording makes a rule.
     pub cacheable: u64,
-    /// Packets that were the first of their rule in a window.
-    pub judged: u64,
-    /// Rules found hot enough.
+    /// Rules found hot enough, each once in a window.
     pub selected: u64,
-    /// Uses of entries that there was no room to count.
+    /// Uses of entries that found no place to be counted in.
     pub uncounted: u64,
 }
 
 /// Decides, packet by packet, which rules are hot.
 pub struct Selection {
     config: SelectionConfig,
-    matches: EntryMatches,
-    /// The window in which a rule was judged last, and some bits of its hash.
+    matches: MatchCounts,
+    /// The window in which a rule was selected last, and some bits of its hash.
     judged: Vec<(u32, u32)>,
     counters: SelectionCounters,
 }
@@ -69,7 +68,7 @@ impl Selection {
         let judged = config.judged.max(1).next_power_of_two();
         Self {
             config,
-            matches: EntryMatches::new(config.entries),
+            matches: MatchCounts::new(config.entries),
             judged: vec![(0, 0); judged],
             counters: SelectionCounters::default(),
         }
@@ -92,17 +91,17 @@ impl Selection {
             return None;
         }
         self.counters.cacheable += 1;
-        let hash = rule_hash(recording.original(), recording.mask());
         if dependencies.is_empty() {
+            let hash = rule_hash(recording.original(), recording.mask());
             hotness = self.count(itself(hash), window);
         }
-        if !self.is_first(hash, window) {
+        let is_hot = hotness > self.config.threshold;
+        // Which rule it is takes longer to tell than whether it is hot.
+        if !is_hot || !self.is_first(recording, window) {
             return None;
         }
-        self.counters.judged += 1;
-        let is_hot = hotness > self.config.threshold;
-        self.counters.selected += u64::from(is_hot);
-        is_hot.then_some(hotness)
+        self.counters.selected += 1;
+        Some(hotness)
     }
 
     /// The number of the window, counted from 1.
@@ -112,13 +111,13 @@ impl Selection {
     }
 
     fn count(&mut self, entry: EntryId, window: u32) -> u32 {
-        self.matches.count(entry, window).unwrap_or_else(|| {
-            self.counters.uncounted += 1;
-            0
-        })
+        let previous = self.matches.count(entry, window);
+        self.counters.uncounted += u64::from(previous.is_none());
+        previous.unwrap_or(0)
     }
 
-    fn is_first(&mut self, hash: u64, window: u32) -> bool {
+    fn is_first(&mut self, recording: &Recording, window: u32) -> bool {
+        let hash = rule_hash(recording.original(), recording.mask());
         let place = hash as usize & (self.judged.len() - 1);
         let name = (window, (hash >> 32) as u32);
         std::mem::replace(&mut self.judged[place], name) != name
@@ -252,18 +251,20 @@ mod tests {
     }
 
     #[test]
-    fn entries_without_room_are_counted_as_such() {
-        let mut selection = Selection::new(SelectionConfig {
-            entries: 8,
+    fn entries_that_find_no_place_are_never_hot() {
+        let few = SelectionConfig {
+            entries: 4,
             ..config()
-        });
-        for number in 0..20 {
-            assert_eq!(selection.packet(&flow(number), Instant(0)), None);
+        };
+        let mut selection = Selection::new(few);
+        let mut selected = 0;
+        for second in 0..2 {
+            for number in (0..20).cycle().take(400) {
+                let now = Instant(second * 1_000_000_000);
+                selected += u32::from(selection.packet(&flow(number), now).is_some());
+            }
         }
-        assert_eq!(
-            selection.counters().uncounted,
-            13,
-            "the route has the eighth place"
-        );
+        assert_eq!(selected, 3, "the shared entry and three flows have places");
+        assert_eq!(selection.counters().uncounted, 2 * 17 * 20);
     }
 }

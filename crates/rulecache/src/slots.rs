@@ -3,7 +3,7 @@
 //! A hit touches two lines: the action (one line) and the uses (half a line). What a rule matches
 //! is only needed to take it out, and lies elsewhere.
 
-use crate::action::ActionLanes;
+use crate::action::{ActionLanes, settle};
 use crate::key::MatchKey;
 use crate::message::{Gone, NewRule, RuleId, Uses};
 use twinpath_core::Instant;
@@ -66,7 +66,7 @@ pub(crate) enum Usable {
 /// A fixed number of rules.
 pub(crate) struct Slots {
     actions: ZeroedArray<CacheLine>,
-    uses: ZeroedArray<u64>,
+    uses: ZeroedArray<[u64; USES]>,
     matches: ZeroedArray<u64>,
 }
 
@@ -74,7 +74,7 @@ impl Slots {
     pub fn new(rules: usize) -> Self {
         Self {
             actions: ZeroedArray::new(rules),
-            uses: ZeroedArray::new(rules * USES),
+            uses: ZeroedArray::new(rules),
             matches: ZeroedArray::new(rules * MATCH),
         }
     }
@@ -84,27 +84,23 @@ impl Slots {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.actions.len() * 64 + (self.uses.len() + self.matches.len()) * 8
+        self.actions.len() * 64 + (self.uses.len() * USES + self.matches.len()) * 8
     }
 
     #[inline(always)]
     pub fn prefetch(&self, id: RuleId) {
         prefetch(&self.actions[id as usize]);
-        prefetch(&self.uses[id as usize * USES]);
+        prefetch(&self.uses[id as usize]);
     }
 
     #[inline(always)]
     fn uses_of(&self, id: RuleId) -> &[u64; USES] {
-        self.uses[id as usize * USES..]
-            .first_chunk()
-            .expect("every rule has its lanes")
+        &self.uses[id as usize]
     }
 
     #[inline(always)]
     fn uses_mut(&mut self, id: RuleId) -> &mut [u64; USES] {
-        self.uses[id as usize * USES..]
-            .first_chunk_mut()
-            .expect("every rule has its lanes")
+        &mut self.uses[id as usize]
     }
 
     #[inline(always)]
@@ -176,7 +172,7 @@ impl Slots {
 
     /// What is rewritten lies in its place before anything can match.
     pub fn store(&mut self, id: RuleId, generation: u32, rule: &NewRule) {
-        self.actions[id as usize].0 = rule.action.pack();
+        self.actions[id as usize].0 = settle(&rule.action, &rule.mask, &rule.value);
         let lanes = &mut self.matches[id as usize * MATCH..][..MATCH];
         lanes[..6].copy_from_slice(&rule.mask.0);
         lanes[8..14].copy_from_slice(&rule.value.0);

@@ -41,18 +41,16 @@ impl Rule {
 
     /// Whether the rule is one for the exact match.
     pub fn is_exact(&self) -> bool {
-        self.mask == MatchKey::EXACT
+        self.mask.is_of_a_flow()
     }
 
     /// The same rule for fewer packets: those with all addresses and ports of `original`, a
-    /// packet that it matches. `None` if it examines more than these.
-    pub fn exact(mut self, original: &MatchKey) -> Option<Self> {
-        if !self.mask.without(&MatchKey::EXACT).is_none() {
-            return None;
-        }
-        self.mask = MatchKey::EXACT;
-        self.value = original.and(&MatchKey::EXACT);
-        Some(self)
+    /// packet that it matches.
+    #[must_use]
+    pub fn exact(mut self, original: &MatchKey) -> Self {
+        self.mask = self.mask.or(&MatchKey::EXACT);
+        self.value = original.and(&self.mask);
+        self
     }
 }
 

@@ -1,7 +1,8 @@
 //! The table of cached rules on the fast path (SFCache §III-C).
 //!
 //! # A packet's way
-//! 1. The exact match (all addresses and ports) and the masked match give a rule's number.
+//! 1. The exact match (all addresses and ports, and TCP flags as far as a rule looks at them) and
+//!    the masked match give a rule's number.
 //! 2. By number: an idle rule is taken out, a packet whose time to live does not allow the rule's
 //!    decrements is punted, all others are counted, rewritten, and forwarded or dropped.
 //! 3. A packet without a rule is held if a rule for it is being made active (see
@@ -14,7 +15,7 @@
 //! wait for the packet's return.
 
 use crate::action::{self, Fate};
-use crate::exact::ExactTable;
+use crate::exact::{ExactTable, Refused};
 use crate::key::{Lanes, MatchKey};
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::promotion::Promotion;
@@ -113,13 +114,16 @@ pub struct TableCounters {
     pub marks_repeated: u64,
 }
 
+/// There are as many rules or masks as there may be.
+struct NoRoom;
+
 /// The rules that packets meet on the fast path.
 pub struct RuleTable {
     pub(crate) config: TableConfig,
     pub(crate) slots: Slots,
     exact: ExactTable,
     masked: MaskedTable<6>,
-    /// Active rules whose mask has bits that differ within a flow.
+    /// Active rules of the masked match whose mask has bits that differ within a flow.
     sensitive: Variants,
     pub(crate) promotion: Promotion,
     /// Rules taken out unasked, to be reported.
@@ -298,7 +302,7 @@ impl RuleTable {
 
     fn miss(&mut self, key: &MatchKey) -> Decision {
         let is_held = self.promotion.concerns(key);
-        if !self.sensitive.is_empty() {
+        if self.exact.has_guards() || !self.sensitive.is_empty() {
             self.demote_variants(key, !is_held);
         }
         if is_held {
@@ -311,7 +315,7 @@ impl RuleTable {
     /// A packet is held or goes to the cores: active rules for others of its flow wait with it,
     /// or for its return.
     fn demote_variants(&mut self, key: &MatchKey, is_punted: bool) {
-        while let Some(id) = self.sensitive.find(key) {
+        while let Some(id) = self.variant(key) {
             self.take_out_active(id);
             let (mask, value) = self.slots.matched(id);
             if self.promotion.join(id, &mask, &value, is_punted) {
@@ -324,42 +328,61 @@ impl RuleTable {
         }
     }
 
+    /// An active rule for packets that differ from this one in nothing but bits that differ within
+    /// a flow.
+    fn variant(&self, key: &MatchKey) -> Option<RuleId> {
+        let exact = self.exact.find_any(&key.0);
+        exact.or_else(|| self.sensitive.find(key))
+    }
+
     /// Lets packets meet a rule. Returns whether there was room.
     pub(crate) fn put_in_active(&mut self, id: RuleId) -> bool {
         let (mask, value) = self.slots.matched(id);
-        let is_sensitive = !mask.and(&MatchKey::WITHIN_FLOW).is_none();
-        if is_sensitive && !self.sensitive.insert(id, &mask, &value) {
-            return false;
-        }
-        let before = match mask == MatchKey::EXACT {
-            true => self.exact.insert(&value.0, id).map_err(|_| ()),
-            false => self.masked.insert(&mask.0, &value.0, id).map_err(|_| ()),
+        let exact = match mask.is_of_a_flow() {
+            true => self.exact.insert(&mask.0, &value.0, id),
+            false => Err(Refused::Taken),
         };
-        if before.is_err() && is_sensitive {
-            self.sensitive.remove(id, &mask, &value);
-        }
-        match before {
-            // Another rule for the same packets gives way; the cores do not send one.
-            Ok(Some(other)) => {
-                if is_sensitive {
-                    self.sensitive.remove(other, &mask, &value);
-                }
-                self.quarantine(other, Gone::NoRoom);
-            }
-            Ok(None) => {}
-            Err(_) => return false,
+        let before = match exact {
+            Ok(before) => before,
+            Err(Refused::Full) => return false,
+            Err(Refused::Taken) => match self.put_in_masked(id, &mask, &value) {
+                Ok(before) => before,
+                Err(NoRoom) => return false,
+            },
+        };
+        // Another rule for the same packets gives way; the cores do not send one.
+        if let Some(other) = before {
+            self.quarantine(other, Gone::NoRoom);
         }
         self.slots.set_state(id, State::Active);
         true
     }
 
+    fn put_in_masked(
+        &mut self,
+        id: RuleId,
+        mask: &MatchKey,
+        value: &MatchKey,
+    ) -> Result<Option<RuleId>, NoRoom> {
+        let is_sensitive = !mask.and(&MatchKey::WITHIN_FLOW).is_none();
+        if is_sensitive && !self.sensitive.insert(id, mask, value) {
+            return Err(NoRoom);
+        }
+        let before = self.masked.insert(&mask.0, &value.0, id);
+        // It is no longer there, or this one never was.
+        let out = before.unwrap_or(Some(id));
+        if let Some(out) = out.filter(|_| is_sensitive) {
+            self.sensitive.remove(out, mask, value);
+        }
+        before.map_err(|_| NoRoom)
+    }
+
     pub(crate) fn take_out_active(&mut self, id: RuleId) {
         let (mask, value) = self.slots.matched(id);
-        if mask == MatchKey::EXACT {
-            self.exact.remove(&value.0);
-        } else {
-            self.masked.remove(&mask.0, &value.0);
+        if mask.is_of_a_flow() && self.exact.remove(&value.0, id) {
+            return;
         }
+        self.masked.remove(&mask.0, &value.0);
         if !mask.and(&MatchKey::WITHIN_FLOW).is_none() {
             self.sensitive.remove(id, &mask, &value);
         }

@@ -124,6 +124,20 @@ impl Delta {
     /// Nothing changed.
     pub const NONE: Self = Self(0);
 
+    /// The change as a number, to be kept.
+    #[must_use]
+    #[inline(always)]
+    pub const fn sum(self) -> u32 {
+        self.0
+    }
+
+    /// The change that [`Self::sum`] gave.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_sum(sum: u32) -> Self {
+        Self(sum)
+    }
+
     /// A 16-bit word changed.
     #[must_use]
     #[inline(always)]

@@ -2,19 +2,38 @@
 
 use super::list::{ListError, Prepared};
 use crate::firewall::rule::{Action, Rule};
+use std::error::Error;
 use twinpath_classify::acl::Examined;
 use twinpath_core::wire::{Fragment, Network};
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Affected, Answers, Hits, Reconfigure, Recorded, RuleFunction, Verdict};
 
-/// The entry that every decision depends on: the list as a whole.
-pub const LIST: u32 = 0;
-/// The entry of the default; those of rules come after it.
-const DEFAULT: u32 = 1;
+/// The entry of the default; those of rules come after it. They are only counted: a rule that
+/// changes concerns packets that met others, so that any change concerns everything.
+const DEFAULT: u32 = 0;
 
 /// Bits of addresses and of ports are examined in steps of so many, so that cached rules share
 /// few masks.
 const STEP_BITS: u32 = 8;
+
+/// What becomes of a list while packets flow.
+#[derive(Debug)]
+pub enum NewList {
+    /// Another list takes its place, with its hits at zero.
+    Whole(Prepared),
+    /// A rule is put before the one at `index`, or last.
+    Insert {
+        /// The place, from 0.
+        index: usize,
+        /// The rule.
+        rule: Rule,
+    },
+    /// The rule at `index` is taken out.
+    Remove {
+        /// The place, from 0.
+        index: usize,
+    },
+}
 
 /// A stateless access control list; see the [module](super).
 #[derive(Debug)]
@@ -49,27 +68,18 @@ impl AccessList {
         self.hits[0]
     }
 
-    /// Another list takes effect, with its hits at zero. [`LIST`] must be free.
-    pub fn replace(&mut self, list: Prepared) {
-        self.hits = vec![0; list.rules.len() + 1];
-        self.list = list;
-    }
-
-    /// Puts a rule before the one at `index`, or last. [`LIST`] must be free.
-    ///
-    /// # Errors
-    /// If the list is full, or shorter than `index`; then nothing has changed.
-    pub fn insert(&mut self, index: usize, rule: Rule) -> Result<(), ListError> {
+    fn insert(&mut self, index: usize, rule: Rule) -> Result<(), ListError> {
         self.list.insert(index, rule)?;
         self.hits.insert(index + 1, 0);
         Ok(())
     }
 
-    /// Takes out the rule at `index`, if there is one. [`LIST`] must be free.
-    pub fn remove(&mut self, index: usize) -> Option<Rule> {
-        let rule = self.list.remove(index)?;
+    fn remove(&mut self, index: usize) -> Result<(), ListError> {
+        let len = self.list.rules.len();
+        let removed = self.list.remove(index);
+        removed.ok_or(ListError::Position { index, len })?;
         self.hits.remove(index + 1);
-        Some(rule)
+        Ok(())
     }
 
     /// The entry of what decides the packet.
@@ -125,7 +135,6 @@ impl RuleFunction for AccessList {
 
     fn handle(&mut self, packet: &mut Recorded<'_>, _: Instant, _: &mut Answers<'_>) -> Verdict {
         let entry = self.entry(packet);
-        packet.depends_on(LIST, None);
         packet.depends_on(entry, None);
         self.count(entry, 1);
         match self.action(entry) {
@@ -135,9 +144,7 @@ impl RuleFunction for AccessList {
     }
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
-        if entry != LIST {
-            self.count(entry, hits.packets);
-        }
+        self.count(entry, hits.packets);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -145,5 +152,25 @@ impl RuleFunction for AccessList {
         each("denied", self.denied);
         each("default_hits", self.default_hits());
         each("not_ip", self.not_ip);
+    }
+}
+
+impl Reconfigure for AccessList {
+    type New = NewList;
+
+    fn affected_by(&self, _: &NewList) -> Affected {
+        Affected::Everything
+    }
+
+    fn apply(&mut self, new: &mut NewList) -> Result<(), Box<dyn Error + Send + Sync>> {
+        match new {
+            NewList::Whole(list) => {
+                self.hits = vec![0; list.rules.len() + 1];
+                std::mem::swap(&mut self.list, list);
+            }
+            NewList::Insert { index, rule } => self.insert(*index, rule.clone())?,
+            NewList::Remove { index } => self.remove(*index)?,
+        }
+        Ok(())
     }
 }

@@ -35,10 +35,9 @@
 //! - **What is not IP** meets the default.
 //!
 //! # Changes
-//! The list, or one rule of it, can be changed while packets flow ([`AccessList::replace`],
-//! [`AccessList::insert`], [`AccessList::remove`]). Cached rules depend on the list as a whole:
-//! take out those that depend on [`LIST`] first. A new list is best [prepared](Prepared) on
-//! another thread: building one of 10,000 rules takes a tenth of a second.
+//! The list, or one rule of it, can be changed while packets flow ([`NewList`], with a
+//! [`Change`](twinpath_rulecache::Change)). That concerns all cached rules. A new list is best
+//! [prepared](Prepared) on another thread: building one of 10,000 rules takes a tenth of a second.
 //!
 //! # Counters
 //! `allowed` and `denied` count packets, those of cached rules as far as reported. So do the hits
@@ -51,7 +50,7 @@ mod list;
 mod tests;
 
 pub use config::{Config, ConfigError, Fragments, MAX_EXPANDED, MAX_RULES};
-pub use function::{AccessList, LIST};
+pub use function::{AccessList, NewList};
 pub use list::{ListError, Prepared};
 
 /// The function's name.

@@ -3,7 +3,8 @@
 use super::config::{Config, Service};
 use super::connection::Kind;
 use super::maglev::{Candidate, Maglev};
-use std::collections::{HashMap, HashSet};
+use crate::seeded::{Seed, SeededMap};
+use std::collections::HashSet;
 use twinpath_core::steering::Alias;
 use twinpath_core::{FlowKey, Instant};
 use twinpath_wire::{Address, Endpoint, MacAddress};
@@ -17,6 +18,13 @@ pub(super) struct Backend {
     until: Instant,
     counter: &'static str,
     new_connections: u64,
+}
+
+impl Backend {
+    /// Whether the schedule takes it away some day.
+    pub fn is_temporary(&self) -> bool {
+        self.until != Instant::NEVER
+    }
 }
 
 /// A service's place among all services.
@@ -34,7 +42,7 @@ struct BalancedService {
 pub(super) struct Backends {
     rows: Vec<Backend>,
     services: Vec<BalancedService>,
-    by_vip: HashMap<(Endpoint, u8), ServiceIndex>,
+    by_vip: SeededMap<(Endpoint, u8), ServiceIndex>,
     addresses: HashSet<(Address, u8)>,
     seed: u64,
     started: Instant,
@@ -46,7 +54,7 @@ impl Backends {
         let mut backends = Self {
             rows: Vec::new(),
             services: Vec::new(),
-            by_vip: HashMap::new(),
+            by_vip: SeededMap::with_hasher(Seed(config.seed)),
             addresses: HashSet::new(),
             seed: config.seed,
             started: Instant::ZERO,
@@ -98,6 +106,16 @@ impl Backends {
                 counter: backend.counter,
                 new_connections: 0,
             }));
+    }
+
+    /// Every row, in order.
+    pub fn rows(&self) -> &[Backend] {
+        &self.rows
+    }
+
+    /// The endpoints and protocols of all services.
+    pub fn vips(&self) -> impl Iterator<Item = (Endpoint, u8)> {
+        self.by_vip.keys().copied()
     }
 
     /// Times of the schedule count from here.

@@ -2,7 +2,7 @@
 
 use super::error::ConfigError;
 use super::schedule::{self, Epoch, PlannedBackend};
-use super::values::{EndpointText, MacText, TableSize, Timeout, Weight};
+use super::values::{Connections, EndpointText, MacText, TableSize, Timeout, Weight};
 use crate::checked;
 use crate::duration::Human;
 use serde::{Deserialize, Deserializer};
@@ -22,6 +22,8 @@ pub const MAX_CHANGES: usize = 1024;
 pub const MAX_TABLE_ENTRIES: u64 = 1 << 26;
 /// Largest lookup table.
 pub const MAX_TABLE_SIZE: u32 = 655_373;
+/// Most connections that a balancer can be told to know.
+pub const MAX_CONNECTIONS: usize = 16_000_000;
 /// Largest weight.
 pub const MAX_WEIGHT: u32 = 1000;
 
@@ -35,6 +37,7 @@ pub struct Config {
     pub(super) tcp_timeout: Timeout,
     pub(super) closing_timeout: Timeout,
     pub(super) udp_timeout: Timeout,
+    pub(super) connections: Connections,
     pub(super) services: Vec<Service>,
 }
 
@@ -133,6 +136,8 @@ struct RawConfig {
     closing_timeout: Timeout,
     #[serde(default = "default_udp_timeout")]
     udp_timeout: Timeout,
+    #[serde(default)]
+    connections: Connections,
     services: Vec<Service>,
 }
 
@@ -168,6 +173,7 @@ impl TryFrom<RawConfig> for Config {
             tcp_timeout,
             closing_timeout,
             udp_timeout,
+            connections,
             services,
         } = raw;
         check_limits(&services, table_size)?;
@@ -180,6 +186,7 @@ impl TryFrom<RawConfig> for Config {
             tcp_timeout,
             closing_timeout,
             udp_timeout,
+            connections,
             services,
         })
     }
@@ -347,6 +354,9 @@ pub(super) struct Backend {
     #[serde(default)]
     pub weight: Weight,
     pub mac: Option<MacText>,
+    /// It gets no new connections from the start on.
+    #[serde(default)]
+    pub drained: bool,
 }
 
 /// A change of the backends at some time of the run.
@@ -404,6 +414,7 @@ impl TryFrom<RawChange> for Change {
                 endpoint,
                 weight: weight.unwrap_or_default(),
                 mac,
+                drained: false,
             }),
             _ => return Err(ConfigError::ChangeKind),
         };

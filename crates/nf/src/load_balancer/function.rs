@@ -275,7 +275,7 @@ impl NetworkFunction for LoadBalancer {
 }
 
 /// Whether the packet opens a TCP connection.
-const fn is_opening(tcp_flags: u8) -> bool {
+pub(super) const fn is_opening(tcp_flags: u8) -> bool {
     tcp_flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN
 }
 

@@ -65,6 +65,9 @@ pub(super) fn replay(
     };
     for backend in backends {
         replay.add(Human::default(), backend)?;
+        if backend.drained {
+            replay.drain(Human::default(), backend.endpoint.0)?;
+        }
     }
     replay.begin_epoch(Human::default());
     changes.sort_by_key(|change| change.at);
@@ -233,6 +236,7 @@ mod tests {
             endpoint: EndpointText(endpoint(number)),
             weight: Weight(weight),
             mac: None,
+            drained: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The translation at work.
 
 use super::config::{Config, Filtering};
+use super::fragments::{Fragments, Part};
 use super::plan::{Leg, Stop};
 use super::ports::{External, Kind, Slot};
 use super::sides::{Course, Sides};
@@ -13,6 +14,9 @@ use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdic
 
 /// Entries of sessions have this bit; those without are [slots](Slot).
 const SESSION: u32 = 1 << 31;
+
+/// What passes untouched; sessions are numbered from 1.
+const PAST: u32 = session_entry(0);
 
 /// Sessions that one search for expired ones looks at.
 const SWEEP: u32 = 256;
@@ -28,7 +32,8 @@ pub struct Napt {
     pub(super) table: Table,
     pub(super) filtering: Filtering,
     pub(super) pick_up: bool,
-    sides: Sides,
+    pub(super) sides: Sides,
+    pub(super) fragments: Fragments,
     pub(super) counters: Counters,
 }
 
@@ -41,6 +46,8 @@ pub(super) struct Counters {
     hairpinned: u64,
     pub errors_translated: u64,
     pub errors_dropped: u64,
+    pub fragments_translated: u64,
+    pub fragments_early: u64,
     untranslatable: u64,
 }
 
@@ -50,6 +57,9 @@ enum Nature {
     Ports(Kind),
     /// An ICMP error about one that may have.
     Error,
+    /// One that can be translated once its datagram's first is known.
+    Part(Part),
+    /// One that cannot.
     Fragment,
     Other,
     NotIp,
@@ -65,6 +75,7 @@ impl Napt {
             filtering: config.filtering,
             pick_up: config.pick_up,
             sides: Sides::new(config),
+            fragments: Fragments::new(seed),
             counters: Counters::default(),
         }
     }
@@ -78,7 +89,7 @@ impl Napt {
         Some(self.external.endpoint(slot))
     }
 
-    fn translate(
+    pub(super) fn translate(
         &mut self,
         packet: &mut Recorded<'_>,
         course: Course,
@@ -86,7 +97,10 @@ impl Napt {
         now: Instant,
     ) -> Verdict {
         let result = match course {
-            Course::Past => Ok(()),
+            Course::Past => {
+                packet.depends_on(PAST, None);
+                Ok(())
+            }
             Course::Out => self.send_out(packet, kind, now),
             Course::In(address) => self.let_in(packet, address, kind, now),
             Course::Hairpin(address) => self.send_back(packet, address, kind, now),
@@ -297,7 +311,9 @@ fn nature(packet: &mut Recorded<'_>) -> Nature {
         .is_some_and(|(kind, _)| icmp::is_echo(layout.network, kind));
     match (layout.network, layout.fragment, layout.transport, kind) {
         (Network::None, ..) => Nature::NotIp,
-        (_, Fragment::First | Fragment::Later, ..) => Nature::Fragment,
+        (_, Fragment::First | Fragment::Later, ..) => {
+            Part::of(packet, kind).map_or(Nature::Fragment, Nature::Part)
+        }
         (_, _, Transport::Tcp | Transport::Udp, Some(kind)) => Nature::Ports(kind),
         (_, _, _, Some(Kind::Icmp)) if is_echo => Nature::Ports(Kind::Icmp),
         (_, _, _, Some(Kind::Icmp)) if layout.inner.is_some() => Nature::Error,
@@ -340,6 +356,7 @@ impl RuleFunction for Napt {
         match nature {
             Nature::Ports(kind) => self.translate(packet, course, kind, now),
             Nature::Error => self.translate_error(packet, course, now),
+            Nature::Part(part) => self.translate_fragment(packet, course, part, now),
             Nature::Fragment => self.cannot_translate(course, DropReason::Fragment),
             Nature::Other | Nature::NotIp => self.cannot_translate(course, DropReason::Denied),
         }
@@ -376,6 +393,8 @@ impl RuleFunction for Napt {
         each("hairpinned", self.counters.hairpinned);
         each("errors_translated", self.counters.errors_translated);
         each("errors_dropped", self.counters.errors_dropped);
+        each("fragments_translated", self.counters.fragments_translated);
+        each("fragments_early", self.counters.fragments_early);
         each("untranslatable", self.counters.untranslatable);
     }
 }

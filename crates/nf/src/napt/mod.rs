@@ -52,15 +52,24 @@
 //! - **ICMP errors** are translated with the packet that they quote, in both directions and
 //!   between hosts inside; those about no session are dropped. They keep nothing alive.
 //! - **Echoes** have their identifier translated like a port.
-//! - **Dropped** is what cannot be translated: fragments (`fragment`), of which only the first
-//!   has ports (RFC 4787 REQ-14 asks for more; put a reassembler in front), and protocols without
-//!   ports (`denied`).
+//! - **Fragments** of IPv4 are translated if the first of their datagram, which alone has ports,
+//!   comes before the others (RFC 4787 REQ-14 a); those that come before it are dropped
+//!   (`fragment`), for they would have to be kept. Up to 4096 datagrams are remembered for up to a
+//!   minute.
+//! - **Dropped** is what cannot be translated: fragments of IPv6 (`fragment`), and protocols
+//!   without ports (`denied`).
 //!
 //! # What is cached
 //! Cached rules depend on a session, or, if they drop what nobody asked for, on an external
 //! port. TCP segments with SYN, FIN or RST make no rules and match none, nor do segments that
 //! open a connection. A rule ends when its session's time-out has passed, that of TCP after the
 //! transitory one: the cores then know whether the session is alive.
+//!
+//! # Changes
+//! Any part of the configuration can change while packets flow ([`NewNapt`], with a
+//! [`Change`](twinpath_rulecache::Change)); that concerns all cached rules. Bindings and sessions
+//! stay, those of external addresses or hosts inside that are no longer listed excepted. With
+//! stricter filtering, a host has to send again before others may.
 //!
 //! # Counters
 //! | counter | meaning |
@@ -73,10 +82,14 @@
 //! | `not_picked_up` | TCP segments from inside that open nothing |
 //! | `hairpinned` | packets between hosts inside that the cores translated |
 //! | `errors_translated`, `errors_dropped` | ICMP errors |
-//! | `untranslatable` | fragments and protocols without ports |
+//! | `fragments_translated` | fragments of IPv4 |
+//! | `fragments_early` | those that came before the first of their datagram, or long after it |
+//! | `untranslatable` | fragments of IPv6 and protocols without ports |
 
+mod change;
 mod config;
 mod errors;
+mod fragments;
 mod function;
 mod plan;
 mod ports;
@@ -86,6 +99,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 
+pub use change::NewNapt;
 pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};
 pub use function::Napt;
 

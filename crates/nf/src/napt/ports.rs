@@ -1,6 +1,7 @@
 //! External endpoints: who has which, and in which order they are tried for a new binding.
 
 use super::config::{Config, Pooling};
+use std::collections::HashMap;
 use twinpath_core::hash::hash_lanes;
 use twinpath_core::wire::{Address, Endpoint};
 
@@ -30,6 +31,14 @@ pub(super) struct Slot(pub u32);
 impl Slot {
     pub fn new(address: u32, kind: Kind, port: u16) -> Self {
         Self((address * KINDS + kind as u32) << 16 | u32::from(port))
+    }
+
+    /// The same port of the address that has another number now; `None` if it is no more.
+    pub fn moved(self, numbers: &[Option<u32>]) -> Option<Self> {
+        let address = self.0 >> 16;
+        let number = (*numbers.get((address / KINDS) as usize)?)?;
+        let page = number * KINDS + address % KINDS;
+        Some(Self(page << 16 | u32::from(self.port())))
     }
 
     fn page(self) -> usize {
@@ -75,6 +84,22 @@ impl External {
             pooling: config.pooling,
             seed,
         }
+    }
+
+    /// Other ports to give out, of the same addresses.
+    pub fn configure(&mut self, config: &Config) {
+        (self.first, self.last) = (config.ports.first, config.ports.last);
+        self.pooling = config.pooling;
+    }
+
+    /// The numbers that addresses have in another list, or `None` if that is the same list.
+    pub fn numbers_in(&self, new: &Self) -> Option<Vec<Option<u32>>> {
+        if self.addresses == new.addresses {
+            return None;
+        }
+        let numbers: HashMap<Address, u32> = new.addresses.iter().copied().zip(0..).collect();
+        let number = |address| numbers.get(address).copied();
+        Some(self.addresses.iter().map(number).collect())
     }
 
     /// The endpoint that a slot is.

@@ -26,6 +26,7 @@ const STEP_BITS: u8 = 8;
 pub(super) struct Sides {
     /// Numbers of external addresses, and [`INSIDE`] for the prefixes inside.
     table: RouteTable,
+    inside: Vec<Prefix>,
     has_v4: bool,
     has_v6: bool,
 }
@@ -45,9 +46,20 @@ impl Sides {
         }
         Self {
             table,
+            inside: config.inside.clone(),
             has_v4: config.external.iter().any(|address| address.is_v4()),
             has_v6: config.external.iter().any(|address| !address.is_v4()),
         }
+    }
+
+    /// The prefixes inside.
+    pub fn inside(&self) -> &[Prefix] {
+        &self.inside
+    }
+
+    /// Whether an address is inside.
+    pub fn is_inside(&self, address: Address) -> bool {
+        self.table.lookup(address) == Some(INSIDE)
     }
 
     /// The packet's course, with the bits that decided it recorded.

@@ -1,6 +1,6 @@
 //! Bindings and sessions.
 
-use super::config::{Config, Timeouts};
+use super::config::{Config, MAX_SESSIONS, Timeouts};
 use super::ports::{External, Kind, Slot};
 use super::tcp::{Tcp, Way};
 use crate::seeded::{Seed, SeededMap};
@@ -51,9 +51,9 @@ pub(super) struct Table {
 impl Table {
     pub fn new(config: &Config, seed: u64) -> Self {
         Self {
-            bindings: Slab::new(config.sessions),
+            bindings: Slab::new(MAX_SESSIONS),
             by_internal: SeededMap::with_hasher(Seed(seed)),
-            sessions: Slab::new(config.sessions),
+            sessions: Slab::new(MAX_SESSIONS),
             by_remote: SeededMap::with_hasher(Seed(seed)),
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
@@ -209,6 +209,36 @@ impl Table {
         {
             self.by_internal.remove(&(binding.kind, binding.internal));
             external.bind(binding.slot, 0);
+        }
+    }
+
+    /// Other time-outs and another limit, for the sessions that there are too.
+    pub fn configure(&mut self, config: &Config) {
+        self.timeouts = config.timeouts.clone();
+        self.limit = config.sessions;
+    }
+
+    /// Ends the sessions of all bindings but some.
+    pub fn retain(&mut self, stays: impl Fn(&Binding) -> bool, external: &mut External) {
+        for number in 1..=self.highest {
+            let session = self.sessions.at(number);
+            let binding = session.and_then(|session| self.bindings.at(session.binding));
+            if binding.is_some_and(|binding| !stays(binding)) {
+                self.remove(number, external);
+            }
+        }
+    }
+
+    /// External addresses have other numbers: writes down which binding has which slot. All
+    /// bindings have an address that stays.
+    pub fn renumber(&mut self, moved: &[Option<u32>], external: &mut External) {
+        for &number in self.by_internal.values() {
+            if let Some(binding) = self.bindings.at_mut(number)
+                && let Some(slot) = binding.slot.moved(moved)
+            {
+                binding.slot = slot;
+                external.bind(slot, number);
+            }
         }
     }
 

@@ -63,6 +63,12 @@ impl Errors {
         self.buffer.get(..length)
     }
 
+    /// Counts and allowance go on from those before.
+    pub fn continue_from(&mut self, before: &Self) {
+        (self.sent, self.limited) = (before.sent, before.limited);
+        (self.second, self.in_second) = (before.second, before.in_second);
+    }
+
     fn has_allowance(&mut self, now: Instant) -> bool {
         let second = now.0 / 1_000_000_000;
         if self.second != second {

@@ -4,12 +4,13 @@ use super::config::{Config, NextHop, NoRoute};
 use super::errors::{Cause, Errors};
 use super::region::Regions;
 use super::routes::{self, DISCARD, RouterError};
+use std::error::Error;
 use std::path::Path;
 use twinpath_classify::Prefix;
 use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::Network;
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Affected, Answers, Hits, Reconfigure, Recorded, RuleFunction, Verdict};
 
 /// What packets without a route are credited to; next hops and regions have other numbers.
 const NO_ROUTE: u32 = DISCARD - 1;
@@ -41,6 +42,9 @@ struct Counters {
     discarded: u64,
     expired: u64,
     not_ip: u64,
+    /// What next hops got that are no more.
+    retired_packets: u64,
+    retired_bytes: u64,
 }
 
 /// A change of the routes or of a next hop.
@@ -52,6 +56,22 @@ pub enum Change {
     RemoveRoute(Prefix),
     /// The next hop with this number is another one.
     SetNextHop(u32, NextHop),
+}
+
+/// What becomes of the routes while packets flow.
+pub enum NewRoutes {
+    /// Another router takes this one's place; counts go on, those of next hops by name.
+    Whole(Box<Router>),
+    /// These changes are made in order, all of them or, if one cannot be made, none.
+    Changes(Vec<Change>),
+}
+
+const fn route_before(prefix: Prefix, number: Option<u32>) -> Change {
+    match number {
+        None => Change::RemoveRoute(prefix),
+        Some(DISCARD) => Change::SetRoute(prefix, None),
+        number => Change::SetRoute(prefix, number),
+    }
 }
 
 impl Router {
@@ -89,8 +109,8 @@ impl Router {
         place.and_then(|place| u32::try_from(place).ok())
     }
 
-    /// Calls `each` with the entries that a change concerns: they must be free before it is made.
-    pub fn each_entry(&self, change: &Change, each: &mut dyn FnMut(u32)) {
+    /// Calls `each` with the entries that a change concerns.
+    fn each_entry(&self, change: &Change, each: &mut dyn FnMut(u32)) {
         match change {
             Change::SetRoute(prefix, _) | Change::RemoveRoute(prefix) => {
                 self.regions.each_in(*prefix, each)
@@ -99,24 +119,59 @@ impl Router {
         }
     }
 
-    /// Makes a change whose entries are free.
-    ///
-    /// # Errors
-    /// No room for the route, or no such next hop; then nothing has changed.
-    pub fn apply(&mut self, change: Change) -> Result<(), RouterError> {
+    /// Makes a change; returns the one that takes it back.
+    fn make(&mut self, change: &Change) -> Result<Change, RouterError> {
         match change {
-            Change::SetRoute(prefix, None) => routes::insert(&mut self.table, prefix, DISCARD),
-            Change::SetRoute(prefix, Some(number)) => {
-                self.hop(number)?;
-                routes::insert(&mut self.table, prefix, number)
+            Change::SetRoute(prefix, number) => {
+                if let Some(number) = number {
+                    self.hop(*number)?;
+                }
+                let next_hop = number.unwrap_or(DISCARD);
+                let before = routes::insert(&mut self.table, *prefix, next_hop)?;
+                Ok(route_before(*prefix, before))
             }
             Change::RemoveRoute(prefix) => {
-                self.table.remove(prefix);
-                Ok(())
+                let before = self.table.remove(*prefix);
+                Ok(route_before(*prefix, before))
             }
             Change::SetNextHop(number, next_hop) => {
-                self.hop(number)?.next_hop = next_hop;
-                Ok(())
+                let hop = self.hop(*number)?;
+                let before = std::mem::replace(&mut hop.next_hop, next_hop.clone());
+                Ok(Change::SetNextHop(*number, before))
+            }
+        }
+    }
+
+    /// All changes, or none of them.
+    fn make_all(&mut self, changes: &[Change]) -> Result<(), RouterError> {
+        let mut made = Vec::new();
+        for change in changes {
+            match self.make(change) {
+                Ok(back) => made.push(back),
+                Err(error) => {
+                    for back in made.iter().rev() {
+                        // There is room for what was there before.
+                        let _ = self.make(back);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The counts go on from those of the router before.
+    fn continue_from(&mut self, before: &mut Self) {
+        self.counters = std::mem::take(&mut before.counters);
+        self.errors.continue_from(&before.errors);
+        for old in &before.hops {
+            let is_same = |hop: &&mut Hop| hop.next_hop.name == old.next_hop.name;
+            match self.hops.iter_mut().find(is_same) {
+                Some(hop) => (hop.packets, hop.bytes) = (old.packets, old.bytes),
+                None => {
+                    self.counters.retired_packets += old.packets;
+                    self.counters.retired_bytes += old.bytes;
+                }
             }
         }
     }
@@ -231,11 +286,10 @@ impl RuleFunction for Router {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("forwarded", self.hops.iter().map(|hop| hop.packets).sum());
-        each(
-            "forwarded_bytes",
-            self.hops.iter().map(|hop| hop.bytes).sum(),
-        );
+        let packets: u64 = self.hops.iter().map(|hop| hop.packets).sum();
+        let bytes: u64 = self.hops.iter().map(|hop| hop.bytes).sum();
+        each("forwarded", packets + self.counters.retired_packets);
+        each("forwarded_bytes", bytes + self.counters.retired_bytes);
         each("no_route", self.counters.no_route);
         each("discarded", self.counters.discarded);
         each("expired", self.counters.expired);
@@ -243,5 +297,33 @@ impl RuleFunction for Router {
         each("errors_limited", self.errors.limited);
         each("not_ip", self.counters.not_ip);
         each("routes", self.table.len() as u64);
+    }
+}
+
+impl Reconfigure for Router {
+    type New = NewRoutes;
+
+    fn affected_by(&self, new: &NewRoutes) -> Affected {
+        let NewRoutes::Changes(changes) = new else {
+            return Affected::Everything;
+        };
+        let mut entries = Vec::new();
+        for change in changes {
+            self.each_entry(change, &mut |entry| entries.push(entry));
+        }
+        entries.sort_unstable();
+        entries.dedup();
+        Affected::Entries(entries)
+    }
+
+    fn apply(&mut self, new: &mut NewRoutes) -> Result<(), Box<dyn Error + Send + Sync>> {
+        match new {
+            NewRoutes::Changes(changes) => self.make_all(changes)?,
+            NewRoutes::Whole(router) => {
+                std::mem::swap(self, router);
+                self.continue_from(router);
+            }
+        }
+        Ok(())
     }
 }

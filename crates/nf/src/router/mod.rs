@@ -31,17 +31,19 @@
 //! - A packet whose time to live is 1 or 0 is answered with ICMP "time exceeded".
 //! - ICMP errors are never sent about ICMP errors, later fragments, packets to or from multicast,
 //!   broadcast or unspecified addresses, and frames to a multicast MAC address (RFC 1812 §4.3.2.7,
-//!   RFC 4443 §2.4 e). They leave towards whoever sent the frame, past all other functions. They
-//!   quote the packet as the router met it: in a chain with an address translation the quote has
-//!   the addresses of the router's side of it.
+//!   RFC 4443 §2.4 e). They leave towards whoever sent the frame, back through the functions of
+//!   this part of the chain that the packet has passed: a translation gives the host inside its
+//!   own addresses back, in the quoted packet too, and a list before the router must let them
+//!   pass. Functions of parts that are not cached as rules with the router's do not see them.
 //! - What is not IP is dropped.
 //! - There is no fragmentation and no reassembly; a frame too long for its link is the port's
 //!   problem.
 //!
 //! # Changes
-//! Routes and next hops change while packets flow: [`Router::each_entry`] tells which entries a
-//! change concerns; when no cached rule depends on them, [`Router::apply`] makes it. Rules depend
-//! on a next hop and on a *region* of addresses. If there are more than 1024 routes at the start,
+//! Routes and next hops change while packets flow ([`NewRoutes`], with a
+//! [`Change`](twinpath_rulecache::Change)): one by one, or all at once by another router that was
+//! built on another thread. That concerns all cached rules, a change of one route or next hop few.
+//! Rules depend on a next hop and on a *region* of addresses. If there are more than 1024 routes at the start,
 //! a region is what shares the first 12 bits (IPv4) or 16 bits (IPv6), so that a change of one
 //! route leaves nearly all rules alone; otherwise it is all addresses of the version, so that few
 //! rules do.
@@ -66,7 +68,7 @@ mod routes;
 mod tests;
 
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
-pub use function::{Change, Router};
+pub use function::{Change, NewRoutes, Router};
 pub use routes::{RouteFileError, RouterError};
 
 /// The function's name.

@@ -101,15 +101,14 @@ pub(super) fn fill(config: &Config, folder: &Path) -> Result<RouteTable, RouterE
     Ok(table)
 }
 
+/// Adds a route; returns the next hop that the prefix had.
 pub(super) fn insert(
     table: &mut RouteTable,
     prefix: Prefix,
     number: u32,
-) -> Result<(), RouterError> {
-    match table.insert(prefix, number) {
-        Ok(_) => Ok(()),
-        Err(source) => Err(RouterError::Route { prefix, source }),
-    }
+) -> Result<Option<u32>, RouterError> {
+    let inserted = table.insert(prefix, number);
+    inserted.map_err(|source| RouterError::Route { prefix, source })
 }
 
 fn fill_from_file(

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::icmp::{IcmpError, IcmpMessage, IcmpView};
-use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, dissect, fields};
+use twinpath_core::wire::{
+    Address, Endpoint, MacAddress, PacketBuilder, dissect, fields, verify_ipv4_checksum,
+    verify_transport_checksum,
+};
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::RuleFunction;
+use twinpath_rulecache::{Reconfigure, RuleFunction};
 
 const TWO: &str = r#"
     address = "192.0.2.1"
@@ -312,11 +315,139 @@ proptest! {
                     Change::SetNextHop(0, NextHop { name: "c".into(), mac, source_mac: mac, port: 7 })
                 }
             };
-            let mut entries = Vec::new();
-            let router = bench.function::<Router>(0);
-            router.each_entry(&change, &mut |entry| entries.push(entry));
-            bench.free(0, entries);
-            bench.function::<Router>(0).apply(change).expect("room");
+            bench.reconfigure::<Router>(0, NewRoutes::Changes(vec![change]));
         }
     }
+}
+
+/// How packets to two networks leave.
+fn ports(bench: &mut Bench) -> [Option<u16>; 2] {
+    ["10.0.0.1", "10.1.0.1"].map(|text| {
+        let frame = udp(text.parse().expect(text)).to_vec().expect("fits");
+        let outcome = bench.process(&frame, 0, Instant(1));
+        outcome.packet.ok().and_then(|(_, port)| port)
+    })
+}
+
+fn with_routes(routes: &str) -> String {
+    let text = &TWO[..TWO.find("routes").expect("there")];
+    format!("{text}\nroutes = [{routes}]")
+}
+
+#[test]
+fn another_router_takes_over_with_the_counts() {
+    let mut bench = bench(&with_routes("{ to = '10.0.0.0/8', via = 'a' }"), 6);
+    for _ in 0..2 {
+        assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
+    }
+    let text = with_routes("{ to = '10.0.0.0/16', via = 'b' }, { to = '10.1.0.0/16', via = 'a' }");
+    let config = toml::from_str(&text).expect("valid");
+    let router = Router::new(&config, Path::new("")).expect("few");
+    bench.reconfigure::<Router>(0, NewRoutes::Whole(Box::new(router)));
+    assert_eq!(bench.counter(0, "forwarded"), 4);
+    for _ in 0..2 {
+        assert_eq!(ports(&mut bench), [Some(2), Some(1)]);
+    }
+    bench.tell_all();
+    assert_eq!(bench.counter(0, "forwarded"), 8);
+    let sent: Vec<u64> = bench
+        .function::<Router>(0)
+        .next_hops()
+        .map(|(_, packets, _)| packets)
+        .collect();
+    assert_eq!(sent, [6, 2]);
+}
+
+#[test]
+fn of_changes_that_cannot_all_be_made_none_is() {
+    let text = with_routes("{ to = '10.0.0.0/8', via = 'a' }");
+    let mut bench = bench(&format!("most_routes = 10\n{text}"), 6);
+    let prefix = |text: &str| text.parse::<Prefix>().expect(text);
+    let hop = NextHop {
+        name: "c".into(),
+        mac: MacAddress::ZERO,
+        source_mac: MacAddress::ZERO,
+        port: 9,
+    };
+    let changes = vec![
+        Change::SetRoute(prefix("10.1.0.0/16"), Some(1)),
+        Change::SetRoute(prefix("10.1.0.0/16"), None),
+        Change::RemoveRoute(prefix("10.0.0.0/8")),
+        Change::SetNextHop(0, hop),
+        Change::SetRoute(prefix("10.2.0.0/16"), Some(2)),
+    ];
+    let mut changes = NewRoutes::Changes(changes);
+    let refused = bench.function::<Router>(0).apply(&mut changes);
+    assert!(refused.is_err(), "there is no next hop 2");
+    assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
+    let many = (0..20).map(|net| Change::SetRoute(prefix(&format!("10.{net}.0.0/16")), Some(1)));
+    let mut changes = NewRoutes::Changes(many.collect());
+    let refused = bench.function::<Router>(0).apply(&mut changes);
+    assert!(refused.is_err(), "the table is full");
+    assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
+}
+
+/// The error reaches the host inside by the addresses that it knows, through every function
+/// before the router.
+#[test]
+fn an_error_about_a_translated_packet_is_translated_back() {
+    use crate::{acl, load_balancer, napt};
+    let napt: napt::Config =
+        toml::from_str("inside = ['10.0.0.0/8']\nexternal = ['198.51.100.1']").expect("valid");
+    let balancer = "services = [{ vip = '203.0.113.1:80', protocol = 'udp', backends = [{ endpoint = '10.9.0.1:8080' }] }]";
+    let balancer = toml::from_str(balancer).expect("valid");
+    let chain = |list: &str| -> Bench {
+        let list: acl::Config = toml::from_str(list).expect("valid");
+        let config = toml::from_str(TWO).expect("valid");
+        let functions: Vec<Box<dyn RuleFunction>> = vec![
+            Box::new(acl::AccessList::new(
+                acl::Prepared::new(&list).expect("few"),
+            )),
+            Box::new(napt::Napt::new(&napt, 3)),
+            Box::new(load_balancer::RuleBalancer::new(
+                load_balancer::Prepared::new(&balancer),
+                3,
+            )),
+            Box::new(Router::new(&config, Path::new("")).expect("few")),
+        ];
+        Bench::cached(functions, 8).inside(&["10.0.0.0/8".parse().expect("a prefix")])
+    };
+    let mut open = chain("default = 'allow'");
+    let packet = PacketBuilder::udp(
+        "10.0.0.7:4000".parse().expect("v4"),
+        "203.0.113.1:80".parse().expect("v4"),
+    );
+    let frame = packet.ttl(1).payload(b"data!").to_vec().expect("fits");
+    let outcome = open.process(&frame, 0, Instant(1));
+    assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
+    let [error] = <[Vec<u8>; 1]>::try_from(outcome.replies).expect("one error");
+    let layout = dissect(&error).expect("well formed");
+    assert!(verify_ipv4_checksum(&error, &layout) && verify_transport_checksum(&error, &layout));
+    assert_eq!(
+        fields::source(&error, &layout).address,
+        "192.0.2.1".parse().expect("v4")
+    );
+    assert_eq!(
+        fields::destination(&error, &layout).address,
+        "10.0.0.7".parse().expect("v4")
+    );
+    let quoted = [
+        fields::inner_source(&error, &layout),
+        fields::inner_destination(&error, &layout),
+    ];
+    let expected = ["10.0.0.7:4000", "203.0.113.1:80"].map(|text| text.parse().ok());
+    assert_eq!(quoted, expected);
+    assert_eq!(
+        (
+            open.counter(1, "errors_translated"),
+            open.counter(2, "errors_translated")
+        ),
+        (1, 1)
+    );
+    let mut strict = chain("rules = [{ action = 'allow', protocol = 'udp' }]");
+    let outcome = strict.process(&frame, 0, Instant(1));
+    assert_eq!(
+        (outcome.packet, outcome.replies),
+        (Err(DropReason::TimeToLive), vec![])
+    );
 }

@@ -109,6 +109,7 @@ impl Worker {
                 CoreElement::Flows(flows) => Some(flows.as_mut()),
                 CoreElement::Rules(_) => None,
             })
+<<<<<<< HEAD
     }
 
     /// The same, with their numbers in the chain.
@@ -118,6 +119,8 @@ impl Worker {
             CoreElement::Rules(rules) => Some((number, rules.as_ref())),
             CoreElement::Flows(_) => None,
         })
+=======
+>>>>>>> chains
     }
 
     /// The elements whose decisions are cached.

@@ -1,8 +1,18 @@
 //! Rewriting what nearly every packet is, TCP or UDP over IPv4, with one look at each header: all
 //! changes of a checksum at once.
+//!
+//! A rule for one flow knows all that it rewrites beforehand, so that the changes of checksums
+//! are summed up when the rule is stored ([`settle`]), in lanes that IPv4 leaves free:
+//!
+//! | lane | bits from the top |
+//! |---|---|
+//! | 0 | change of the IP header's checksum 32, of the transport's 32 |
+//! | 2 | source address 32, destination address 32 |
+//! | 4 | as before, with the ports that the packet has if they are not rewritten, and [`SETTLED`] |
 
-use super::{ActionLanes, decrements_in, written_in};
+use super::{Action, ActionLanes, decrements_in, written_in};
 use crate::field::Field;
+use crate::key::MatchKey;
 use twinpath_core::wire::checksum::Delta;
 use twinpath_core::wire::ipv4;
 use twinpath_core::wire::layout::Layout;
@@ -10,6 +20,94 @@ use twinpath_core::wire::udp;
 
 const SOURCE_AT: usize = 12;
 const DESTINATION_AT: usize = 16;
+
+/// In lane 4, where no field has its bit: the action knows the packets that it is for.
+pub(super) const SETTLED: u64 = 1 << 15;
+
+/// Whether the lanes are those of [`settle`].
+#[inline(always)]
+pub(super) const fn is_settled(lanes: &ActionLanes) -> bool {
+    lanes[4] & SETTLED != 0
+}
+
+/// The lanes of an action for packets that agree with a value in the bits of a mask.
+pub(crate) fn settle(action: &Action, mask: &MatchKey, value: &MatchKey) -> ActionLanes {
+    let mut lanes = action.pack();
+    let is_plain = !value.is_v6() && !value.is_echo() && action.rewrites.again.is_none();
+    if !is_plain || !mask.is_of_a_flow() {
+        return lanes;
+    }
+    let written = action.rewrites.written;
+    let pick = |field: Field, new: u64, old: u64| if written.has(field) { new } else { old };
+    let old = &value.0;
+    let source = pick(Field::SourceAddress, lanes[1], old[1]) as u32;
+    let destination = pick(Field::DestinationAddress, lanes[3], old[3]) as u32;
+    let from = pick(Field::SourcePort, lanes[4], old[4]) >> 48;
+    let to = pick(Field::DestinationPort, lanes[4], old[4]) >> 32 & 0xffff;
+    let addresses = Delta::of32(old[1] as u32, source) + Delta::of32(old[3] as u32, destination);
+    let ports = Delta::of16((old[4] >> 48) as u16, from as u16)
+        + Delta::of16((old[4] >> 32) as u16, to as u16);
+    // Counting down changes a sum alike wherever it begins.
+    let count_down = Delta::of16(
+        u16::MAX,
+        u16::MAX - u16::from_be_bytes([decrements_in(&lanes), 0]),
+    );
+    let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+    lanes[0] = pair((addresses + count_down).sum(), (addresses + ports).sum());
+    lanes[2] = pair(source, destination);
+    lanes[4] = from << 48 | to << 32 | lanes[4] & 0xffff_ffff | SETTLED;
+    lanes
+}
+
+/// The headers of a packet: MAC addresses, IP, and the transport's up to its checksum.
+type Headers<'a> = (
+    &'a mut [u8; 12],
+    &'a mut [u8; ipv4::HEADER_BYTES],
+    &'a mut [u8],
+);
+
+#[inline(always)]
+fn headers<'a, const CHECKSUM_AT: usize>(
+    frame: &'a mut [u8],
+    layout: &Layout,
+) -> Option<Headers<'a>> {
+    let (ethernet, packet) = frame.split_at_mut_checked(usize::from(layout.l3))?;
+    let (ip, transport) = packet.split_first_chunk_mut::<{ ipv4::HEADER_BYTES }>()?;
+    Some((
+        ethernet.first_chunk_mut::<12>()?,
+        ip,
+        transport.get_mut(..CHECKSUM_AT + 2)?,
+    ))
+}
+
+/// Rewrites a packet of an action that is settled; false, with nothing changed, if its headers
+/// are not all there.
+#[inline(always)]
+pub(super) fn apply_settled<const CHECKSUM_AT: usize>(
+    lanes: &ActionLanes,
+    frame: &mut [u8],
+    layout: &Layout,
+) -> bool {
+    let Some((macs, ip, transport)) = headers::<CHECKSUM_AT>(frame, layout) else {
+        return false;
+    };
+    set_macs(lanes, macs);
+    ip[SOURCE_AT..SOURCE_AT + 8].copy_from_slice(&lanes[2].to_be_bytes());
+    ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(decrements_in(lanes));
+    transport[..4].copy_from_slice(&((lanes[4] >> 32) as u32).to_be_bytes());
+    let header = Delta::from_sum((lanes[0] >> 32) as u32);
+    mend(ip, ipv4::CHECKSUM_AT, |checksum| header.apply(checksum));
+    mend_transport::<CHECKSUM_AT>(transport, Delta::from_sum(lanes[0] as u32));
+    true
+}
+
+#[inline(always)]
+fn mend_transport<const CHECKSUM_AT: usize>(transport: &mut [u8], change: Delta) {
+    mend(transport, CHECKSUM_AT, |checksum| match CHECKSUM_AT {
+        udp::CHECKSUM_AT => change.apply_udp(checksum),
+        _ => change.apply(checksum),
+    });
+}
 
 /// Rewrites a packet of an action that writes no field twice; false, with nothing changed, if its
 /// headers are not all there.
@@ -19,17 +117,7 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
     frame: &mut [u8],
     layout: &Layout,
 ) -> bool {
-    let l3 = usize::from(layout.l3);
-    let Some((ethernet, packet)) = frame.split_at_mut_checked(l3) else {
-        return false;
-    };
-    let Some((ip, transport)) = packet.split_first_chunk_mut::<{ ipv4::HEADER_BYTES }>() else {
-        return false;
-    };
-    let (Some(macs), Some(transport)) = (
-        ethernet.first_chunk_mut::<12>(),
-        transport.get_mut(..CHECKSUM_AT + 2),
-    ) else {
+    let Some((macs, ip, transport)) = headers::<CHECKSUM_AT>(frame, layout) else {
         return false;
     };
     set_macs(lanes, macs);
@@ -37,11 +125,7 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
     let ports = set_ports(lanes, transport);
     let header = addresses + count_down(lanes, ip);
     mend(ip, ipv4::CHECKSUM_AT, |checksum| header.apply(checksum));
-    let change = addresses + ports;
-    mend(transport, CHECKSUM_AT, |checksum| match CHECKSUM_AT {
-        udp::CHECKSUM_AT => change.apply_udp(checksum),
-        _ => change.apply(checksum),
-    });
+    mend_transport::<CHECKSUM_AT>(transport, addresses + ports);
     true
 }
 
@@ -104,14 +188,14 @@ fn replace16(bytes: &mut [u8], at: usize, new: u16) -> Delta {
 
 #[inline(always)]
 fn replace32<const AT: usize>(ip: &mut [u8; ipv4::HEADER_BYTES], new: u32) -> Delta {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|octet| ip[AT + octet]);
+    let old = u32::from_be_bytes([ip[AT], ip[AT + 1], ip[AT + 2], ip[AT + 3]]);
     ip[AT..AT + 4].copy_from_slice(&new.to_be_bytes());
-    Delta::of32(u32::from_be_bytes([a, b, c, d]), new)
+    Delta::of32(old, new)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Fate, Rewrites, apply_any};
+    use super::super::{Action, Fate, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
     use proptest::prelude::*;
@@ -158,7 +242,9 @@ mod tests {
                 decrements,
                 ..Rewrites::default()
             };
-            let lanes = Action { rewrites, fate: Fate::Forward, idle: None }.pack();
+            let action = Action { rewrites, fate: Fate::Forward, idle: None };
+            let lanes = action.pack();
+            let before = frame.clone();
             let mut general = frame.clone();
             apply_any(&lanes, &mut general, &layout);
             let done = match is_udp {
@@ -166,7 +252,18 @@ mod tests {
                 false => apply::<{ tcp::CHECKSUM_AT }>(&lanes, &mut frame, &layout),
             };
             prop_assert!(done);
-            prop_assert_eq!(frame, general);
+            prop_assert_eq!(&frame, &general);
+            let mask = MatchKey::EXACT;
+            let key = MatchKey::of(&before, &layout, 0, 0).expect("plain").and(&mask);
+            let settled = settle(&action, &mask, &key);
+            prop_assert!(is_settled(&settled));
+            prop_assert_eq!(rewrites_of(&settled).egress(), rewrites.egress());
+            let mut frame = before.clone();
+            super::super::apply(&settled, &mut frame, &layout);
+            prop_assert_eq!(&frame, &general);
+            let mut frame = before;
+            apply_any(&settled, &mut frame, &layout);
+            prop_assert_eq!(&frame, &general);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What the manager does as time passes, and which rules give way.
 
 use super::{Manager, Stage};
-use crate::key::MatchKey;
 use crate::message::{CacheMessage, NewRule, RuleId};
 use twinpath_core::Instant;
 
@@ -69,7 +68,7 @@ impl Manager {
             .map(|step| start.wrapping_add(step) % count)
             .filter(|&id| {
                 let place = &self.places[id];
-                let is_of_kind = |rule: &NewRule| (rule.mask == MatchKey::EXACT) == exact;
+                let is_of_kind = |rule: &NewRule| rule.mask.is_of_a_flow() == exact;
                 place.stage == Stage::Installed && place.rule.as_ref().is_some_and(is_of_kind)
             })
             .take(CANDIDATES)

@@ -49,8 +49,6 @@ pub enum Offer {
     Closed,
     /// There are as many rules as there may be, and none is colder.
     NoRoom,
-    /// There are as many distinct masks as there may be.
-    NoMask,
 }
 
 /// Counters of the manager.
@@ -64,8 +62,6 @@ pub struct ManagerCounters {
     pub closed: u64,
     /// Offers without room.
     pub no_room: u64,
-    /// Offers without room for their mask.
-    pub no_mask: u64,
     /// Rules narrowed to the exact match for want of masks.
     pub narrowed: u64,
     /// Rules taken out for hotter ones.

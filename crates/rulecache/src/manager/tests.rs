@@ -31,7 +31,7 @@ fn rule(number: u32, exact: bool) -> Rule {
     }
     let rule = synthesise(&recording, Fate::Forward, Instant(5)).expect("cacheable");
     match exact {
-        true => rule.exact(&key(number)).expect("no flags"),
+        true => rule.exact(&key(number)),
         false => rule,
     }
 }
@@ -213,7 +213,12 @@ fn rules_without_room_for_their_mask_become_exact() {
     assert!(key(1).matches(&sent.mask, &sent.value));
     let mut flags = rule(2, false);
     flags.mask = flags.mask.or(&Field::TcpFlags.mask());
-    assert_eq!(bench.offer(flags, 2, 9), Offer::NoMask);
+    assert_eq!(bench.offer(flags, 2, 9), Offer::Added(1));
+    let Some(CacheMessage::Add(_, sent)) = bench.sent.pop() else {
+        panic!("sent")
+    };
+    assert_eq!(sent.mask, MatchKey::EXACT.or(&Field::TcpFlags.mask()));
+    assert_eq!(bench.manager.counters().narrowed, 2);
 }
 
 #[test]
@@ -226,4 +231,23 @@ fn rules_that_nobody_uses_are_taken_out() {
     }
     assert!(bench.said().contains(&"clear 1 1".to_string()));
     assert_eq!(bench.manager.counters().aged, 1);
+}
+
+#[test]
+fn everything_is_free_when_no_rule_is_left_and_admits_none_while_closed() {
+    let mut bench = Bench::new(2, 1, 1);
+    let names = [bench.install(1, true, 9), bench.install(2, false, 9)];
+    assert!(!bench.manager.is_free(EntryId::EVERYTHING));
+    bench
+        .manager
+        .close(EntryId::EVERYTHING, Instant(0), &mut bench.sent);
+    assert_eq!(bench.said(), ["clear 0 1", "clear 1 1"]);
+    assert_eq!(bench.offer(rule(3, true), 3, 99), Offer::Closed);
+    for name in names {
+        assert!(!bench.manager.is_free(EntryId::EVERYTHING));
+        bench.hear(CacheMessage::Gone(name, uses(0), Gone::Cleared));
+    }
+    assert!(bench.manager.is_free(EntryId::EVERYTHING));
+    bench.manager.open(EntryId::EVERYTHING);
+    assert!(matches!(bench.offer(rule(3, true), 3, 99), Offer::Added(_)));
 }

@@ -1,13 +1,16 @@
 //! Small functions that between them examine, write and depend in every way there is.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::time::Duration;
 use twinpath_classify::Prefix;
 use twinpath_classify::acl::{Acl, Examined, PortRange, Rule};
 use twinpath_classify::lpm::{RouteLimits, RouteTable};
 use twinpath_core::wire::{Address, Endpoint, MacAddress};
 use twinpath_core::{Direction, DropReason, Instant};
-use twinpath_rulecache::{Answers, Field, Hits, Obstacle, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{
+    Affected, Answers, Field, Hits, Obstacle, Reconfigure, Recorded, RuleFunction, Verdict,
+};
 
 pub const INSIDE: &str = "10.0.0.0/8";
 pub const INSIDE_V6: &str = "fd00::/16";
@@ -76,6 +79,14 @@ impl Firewall {
         }
     }
 
+    pub fn none() -> Self {
+        let acl = Acl::new(&[], 64).expect("few");
+        Self {
+            acl,
+            denies: Vec::new(),
+        }
+    }
+
     pub fn insert_first(&mut self, rule: Rule, denies: bool) {
         self.acl.insert(0, rule).expect("room");
         self.denies.insert(0, denies);
@@ -96,6 +107,22 @@ impl RuleFunction for Firewall {
             true => Verdict::Drop(DropReason::Denied),
             false => Verdict::Forward,
         }
+    }
+}
+
+impl Reconfigure for Firewall {
+    type New = Firewall;
+
+    fn affected_by(&self, _: &Firewall) -> Affected {
+        Affected::Everything
+    }
+
+    fn apply(&mut self, new: &mut Firewall) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if new.denies.is_empty() {
+            return Err("a firewall without rules".into());
+        }
+        std::mem::swap(self, new);
+        Ok(())
     }
 }
 

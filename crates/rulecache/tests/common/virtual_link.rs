@@ -116,7 +116,7 @@ fn cores(scenario: &Scenario, caching: bool) -> RuleCores {
         selection: SelectionConfig {
             window: Duration::from_millis(2),
             threshold: 0,
-            entries: 64,
+            entries: 1024,
             judged: 64,
         },
         manager: ManagerConfig {

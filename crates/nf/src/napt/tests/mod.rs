@@ -1,6 +1,8 @@
 //! Tests of the translation as a whole.
 
+mod changes;
 mod errors;
+mod fragments;
 mod model;
 mod scenarios;
 mod tcp;

@@ -227,7 +227,7 @@ fn echoes_are_translated_by_their_identifier() {
 #[test]
 fn what_has_no_ports_is_dropped() {
     let mut bench = bench(BASIC);
-    let packet = PacketBuilder::udp(end("10.0.0.1:1"), end("8.8.8.8:1")).payload_len(64);
+    let packet = PacketBuilder::udp(end("[fd00::1]:1"), end("[2001::1]:1")).payload_len(64);
     for fragment in [packet.fragment(0, true), packet.fragment(64, false)] {
         let outcome = bench.process(&fragment.to_vec().expect("fits"), 0, at(0));
         assert_eq!(outcome.packet, Err(DropReason::Fragment));

@@ -1,0 +1,310 @@
+//! Chains whose decisions are cached: what a cached packet costs, and what caching costs the
+//! cores.
+//!
+//! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
+//! holds. Every figure is the median of several passes with the best one beside it; compare only
+//! figures of one run. Words behind `--` (`length`, `flows`, `overhead`, `changes`) run those parts
+//! alone. The cost of more distinct masks is in `--bench classify -- masked`.
+
+use std::time::{Duration, Instant as Clock};
+use twinpath_benches::chains::{build, chain, fastclick_chain};
+use twinpath_benches::limit::Lines;
+use twinpath_benches::packets::{Plan, Spread, Trace};
+use twinpath_benches::rule_bench::{Caching, RuleBench};
+use twinpath_benches::table::{Passes, ns_each, passes};
+use twinpath_core::Frame;
+use twinpath_rulecache::{EntryId, RuleFunction};
+
+const ROUNDS: usize = 7;
+/// Packets whose time is taken together, for the tail.
+const PART: usize = 32;
+
+/// Packets per pass, and whether this is only a try.
+#[derive(Copy, Clone)]
+struct Scale {
+    packets: usize,
+    is_test: bool,
+}
+
+impl Scale {
+    fn few(self, flows: u64) -> u64 {
+        if self.is_test { flows.min(500) } else { flows }
+    }
+}
+
+fn main() {
+    // `cargo bench -- --test` only wants to know that it runs.
+    let is_test = std::env::args().any(|argument| argument == "--test");
+    let packets = if is_test { 2_000 } else { 1_000_000 };
+    let scale = Scale { packets, is_test };
+    println!("{packets} packets of 64 bytes per pass, {ROUNDS} passes\n");
+    let parts: [(&str, fn(Scale)); 4] = [
+        ("length", lengths),
+        ("flows", flow_counts),
+        ("overhead", overheads),
+        ("changes", changes),
+    ];
+    for (_, part) in parts.iter().filter(|(name, _)| wanted(name)) {
+        part(scale);
+        println!();
+    }
+}
+
+/// Whether a part was asked for: by name, or by naming none.
+fn wanted(part: &str) -> bool {
+    let mut named = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .peekable();
+    named.peek().is_none() || named.any(|name| name == part)
+}
+
+fn row(what: &str, Passes { median, best }: Passes, beside: &str) {
+    let mpps = 1000.0 / median;
+    println!("{what:<52} {median:8.1} ns/packet (best {best:7.1}) {mpps:7.2} Mpps{beside}");
+}
+
+fn lengths(scale: Scale) {
+    println!("length of the chain, 1000 flows, uniform");
+    let flows = scale.few(1_000);
+    let plan = Plan::new(scale.packets, flows, Spread::Uniform, 0.0, 1);
+    for length in [1, 2, 4, 8] {
+        let functions = || build(&chain(length));
+        let (mut bench, mut trace) = prepared(functions(), flows, scale.packets);
+        let cached = measure(&mut trace, &plan, |frames| bench.send(frames));
+        row(
+            &format!("{length} functions, cached"),
+            cached,
+            &hits(&bench),
+        );
+        let mut cores = RuleBench::new(functions(), Caching::off());
+        let few = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
+        let alone = measure(&mut trace, &few, |frames| cores.send_to_cores(frames));
+        let times = format!("   {:.1} times", alone.median / cached.median);
+        row(&format!("{length} functions, cores alone"), alone, &times);
+    }
+}
+
+/// Rules, and the share of packets that met them since the flows were made.
+fn hits(bench: &RuleBench) -> String {
+    let counters = bench.table.counters();
+    let share = 100.0 * counters.hits as f64 / (counters.hits + bench.punted).max(1) as f64;
+    format!("   {} rules, {share:.1} % hits", bench.table.active())
+}
+
+fn flow_counts(scale: Scale) {
+    println!("ACL of 100 rules, NAPT, load balancer (FastClick on such a machine beside it)");
+    for (spread, theirs) in [
+        (Spread::Uniform, [833, 1820, 2252]),
+        (Spread::Zipf(0.99), [779, 1213, 1796]),
+    ] {
+        for (flows, theirs) in [1_000, 32_000, 1_000_000].into_iter().zip(theirs) {
+            let flows = scale.few(flows);
+            let plan = Plan::new(scale.packets, flows, spread, 0.0, 1);
+            let functions = build(&fastclick_chain());
+            let (mut bench, mut trace) = prepared(functions, flows, scale.packets);
+            let lines = Lines::new(4 * flows as usize);
+            let limit = measure(&mut trace, &plan, |frames| _ = lines.touch(frames));
+            let cached = measure(&mut trace, &plan, |frames| bench.send(frames));
+            let beside = format!(
+                "{}; limit {:.1}, FastClick {theirs}: {:.0} times",
+                hits(&bench),
+                limit.median,
+                f64::from(theirs) / cached.median
+            );
+            row(&format!("{flows} flows {spread}"), cached, &beside);
+        }
+    }
+}
+
+/// A chain in which every flow has its rule.
+fn prepared(
+    functions: Vec<Box<dyn RuleFunction>>,
+    flows: u64,
+    packets: usize,
+) -> (RuleBench, Trace) {
+    let mut bench = RuleBench::new(functions, Caching::of(flows as usize));
+    let mut trace = Trace::new(packets.max(flows as usize));
+    for _ in 0..3 {
+        trace.fill(&Plan::each_flow(flows));
+        send_first(&mut trace, flows as usize, |frames| bench.send(frames));
+        bench.now = bench.now + Duration::from_secs(1);
+        bench.tick();
+    }
+    bench.punted = 0;
+    (bench, trace)
+}
+
+/// Sends as many frames as were filled.
+fn send_first(trace: &mut Trace, count: usize, mut send: impl FnMut(&mut Vec<Frame>)) {
+    let rest = trace.frames().split_off(count);
+    send(trace.frames());
+    trace.frames().extend(rest);
+}
+
+fn measure(trace: &mut Trace, plan: &Plan, mut send: impl FnMut(&mut Vec<Frame>)) -> Passes {
+    passes(
+        ROUNDS,
+        plan.len(),
+        trace,
+        |trace| trace.fill(plan),
+        |trace| send_timed(trace, plan.len(), &mut send),
+    )
+}
+
+fn send_timed(trace: &mut Trace, count: usize, send: &mut impl FnMut(&mut Vec<Frame>)) -> Duration {
+    let rest = trace.frames().split_off(count);
+    let started = Clock::now();
+    send(trace.frames());
+    let time = started.elapsed();
+    trace.frames().extend(rest);
+    time
+}
+
+/// The chain on the cores with everything that caching needs, and without.
+fn overheads(scale: Scale) {
+    println!("recording and selection on the cores (paper: 4.16 % of throughput, 5.44 % of p99)");
+    let flows = scale.few(32_000);
+    let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
+    let mut trace = Trace::new(scale.packets);
+    for length in [1, 2, 4, 8] {
+        let mut kinds = [Caching::off(), never_hot()]
+            .map(|caching| RuleBench::new(build(&chain(length)), caching));
+        let mut rounds: [Vec<(f64, f64)>; 2] = Default::default();
+        for round in 0..=ROUNDS {
+            for (bench, rounds) in kinds.iter_mut().zip(&mut rounds) {
+                trace.fill(&plan);
+                let result = in_parts(bench, &mut trace, plan.len());
+                if round > 0 {
+                    rounds.push(result);
+                }
+            }
+        }
+        let [without, with] = rounds.map(|rounds| middle(&rounds));
+        println!(
+            "{length} functions: {:.1} ns without, {:.1} ns with: {:+.2} % of throughput; p99 {:.1} and {:.1} ns: {:+.2} %",
+            without.0,
+            with.0,
+            100.0 * (without.0 / with.0 - 1.0),
+            without.1,
+            with.1,
+            100.0 * (with.1 / without.1 - 1.0),
+        );
+    }
+}
+
+/// All is recorded and counted, and nothing ever selected.
+fn never_hot() -> Caching {
+    let mut caching = Caching::of(1);
+    caching.selection.threshold = u32::MAX;
+    caching
+}
+
+/// Mean and 99th percentile of parts of a pass, in ns per packet.
+fn in_parts(bench: &mut RuleBench, trace: &mut Trace, count: usize) -> (f64, f64) {
+    let mut times = Vec::with_capacity(count / PART);
+    let rest = trace.frames().split_off(count);
+    let mut all = std::mem::take(trace.frames());
+    let mut back = Vec::with_capacity(count);
+    while !all.is_empty() {
+        let mut part: Vec<Frame> = all.drain(all.len().saturating_sub(PART)..).collect();
+        let started = Clock::now();
+        bench.send_to_cores(&mut part);
+        times.push(ns_each(started.elapsed(), part.len()));
+        back.append(&mut part);
+    }
+    back.extend(rest);
+    *trace.frames() = back;
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    times.sort_by(f64::total_cmp);
+    let p99 = times.get(times.len() * 99 / 100).copied();
+    (mean, p99.unwrap_or(mean))
+}
+
+fn middle(rounds: &[(f64, f64)]) -> (f64, f64) {
+    let middle = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let (means, tails) = rounds.iter().copied().unzip();
+    (middle(means), middle(tails))
+}
+
+/// What it takes to make rules, and to take them out again.
+fn changes(scale: Scale) {
+    println!("rules that come and go (both sides in one thread, no link between)");
+    let flows = scale.few(32_000);
+    let (mut bench, mut trace) = prepared(build(&fastclick_chain()), flows, scale.packets);
+    let rules = bench.table.active();
+    let mut out = Vec::new();
+    let started = Clock::now();
+    bench
+        .cores
+        .change(&[EntryId::EVERYTHING], bench.now, &mut out);
+    bench.deliver(out);
+    let cleared = ns_each(started.elapsed(), rules);
+    assert!(bench.cores.may_change() && bench.table.active() == 0);
+    bench.cores.changed();
+    // The entries are hot already: the next packet of each flow makes its rule.
+    bench.now = bench.now + Duration::from_secs(1);
+    trace.fill(&Plan::each_flow(flows));
+    let mut alone = RuleBench::new(build(&fastclick_chain()), never_hot());
+    let mut slow = Duration::ZERO;
+    for _ in 0..2 {
+        trace.fill(&Plan::each_flow(flows));
+        slow = send_timed(&mut trace, flows as usize, &mut |frames| {
+            alone.send_to_cores(frames)
+        });
+    }
+    // One window in which the flows are seen, and one in which they are selected.
+    let mut made = Duration::ZERO;
+    for _ in 0..2 {
+        trace.fill(&Plan::each_flow(flows));
+        made = send_timed(&mut trace, flows as usize, &mut |frames| bench.send(frames));
+        bench.now = bench.now + Duration::from_secs(1);
+        bench.tick();
+    }
+    let made = ns_each(made.saturating_sub(slow), bench.table.active());
+    println!(
+        "{rules} rules taken out: {cleared:.0} ns each, {:.2} million per second",
+        1000.0 / cleared
+    );
+    println!(
+        "{} rules made (synthesis, request, promotion): {made:.0} ns each besides the packet itself, {:.2} million per second",
+        bench.table.active(),
+        1000.0 / made
+    );
+    one_rule(&mut bench, &mut trace);
+}
+
+/// From the packet whose rule is selected to the rule that packets meet.
+fn one_rule(bench: &mut RuleBench, trace: &mut Trace) {
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        let mut out = Vec::new();
+        bench
+            .cores
+            .change(&[EntryId::EVERYTHING], bench.now, &mut out);
+        bench.deliver(out);
+        bench.cores.changed();
+        for _ in 0..2 {
+            bench.now = bench.now + Duration::from_secs(1);
+            trace.fill(&Plan::each_flow(1));
+            let time = send_timed(trace, 1, &mut |frames| bench.send(frames));
+            if bench.table.active() == 1 {
+                times.push(time.as_nanos() as f64);
+            }
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    if let (Some(middle), Some(p99)) = (
+        times.get(times.len() / 2),
+        times.get(times.len() * 99 / 100),
+    ) {
+        println!(
+            "from a packet's arrival to its active rule, cold: {:.1} us (p99 {:.1}), to which a link adds two round trips",
+            middle / 1000.0,
+            p99 / 1000.0
+        );
+    }
+}

@@ -1,0 +1,303 @@
+//! A chain whose decisions are cached, in one thread: the fast path's table and the cores side by
+//! side, every message delivered at once.
+
+use twinpath_core::wire::dissect;
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
+use twinpath_rulecache::{
+    CacheMessage, CoresConfig, Decision, Effect, Held, ManagerConfig, MatchKey, Output, RuleCores,
+    RuleFunction, RuleId, RuleTable, SelectionConfig, Sides, TableConfig,
+};
+
+/// Packets that are looked up together.
+pub const BATCH: usize = 32;
+
+/// What a batch has in common.
+#[derive(Default)]
+struct Batch {
+    layouts: Vec<Layout>,
+    keys: Vec<[u64; 6]>,
+    found: Vec<Option<RuleId>>,
+}
+
+/// A chain with its cache.
+pub struct RuleBench {
+    /// The rules on the fast path.
+    pub table: RuleTable,
+    /// The chain on the cores.
+    pub cores: RuleCores,
+    /// The time of all packets.
+    pub now: Instant,
+    /// Packets that left the chain, dropped ones not counted.
+    pub departed: u64,
+    /// Packets that the cores handled.
+    pub punted: u64,
+    pools: Pools,
+    done: Vec<Frame>,
+    batch: Batch,
+    outputs: Vec<Output>,
+    effects: Vec<Effect>,
+}
+
+/// How much a bench caches.
+#[derive(Copy, Clone, Debug)]
+pub struct Caching {
+    /// Whether the cores make rules.
+    pub is_on: bool,
+    /// Most rules of a flow, and most others.
+    pub rules: [usize; 2],
+    /// The selection.
+    pub selection: SelectionConfig,
+    /// Windows without hits after which a rule is taken out, and their length as for selection.
+    pub idle_windows: u8,
+}
+
+impl Caching {
+    /// Room for so many rules; one is hot from its second window on.
+    pub fn of(rules: usize) -> Self {
+        Self {
+            is_on: true,
+            rules: [rules, 8192],
+            selection: SelectionConfig {
+                threshold: 0,
+                entries: 1 << 23,
+                judged: 1 << 22,
+                ..SelectionConfig::default()
+            },
+            idle_windows: u8::MAX,
+        }
+    }
+
+    /// No rules.
+    pub fn off() -> Self {
+        Self {
+            is_on: false,
+            ..Self::of(1)
+        }
+    }
+}
+
+impl RuleBench {
+    /// A chain of these functions.
+    pub fn new(functions: Vec<Box<dyn RuleFunction>>, caching: Caching) -> Self {
+        let ([exact, masked], masks) = (caching.rules, 256);
+        let manager = ManagerConfig {
+            exact,
+            masked,
+            masks,
+            window: caching.selection.window,
+            idle_windows: caching.idle_windows,
+            ..ManagerConfig::default()
+        };
+        let config = CoresConfig {
+            caching: caching.is_on,
+            selection: caching.selection,
+            manager,
+            ..CoresConfig::default()
+        };
+        let table = TableConfig {
+            exact,
+            masked,
+            masks,
+            promoted_together: 4096,
+            report_interval: caching.selection.window / 2,
+            seed: 7,
+            ..TableConfig::default()
+        };
+        Self {
+            table: RuleTable::new(table),
+            cores: RuleCores::new(config, Sides::ONE_WAY, functions),
+            now: Instant(1_000_000_000),
+            departed: 0,
+            punted: 0,
+            pools: Pools::new(1024, 16),
+            done: Vec::new(),
+            batch: Batch::default(),
+            outputs: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Sends all frames, which come back into `frames`, in order of departure.
+    pub fn send(&mut self, frames: &mut Vec<Frame>) {
+        self.done.reserve(frames.len());
+        let mut waiting = frames.drain(..);
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            batch.extend(waiting.by_ref().take(BATCH));
+            // As a driver does: fetch what comes next while this batch is worked on.
+            let next = &waiting.as_slice()[..waiting.len().min(BATCH)];
+            next.iter().for_each(Frame::prefetch);
+            if batch.is_empty() {
+                break;
+            }
+            self.meet_rules(&mut batch);
+        }
+        drop(waiting);
+        *frames = std::mem::take(&mut self.done);
+    }
+
+    /// Sends one frame; whatever leaves the chain is given back to the bench's buffers.
+    pub fn send_one(&mut self, frame: Frame) {
+        self.meet_rules(&mut vec![frame]);
+        while let Some(frame) = self.done.pop() {
+            self.pools.give(frame);
+        }
+    }
+
+    fn meet_rules(&mut self, frames: &mut Vec<Frame>) {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.fill(frames);
+        self.table.find_batch(&batch.keys, &mut batch.found);
+        let mut has_slow = false;
+        for (place, mut frame) in frames.drain(..).enumerate() {
+            let (layout, key) = (&batch.layouts[place], MatchKey(batch.keys[place]));
+            let bytes = frame.bytes_mut();
+            let decision = self
+                .table
+                .packet(&key, batch.found[place], bytes, layout, self.now);
+            match decision {
+                Decision::Forward { .. } => {
+                    self.departed += 1;
+                    self.done.push(frame);
+                }
+                other => {
+                    has_slow = true;
+                    self.go_slow(frame, layout, key, other);
+                }
+            }
+        }
+        self.batch = batch;
+        if has_slow || !self.effects.is_empty() {
+            self.tick();
+        }
+    }
+
+    #[cold]
+    fn go_slow(&mut self, frame: Frame, layout: &Layout, key: MatchKey, decision: Decision) {
+        match decision {
+            Decision::Punt => self.punt(frame, *layout),
+            Decision::Hold => {
+                let layout = *layout;
+                let held = Held { frame, layout, key };
+                self.table.hold(held, &mut self.effects);
+                self.settle();
+            }
+            // As a dropped packet's buffer is used again.
+            Decision::Drop(_) => self.done.push(frame),
+            Decision::Forward { .. } => {}
+        }
+    }
+
+    /// Sends all frames to the cores, as if there were no fast path.
+    pub fn send_to_cores(&mut self, frames: &mut Vec<Frame>) {
+        let mut waiting = std::mem::take(frames).into_iter();
+        self.done.reserve(waiting.len());
+        while let Some(frame) = waiting.next() {
+            if let Some(next) = waiting.as_slice().get(BATCH) {
+                next.prefetch();
+            }
+            if let Ok(layout) = dissect(frame.bytes()) {
+                self.punt(frame, layout);
+            }
+        }
+        *frames = std::mem::take(&mut self.done);
+    }
+
+    /// Sends one frame to the cores.
+    pub fn punt(&mut self, mut frame: Frame, layout: Layout) {
+        self.punted += 1;
+        frame.set_timestamp(self.now);
+        let packet = Packet {
+            frame,
+            layout,
+            direction: Direction::Original,
+            role: Default::default(),
+            alias_row: 0,
+        };
+        self.cores
+            .packet(packet, &mut self.pools, &mut self.outputs);
+        self.put_out();
+    }
+
+    fn put_out(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Depart(packet, _) => {
+                    self.departed += 1;
+                    self.done.push(packet.frame);
+                }
+                Output::Drop(packet, _) => self.done.push(packet.frame),
+                Output::Reply(frame) => self.pools.give(frame),
+                Output::Send(message) => {
+                    self.table.message(&message, &mut self.effects);
+                    self.settle();
+                }
+            }
+        }
+        self.outputs = outputs;
+    }
+
+    fn settle(&mut self) {
+        while !self.effects.is_empty() {
+            for effect in std::mem::take(&mut self.effects) {
+                match effect {
+                    Effect::Send(message) => self.tell_cores(&message),
+                    Effect::Release(held, Decision::Punt) => self.punt(held.frame, held.layout),
+                    Effect::Release(held, _) => {
+                        self.departed += 1;
+                        self.done.push(held.frame);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell_cores(&mut self, message: &CacheMessage) {
+        let mut outputs = Vec::new();
+        self.cores
+            .message(message, self.now, &mut self.pools, &mut outputs);
+        self.outputs.append(&mut outputs);
+        self.put_out();
+    }
+
+    /// Does what the cores want done.
+    pub fn deliver(&mut self, mut outputs: Vec<Output>) {
+        self.outputs.append(&mut outputs);
+        self.put_out();
+    }
+
+    /// Lets time pass on both sides.
+    pub fn tick(&mut self) {
+        self.table.tick(self.now, self.now, &mut self.effects);
+        self.settle();
+        self.cores
+            .tick(self.now, &mut self.pools, &mut self.outputs);
+        self.put_out();
+    }
+
+    /// A frame for [`Self::send_one`].
+    ///
+    /// # Errors
+    /// No buffer is left.
+    pub fn frame(&mut self, bytes: &[u8]) -> Result<Frame, DropReason> {
+        self.pools.take_filled(bytes).ok_or(DropReason::NoBuffer)
+    }
+}
+
+impl Batch {
+    fn fill(&mut self, frames: &[Frame]) {
+        self.layouts.clear();
+        self.keys.clear();
+        let layout = |frame: &Frame| dissect(frame.bytes()).expect("packets are well formed");
+        self.layouts.extend(frames.iter().map(layout));
+        let keys = frames.iter().zip(&self.layouts).map(|(frame, layout)| {
+            let key = MatchKey::of(frame.bytes(), layout, frame.port(), 0);
+            key.expect("packets are plain").0
+        });
+        self.keys.extend(keys);
+        self.found.clear();
+        self.found.resize(frames.len(), None);
+    }
+}
