@@ -89,7 +89,9 @@ pub struct RuleView {
 pub struct Applied {
     /// Functions that went on with all they knew.
     pub kept: Vec<String>,
-    /// Functions that are new, or changed.
+    /// Functions that took a new configuration and went on with what they know.
+    pub changed: Vec<String>,
+    /// Functions that begin anew.
     pub new: Vec<String>,
     /// Functions that are gone.
     pub removed: Vec<String>,

@@ -6,7 +6,7 @@ use crate::{
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
-use twinpath_rulecache::RuleFunction;
+use twinpath_rulecache::{Change, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
 /// A function's name in service files, reports and messages.
@@ -70,6 +70,8 @@ pub enum FunctionConfig {
     Router(router::Config),
     /// A traffic monitor.
     Monitor(monitor::Config),
+    /// An L4 load balancer that makes rules.
+    RuleBalancer(load_balancer::Config),
 }
 
 /// A function, by what its decisions depend on.
@@ -101,7 +103,7 @@ impl FunctionConfig {
             Self::Firewall(_) => FunctionName::Firewall,
             Self::Reassembler(_) => FunctionName::Reassembler,
             Self::Inspector(_) => FunctionName::Inspector,
-            Self::LoadBalancer(_) => FunctionName::LoadBalancer,
+            Self::LoadBalancer(_) | Self::RuleBalancer(_) => FunctionName::LoadBalancer,
             Self::KvStore(_) => FunctionName::KvStore,
             Self::Acl(_) => FunctionName::Acl,
             Self::Napt(_) => FunctionName::Napt,
@@ -114,8 +116,55 @@ impl FunctionConfig {
     pub const fn makes_rules(&self) -> bool {
         matches!(
             self,
-            Self::Acl(_) | Self::Napt(_) | Self::Router(_) | Self::Monitor(_)
+            Self::Acl(_)
+                | Self::Napt(_)
+                | Self::Router(_)
+                | Self::Monitor(_)
+                | Self::RuleBalancer(_)
         )
+    }
+
+    /// The functions of a chain, each in the form that suits the others: a load balancer beside
+    /// functions that share flow state shares its own, else it makes rules as they do.
+    #[must_use]
+    pub fn suited(chain: Vec<Self>) -> Vec<Self> {
+        let is_balancer = |function: &Self| matches!(function, Self::LoadBalancer(_));
+        let shares = |function: &Self| !function.makes_rules() && !is_balancer(function);
+        if chain.iter().any(shares) || !chain.iter().any(Self::makes_rules) {
+            return chain;
+        }
+        let suit = |function| match function {
+            Self::LoadBalancer(config) => Self::RuleBalancer(config),
+            other => other,
+        };
+        chain.into_iter().map(suit).collect()
+    }
+
+    /// Whether the function takes another configuration while packets flow.
+    pub const fn takes_changes(&self) -> bool {
+        self.makes_rules() && !matches!(self, Self::Monitor(_))
+    }
+
+    /// This configuration as a change of a function of the same name, with all that takes long
+    /// done; `None` if the function takes none.
+    ///
+    /// # Errors
+    /// As for [`Self::build`].
+    pub fn change(&self, folder: &Path, seed: u64) -> Result<Option<Change>, FunctionError> {
+        Ok(Some(match self {
+            Self::Acl(config) => {
+                Change::of::<acl::AccessList>(acl::NewList::Whole(acl::Prepared::new(config)?))
+            }
+            Self::Napt(config) => Change::of::<napt::Napt>(napt::NewNapt::new(config, seed)),
+            Self::Router(config) => {
+                let router = Box::new(router::Router::new(config, folder)?);
+                Change::of::<router::Router>(router::NewRoutes::Whole(router))
+            }
+            Self::RuleBalancer(config) => {
+                Change::of::<load_balancer::RuleBalancer>(load_balancer::Prepared::new(config))
+            }
+            _ => return Ok(None),
+        }))
     }
 
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
@@ -134,6 +183,10 @@ impl FunctionConfig {
             Self::Napt(config) => rules(napt::Napt::new(config, seed)),
             Self::Router(config) => rules(router::Router::new(config, folder)?),
             Self::Monitor(config) => rules(monitor::Monitor::new(config, seed)),
+            Self::RuleBalancer(config) => rules(load_balancer::RuleBalancer::new(
+                load_balancer::Prepared::new(config),
+                seed,
+            )),
         })
     }
 }

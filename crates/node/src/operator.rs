@@ -21,7 +21,7 @@ use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_core::wire::Address;
 use twinpath_rulecache::text::Matched;
-use twinpath_rulecache::{CachedRule, Field, RuleCores};
+use twinpath_rulecache::{CachedRule, ChangeError, Field, RuleCores};
 
 /// The socket of a running service; closed and removed when dropped.
 pub struct Operator {
@@ -136,20 +136,26 @@ impl Desk {
         let replacement =
             Replacement::between(&self.service, &new).map_err(|error| error.to_string())?;
         let mut applied = replacement.applied.clone();
-        let pause = self.replace(Box::new(replacement))?;
+        let (pause, refused) = self.replace(Box::new(replacement))?;
         applied.pause_ns = pause.as_nanos() as u64;
         self.service = new;
-        Ok(Answer::Applied(applied))
+        match refused.first() {
+            None => Ok(Answer::Applied(applied)),
+            Some(error) => Err(format!("{error}; all else has changed")),
+        }
     }
 
-    fn replace(&self, mut replacement: Box<Replacement>) -> Result<Duration, String> {
+    fn replace(
+        &self,
+        mut replacement: Box<Replacement>,
+    ) -> Result<(Duration, Vec<ChangeError>), String> {
         for _ in 0..ATTEMPTS {
             let (sender, receiver) = mpsc::channel();
             self.commands
                 .send(Command::Replace(replacement, sender))
                 .map_err(|_| over())?;
             match receiver.recv_timeout(PATIENCE).map_err(|_| over())? {
-                Ok(pause) => return Ok(pause),
+                Ok(done) => return Ok(done),
                 Err(returned) => replacement = returned,
             }
             std::thread::sleep(INTERVAL);

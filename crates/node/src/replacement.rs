@@ -11,8 +11,9 @@ use crate::worker::CoreElement;
 use std::ops::Range;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::Service;
+use twinpath_core::Instant;
 use twinpath_nf::catalogue::FunctionConfig;
-use twinpath_rulecache::{CoresConfig, RuleCores, RuleFunction, Sides};
+use twinpath_rulecache::{Change, ChangeError, CoresConfig, RuleCores, RuleFunction, Sides};
 
 /// One element of the new chain on the fast path.
 pub enum FastPlan {
@@ -38,6 +39,8 @@ pub enum FunctionPlan {
         element: usize,
         /// Its place there.
         place: u8,
+        /// Its new configuration, if that is another.
+        change: Option<Change>,
     },
     /// A new one.
     New(Box<dyn RuleFunction>),
@@ -196,14 +199,13 @@ fn names(chain: &[FunctionConfig]) -> Vec<String> {
         .collect()
 }
 
-/// Where a function of the new service is in the old one, if it is there as it is.
+/// Where a function of the new service is in the old one, if it is there.
 fn place_in_old(
     old: &Service,
     before: &[Range<usize>],
-    new: &Service,
     function: &FunctionConfig,
 ) -> Option<(usize, u8)> {
-    let same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+    let same = |one: &FunctionConfig| one.name() == function.name() && one.makes_rules();
     let index = old.chain.iter().position(same)?;
     let element = before.iter().position(|range| range.contains(&index))?;
     Some((element, (index - before[element].start) as u8))
@@ -217,8 +219,8 @@ fn plan_functions(
 ) -> Result<Vec<FunctionPlan>, ReplaceError> {
     let mut plans = Vec::new();
     for function in &new.chain[element.clone()] {
-        if let Some((element, place)) = place_in_old(old, before, new, function) {
-            plans.push(FunctionPlan::Keep { element, place });
+        if let Some(kept) = plan_kept(old, before, new, function)? {
+            plans.push(kept);
             continue;
         }
         let built = wiring::rule_functions(new, std::slice::from_ref(function))?;
@@ -227,15 +229,45 @@ fn plan_functions(
     Ok(plans)
 }
 
-fn changes(old: &Service, new: &Service) -> Applied {
-    let is_in = |service: &Service, other: &Service, function: &FunctionConfig| {
-        let same = |one: &FunctionConfig| is_same_function(other, one, service, function);
-        other.chain.iter().any(same)
+/// The plan for a function that the old service has too, unless it has to begin anew.
+fn plan_kept(
+    old: &Service,
+    before: &[Range<usize>],
+    new: &Service,
+    function: &FunctionConfig,
+) -> Result<Option<FunctionPlan>, ReplaceError> {
+    let Some((element, place)) = place_in_old(old, before, function) else {
+        return Ok(None);
     };
-    let (kept, fresh): (Vec<_>, Vec<_>) = new
-        .chain
-        .iter()
-        .partition(|function| is_in(new, old, function));
+    let is_same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+    let change = match old.chain.iter().any(is_same) {
+        true => None,
+        false => {
+            let change = function.change(&new.folder, new.seed);
+            match change.map_err(BuildError::from)? {
+                Some(change) => Some(change),
+                None => return Ok(None),
+            }
+        }
+    };
+    Ok(Some(FunctionPlan::Keep {
+        element,
+        place,
+        change,
+    }))
+}
+
+fn changes(old: &Service, new: &Service) -> Applied {
+    let is_same = |function: &&FunctionConfig| {
+        let same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+        old.chain.iter().any(same)
+    };
+    let goes_on = |function: &&FunctionConfig| {
+        let named = |one: &FunctionConfig| one.name() == function.name() && one.makes_rules();
+        function.takes_changes() && old.chain.iter().any(named)
+    };
+    let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_same);
+    let (changed, fresh) = others.into_iter().partition(goes_on);
     let is_gone = |function: &&FunctionConfig| {
         let name = function.name();
         !new.chain.iter().any(|other| other.name() == name)
@@ -246,14 +278,20 @@ fn changes(old: &Service, new: &Service) -> Applied {
     };
     Applied {
         kept: text(kept),
+        changed: text(changed),
         new: text(fresh),
         removed: text(old.chain.iter().filter(is_gone).collect()),
         pause_ns: 0,
     }
 }
 
-/// The cores' elements of the new chain, made of the old ones and new functions.
-pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>) -> Vec<CoreElement> {
+/// The cores' elements of the new chain, made of the old ones and new functions; and why functions
+/// refused their new configurations.
+pub(crate) fn rebuild(
+    old: Vec<CoreElement>,
+    plans: Vec<CorePlan>,
+    now: Instant,
+) -> (Vec<CoreElement>, Vec<ChangeError>) {
     let keeps = |number: usize| {
         let keeps_it = |plan: &CorePlan| matches!(plan, CorePlan::Keep(kept) if *kept == number);
         plans.iter().any(keeps_it)
@@ -272,18 +310,31 @@ pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>) -> Vec<CoreEl
             }
         }
     }
+    let mut refused = Vec::new();
     let element = |plan| match plan {
         CorePlan::Keep(number) => whole.get_mut(number)?.take(),
         CorePlan::Rules(config, functions) => {
             let functions = functions.into_iter().filter_map(|function| match function {
-                FunctionPlan::Keep { element, place } => {
-                    parts.get_mut(element)?.get_mut(usize::from(place))?.take()
+                FunctionPlan::Keep {
+                    element,
+                    place,
+                    change,
+                } => {
+                    let place = parts.get_mut(element)?.get_mut(usize::from(place))?;
+                    let mut function = place.take()?;
+                    let made = change.map_or(Ok(()), |mut change| change.apply(&mut *function));
+                    refused.extend(made.err());
+                    Some(function)
                 }
-                FunctionPlan::New(function) => Some(function),
+                FunctionPlan::New(mut function) => {
+                    function.start(now);
+                    Some(function)
+                }
             });
             let rules = RuleCores::new(config, Sides::KNOWN, functions.collect());
             Some(CoreElement::Rules(Box::new(rules)))
         }
     };
-    plans.into_iter().filter_map(element).collect()
+    let elements = plans.into_iter().filter_map(element).collect();
+    (elements, refused)
 }

@@ -24,6 +24,7 @@ use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
 use twinpath_link::{Sender, carries_packet, number};
+use twinpath_rulecache::ChangeError;
 
 /// How a threaded run behaves.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -67,15 +68,16 @@ struct WorkerEnd {
 /// What a worker does between two frames.
 pub type WorkerTask = Box<dyn FnOnce(&mut Worker) + Send>;
 
+/// What became of a wish for another chain: how long no packet was taken, and the functions that
+/// refused their new configuration; or the wish comes back, to be tried again.
+pub type Replaced = Result<(Duration, Vec<ChangeError>), Box<Replacement>>;
+
 /// What an operator wants of a run.
 pub enum Command {
     /// Something that the first worker knows.
     AskWorker(WorkerTask),
-    /// Another chain; how long no packet was taken is told, or that it has to be tried again.
-    Replace(
-        Box<Replacement>,
-        mpsc::Sender<Result<Duration, Box<Replacement>>>,
-    ),
+    /// Another chain.
+    Replace(Box<Replacement>, mpsc::Sender<Replaced>),
 }
 
 /// Where a run hears what its operator wants.
@@ -305,27 +307,27 @@ impl<S: Sink> FastThread<'_, S> {
     }
 
     /// Takes another chain while nothing is under way.
-    fn replace(
-        &mut self,
-        mut replacement: Box<Replacement>,
-    ) -> Result<Result<Duration, Box<Replacement>>, CaptureError> {
+    fn replace(&mut self, mut replacement: Box<Replacement>) -> Result<Replaced, CaptureError> {
         let began = WallClock::now();
         self.come_to_rest()?;
         let (answer, answered) = mpsc::channel();
-        let plans = std::mem::take(&mut replacement.cores);
+        let (plans, now) = (std::mem::take(&mut replacement.cores), self.packet_clock);
         let task = move |worker: &mut Worker| {
-            let _ = answer.send(worker.replace(plans));
+            let _ = answer.send(worker.replace(plans, now));
         };
         let _ = self.lanes[0].tasks.send(Box::new(task));
         let Ok(replaced) = answered.recv() else {
             return Ok(Err(replacement));
         };
-        if let Err(plans) = replaced {
-            replacement.cores = plans;
-            return Ok(Err(replacement));
-        }
+        let refused = match replaced {
+            Ok(refused) => refused,
+            Err(plans) => {
+                replacement.cores = plans;
+                return Ok(Err(replacement));
+            }
+        };
         self.fast_path.replace(replacement.sides, replacement.fast);
-        Ok(Ok(began.elapsed()))
+        Ok(Ok((began.elapsed(), refused)))
     }
 
     /// Lets everything that is under way leave.

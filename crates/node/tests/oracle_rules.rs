@@ -47,6 +47,13 @@ routes = [
 "#;
 
 const MONITOR: &str = "[monitor]\nidle = \"1s\"\n";
+const BALANCER: &str = r#"
+[load_balancer]
+services = [
+    { vip = "10.255.0.1:80", protocol = "tcp", backends = [{ endpoint = "10.254.0.1:8080" }, { endpoint = "10.254.0.2:8080", weight = 3 }] },
+    { vip = "10.255.0.1:53", protocol = "udp", backends = [{ endpoint = "10.254.0.3:53" }, { endpoint = "10.254.0.4:53" }] },
+]
+"#;
 const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
 
 fn text(chain: &[&str]) -> String {
@@ -56,6 +63,7 @@ fn text(chain: &[&str]) -> String {
         ("router", ROUTER),
         ("monitor", MONITOR),
         ("firewall", FIREWALL),
+        ("load_balancer", BALANCER),
     ];
     let mut text = format!("[service]\nchain = {chain:?}\n");
     for (name, table) in tables {
@@ -175,12 +183,17 @@ fn mixed_traffic(packets: u64) -> Trace {
     arriving("process = \"poisson\"", packets)
 }
 
+/// Half of the traffic is for balanced services.
+const SERVICES: &str = "hosts = { services = [\
+    { address = \"10.255.0.1\", port = 80, protocol = \"tcp\" }, { address = \"10.255.0.1\", port = 53, protocol = \"udp\" }, \
+    { address = \"172.16.0.7\", port = 443, protocol = \"tcp\" }, { address = \"172.16.0.9\", port = 123, protocol = \"udp\" }] }\n";
+
 fn arriving(process: &str, packets: u64) -> Trace {
     generate(
         &traffic(&format!(
             "packets = {packets}\nflows = 150\nchurn_per_minute = 3000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
              arrivals = {{ {process}, rate_pps = 4000.0 }}\npacket_size = {{ kind = \"imix\" }}\ntcp_share = 0.6\n\
-             fragment_share = 0.01\nicmp_error_share = 0.005\nserver_packets = false\n"
+             fragment_share = 0.01\nicmp_error_share = 0.005\nserver_packets = false\n{SERVICES}"
         )),
         7,
     )
@@ -260,6 +273,16 @@ fn all_in_one_chain_with_answers() {
         share > 0.2,
         "the cache did too little to be a test: {share}"
     );
+}
+
+/// The balancer makes rules where no function shares flow state.
+#[test]
+fn load_balancer_with_answers() {
+    for chain in [&["acl", "load_balancer"][..], &["load_balancer", "monitor"]] {
+        let trace = answered_traffic(chain, 6_000, Duration::from_micros(300));
+        let share = compare(chain, &trace, &VARIANTS, "balanced");
+        assert!(share > 0.2, "{chain:?}: the cache did too little: {share}");
+    }
 }
 
 /// Rules before and after functions that share flow state.

@@ -4,18 +4,19 @@
 mod common;
 
 use common::{OneWayFlows, by_direction, by_flow, generate, run, service, traffic};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::service::{Execution, Pace, Paths, Service};
+use twinpath_core::wire::{dissect, fields};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_node::observe::Observer;
 use twinpath_node::replacement::{ReplaceError, Replacement};
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::threads::{Command, Commands};
+use twinpath_node::threads::{Command, Commands, Replaced};
 use twinpath_node::{Departure, Ports, build};
 
 const CACHE: &str = "[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n";
@@ -45,8 +46,6 @@ fn packets(count: u64) -> Trace {
     )
 }
 
-type Replaced = Result<Duration, Box<Replacement>>;
-
 /// Keeps what leaves; asks for the change when so many have left, and remembers how many had left
 /// when it was acknowledged.
 struct Changing {
@@ -63,7 +62,8 @@ impl Sink for Changing {
         if let Some(answer) = &self.answer
             && let Ok(replaced) = answer.try_recv()
         {
-            assert!(replaced.is_ok(), "no packet waits here");
+            let (_, refused) = replaced.ok().expect("no packet waits here");
+            assert!(refused.is_empty());
             (self.answer, self.acknowledged) = (None, Some(self.left.len()));
         }
         if self.left.len() == self.at {
@@ -170,6 +170,40 @@ fn what_stays_goes_on_with_what_it_knows() {
     let new = service(&text(&["monitor", "acl", "napt"], "192.0.2.0/25"));
     let (left, _) = run_changing(&old, &new, common::copy(&trace), 3_000);
     assert_eq!(by_direction(&by_flow(left)), alone(&old, &trace));
+}
+
+/// Connections stay where they are when a backend joins; new ones use it.
+#[test]
+fn a_backend_joins() {
+    let text = |backends: &str| {
+        format!(
+            "[service]\nchain = [\"acl\", \"load_balancer\"]\n{CACHE}[acl]\ndefault = \"allow\"\n\
+             [load_balancer]\nservices = [{{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [{backends}] }}]\n"
+        )
+    };
+    let one = "{ endpoint = \"10.254.0.1:8080\" }";
+    let two = format!("{one}, {{ endpoint = \"10.254.0.2:8080\", weight = 50 }}");
+    let (old, new) = (service(&text(one)), service(&text(&two)));
+    let trace = generate(
+        &traffic(
+            "packets = 12000\nflows = 100\nchurn_per_minute = 6000.0\n\
+             arrivals = { process = \"poisson\", rate_pps = 20000.0 }\nserver_packets = false\n\
+             hosts = { services = [{ address = \"10.255.0.1\", port = 80, protocol = \"tcp\" }] }\n",
+        ),
+        5,
+    );
+    let (left, _) = run_changing(&old, &new, trace, 3_000);
+    assert_eq!(left.len(), 12_000);
+    let mut backends: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for packet in &left {
+        let layout = dissect(packet).expect("generated");
+        let client = fields::source(packet, &layout);
+        let backend = fields::destination(packet, &layout);
+        backends.entry(client).or_default().insert(backend);
+    }
+    assert!(backends.values().all(|backends| backends.len() == 1));
+    let used: BTreeSet<_> = backends.values().flatten().collect();
+    assert_eq!(used.len(), 2, "the newcomer has connections");
 }
 
 #[test]

@@ -202,7 +202,8 @@ impl File {
                 ));
             }
         }
-        names.iter().map(|name| self.function(name)).collect()
+        let functions: Result<_, _> = names.iter().map(|name| self.function(name)).collect();
+        Ok(FunctionConfig::suited(functions?))
     }
 
     fn function(&mut self, name: &Spanned<FunctionName>) -> Result<FunctionConfig, Misplaced> {

@@ -11,7 +11,7 @@ use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
-use twinpath_rulecache::{Output, RuleCores};
+use twinpath_rulecache::{ChangeError, Output, RuleCores};
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,12 @@ impl Worker {
 
     /// The run begins at this packet time.
     pub fn start(&mut self, now: Instant) {
-        self.flows_mut().for_each(|flows| flows.start(now));
+        for element in &mut self.elements {
+            match element {
+                CoreElement::Flows(flows) => flows.start(now),
+                CoreElement::Rules(rules) => rules.start(now),
+            }
+        }
         self.ticked = now;
     }
 
@@ -82,16 +87,22 @@ impl Worker {
     }
 
     /// Takes another chain, made of the old one's elements and functions and new ones. Nothing may
-    /// be under way. Returns the plans if packets wait at an element: nothing has changed then.
+    /// be under way. Functions that refuse their new configuration go on with the old one, and why
+    /// is returned.
     ///
     /// # Errors
-    /// Packets wait for rules to go.
-    pub fn replace(&mut self, plans: Vec<CorePlan>) -> Result<(), Vec<CorePlan>> {
+    /// Packets wait for rules to go: nothing has changed, and the plans come back.
+    pub fn replace(
+        &mut self,
+        plans: Vec<CorePlan>,
+        now: Instant,
+    ) -> Result<Vec<ChangeError>, Vec<CorePlan>> {
         if self.rules().any(RuleCores::is_waiting) {
             return Err(plans);
         }
-        self.elements = rebuild(std::mem::take(&mut self.elements), plans);
-        Ok(())
+        let (elements, refused) = rebuild(std::mem::take(&mut self.elements), plans, now);
+        self.elements = elements;
+        Ok(refused)
     }
 
     /// The flows and functions of the element with flow state, if the chain has one.
@@ -102,25 +113,13 @@ impl Worker {
         })
     }
 
-    fn flows_mut(&mut self) -> impl Iterator<Item = &mut Cores> {
-        self.elements
-            .iter_mut()
-            .filter_map(|element| match element {
-                CoreElement::Flows(flows) => Some(flows.as_mut()),
-                CoreElement::Rules(_) => None,
-            })
-<<<<<<< HEAD
-    }
-
-    /// The same, with their numbers in the chain.
+    /// The elements whose decisions are cached, with their numbers in the chain.
     pub fn rules_by_element(&self) -> impl Iterator<Item = (u8, &RuleCores)> {
         let elements = (0..).zip(&self.elements);
         elements.filter_map(|(number, element)| match element {
             CoreElement::Rules(rules) => Some((number, rules.as_ref())),
             CoreElement::Flows(_) => None,
         })
-=======
->>>>>>> chains
     }
 
     /// The elements whose decisions are cached.

@@ -10,8 +10,8 @@ use twinpath_control::service::{Service, ServiceError};
 /// Changes a running service to what a service file says
 ///
 /// The chain, its functions and `inside` can change while packets flow: nothing is lost or
-/// overtaken, and when this command ends no packet meets an old decision any more. Functions whose
-/// configuration is the same go on with all they know; others start anew. Functions that share
+/// overtaken, and when this command ends no packet meets an old decision any more. Functions go
+/// on with all they know, with their new configuration if it is another. Functions that share
 /// flow state (firewall, reassembler, inspector, load_balancer, kv_store) have to stay as they are,
 /// and so do the settings of the paths. If anything is wrong, nothing changes.
 #[derive(clap::Args)]
@@ -52,6 +52,7 @@ fn told(applied: &Applied) -> String {
     let mut parts = Vec::new();
     for (what, functions) in [
         ("new", &applied.new),
+        ("changed", &applied.changed),
         ("gone on", &applied.kept),
         ("removed", &applied.removed),
     ] {

@@ -65,7 +65,11 @@ fn rules_are_shown_and_filtered() {
     let running = Running::start();
     let said = running.ask_until(&["rules", "--least", "3"], |said| said.code == Some(0));
     assert!(said.out.contains("-> source 198.51.100.1"), "{}", said.out);
-    assert!(said.out.contains("from acl 0, acl 1, napt "), "{}", said.out);
+    assert!(
+        said.out.contains("from acl 0, acl 1, napt "),
+        "{}",
+        said.out
+    );
     let json = running.ask(&["rules", "--json", "--function", "napt", "--most", "2"]);
     let rules: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(rules.as_array().map(Vec::len), Some(2));
@@ -84,7 +88,7 @@ fn a_running_service_is_changed() {
     let new = SERVICE.replace("[acl]\ndefault = \"allow\"", denied);
     running.place.write("new.toml", new.as_bytes());
     let said = running.ask(&["apply", "new.toml"]);
-    let expected = "new: acl; gone on: napt, monitor; packets waited for ";
+    let expected = "changed: acl; gone on: napt, monitor; packets waited for ";
     assert!(said.out.starts_with(expected), "{said:?}");
     running.ask_until(&["rules"], |said| said.out.contains("-> drop (denied)"));
     let place = running.stop();
