@@ -32,13 +32,16 @@ impl Scale {
     }
 }
 
+/// A part's name and what it does.
+type Part = (&'static str, fn(Scale));
+
 fn main() {
     // `cargo bench -- --test` only wants to know that it runs.
     let is_test = std::env::args().any(|argument| argument == "--test");
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let scale = Scale { packets, is_test };
     println!("{packets} packets of 64 bytes per pass, {ROUNDS} passes\n");
-    let parts: [(&str, fn(Scale)); 4] = [
+    let parts: [Part; 4] = [
         ("length", lengths),
         ("flows", flow_counts),
         ("overhead", overheads),

@@ -234,6 +234,9 @@ impl Manager {
             }),
             links: self.index.add(id, &rule.dependencies),
             hotness: hotness.into(),
+            // The packet that it was made from, so that its first window counts as used whenever
+            // the hand comes by.
+            packets: 1,
             ..Place::default()
         };
         self.counters.added += 1;

@@ -20,7 +20,7 @@ const STEP_BITS: u32 = 8;
 #[derive(Debug)]
 pub enum NewList {
     /// Another list takes its place, with its hits at zero.
-    Whole(Prepared),
+    Whole(Box<Prepared>),
     /// A rule is put before the one at `index`, or last.
     Insert {
         /// The place, from 0.
@@ -166,7 +166,7 @@ impl Reconfigure for AccessList {
         match new {
             NewList::Whole(list) => {
                 self.hits = vec![0; list.rules.len() + 1];
-                std::mem::swap(&mut self.list, list);
+                std::mem::swap(&mut self.list, list.as_mut());
             }
             NewList::Insert { index, rule } => self.insert(*index, rule.clone())?,
             NewList::Remove { index } => self.remove(*index)?,

@@ -199,7 +199,7 @@ proptest! {
             } else if *change == 2 {
                 config.rules.0.reverse();
                 let list = Prepared::new(&config).expect("not too many");
-                bench.reconfigure::<AccessList>(0, NewList::Whole(list));
+                bench.reconfigure::<AccessList>(0, NewList::Whole(Box::new(list)));
             }
             let expected = reference(&config, headers);
             prop_assert_eq!(passes(&mut bench, packet(headers)), expected);

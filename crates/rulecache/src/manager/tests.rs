@@ -251,3 +251,14 @@ fn everything_is_free_when_no_rule_is_left_and_admits_none_while_closed() {
     bench.manager.open(EntryId::EVERYTHING);
     assert!(matches!(bench.offer(rule(3, true), 3, 99), Offer::Added(_)));
 }
+
+#[test]
+fn a_new_rule_has_a_whole_window_before_it_ages() {
+    let mut bench = Bench::new(4, 0, 0);
+    bench.manager.config.idle_windows = 1;
+    bench.install(1, true, 9);
+    bench.tick(1000);
+    assert_eq!(bench.manager.counters().aged, 0, "installed just now");
+    bench.tick(2000);
+    assert_eq!(bench.manager.counters().aged, 1);
+}

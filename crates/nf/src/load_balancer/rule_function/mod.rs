@@ -80,7 +80,7 @@ impl RuleBalancer {
         }
     }
 
-    fn from_client(
+    fn serve_client(
         &mut self,
         packet: &mut Recorded<'_>,
         service: ServiceIndex,
@@ -304,7 +304,7 @@ impl RuleBalancer {
         self.servers.at(known.server).copied()
     }
 
-    fn from_backend(
+    fn serve_backend(
         &mut self,
         packet: &mut Recorded<'_>,
         row: u16,
@@ -328,7 +328,7 @@ impl RuleBalancer {
     }
 
     /// From a service's own endpoint: with direct return a backend's answer, which passes.
-    fn from_service(
+    fn pass_answer(
         &mut self,
         packet: &mut Recorded<'_>,
         service: ServiceIndex,
@@ -501,9 +501,9 @@ impl RuleFunction for RuleBalancer {
             Nature::Fragment => return self.fragment(packet),
             Nature::Error => self.error(packet, now),
             Nature::Ends => match self.prepared.course(packet) {
-                Course::ToService(service) => self.from_client(packet, service, now),
-                Course::FromBackend(row) => self.from_backend(packet, row, now),
-                Course::FromService(service) => self.from_service(packet, service, now),
+                Course::ToService(service) => self.serve_client(packet, service, now),
+                Course::FromBackend(row) => self.serve_backend(packet, row, now),
+                Course::FromService(service) => self.pass_answer(packet, service, now),
                 Course::Past => {
                     packet.depends_on(PASSING, None);
                     Ok(())
