@@ -153,7 +153,7 @@ impl FunctionConfig {
     pub fn change(&self, folder: &Path, seed: u64) -> Result<Option<Change>, FunctionError> {
         Ok(Some(match self {
             Self::Acl(config) => {
-                Change::of::<acl::AccessList>(acl::NewList::Whole(acl::Prepared::new(config)?))
+                Change::of::<acl::AccessList>(acl::NewList::Whole(Box::new(acl::Prepared::new(config)?)))
             }
             Self::Napt(config) => Change::of::<napt::Napt>(napt::NewNapt::new(config, seed)),
             Self::Router(config) => {
