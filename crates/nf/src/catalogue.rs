@@ -118,6 +118,36 @@ impl FunctionConfig {
         )
     }
 
+    /// Why the function's decisions are cached, or why it shares state, and what of it stays on
+    /// the cores: for people to read.
+    pub const fn placement(&self) -> &'static str {
+        match self {
+            Self::Firewall(_) => {
+                "each packet may move its connection's state on, so both paths hold the state"
+            }
+            Self::Reassembler(_) => {
+                "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the cores"
+            }
+            Self::Inspector(_) => {
+                "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the cores"
+            }
+            Self::LoadBalancer(_) => {
+                "a connection's backend is its state, which both paths hold; choosing one is for the cores"
+            }
+            Self::KvStore(_) => "a key's value changes with requests, so both paths hold it",
+            Self::Acl(_) => {
+                "addresses, ports and protocol decide, and the list, which seldom changes"
+            }
+            Self::Napt(_) => {
+                "a session's entry decides; what opens or ends a session, and ICMP errors, are for the cores"
+            }
+            Self::Router(_) => {
+                "a prefix of the destination address decides; packets that end here are for the cores, which answer"
+            }
+            Self::Monitor(_) => "it only counts, and what rules handle is reported to it",
+        }
+    }
+
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
     /// start from `folder`, hashes and choices from `seed`.
     ///
