@@ -3,6 +3,7 @@
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::recorded::{Dependents, Recorded};
 use crate::recording::{EntryId, Obstacle, Recording};
+use crate::watch::{Unwatched, Watch};
 use twinpath_core::{Direction, DropReason, Packet};
 
 /// Functions in a row, which packets pass in order, or in reverse as replies.
@@ -73,11 +74,27 @@ impl RuleChain {
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
     ) -> Passage {
+        self.run_watched(packet, recording, from, dependents, answers, &mut Unwatched)
+    }
+
+    /// The same while somebody watches.
+    pub fn run_watched<W: Watch + ?Sized>(
+        &mut self,
+        packet: &mut Packet,
+        recording: &mut Recording,
+        from: usize,
+        dependents: &dyn Dependents,
+        answers: &mut Answers<'_>,
+        watch: &mut W,
+    ) -> Passage {
         let now = packet.timestamp();
         for step in from..self.functions.len() {
             let place = self.place_at(packet.direction, step);
             let mut recorded = Recorded::new(packet, recording, dependents, place as u8);
-            match self.functions[place].handle(&mut recorded, now, answers) {
+            let function = &mut self.functions[place];
+            let verdict = function.handle(&mut recorded, now, answers);
+            watch.handled(place as u8, function.name(), packet, recording, verdict);
+            match verdict {
                 Verdict::Forward => {}
                 Verdict::Drop(reason) => return Passage::Drop(reason),
                 Verdict::Consumed => {

@@ -42,6 +42,8 @@ mod slots;
 pub mod synthesis;
 pub mod table;
 mod variants;
+pub mod watch;
+pub mod words;
 
 pub use action::{Action, Fate, Rewrites};
 pub use chain::{Passage, RuleChain};
@@ -58,3 +60,4 @@ pub use selection::{Selection, SelectionConfig, SelectionCounters};
 pub use sides::Sides;
 pub use synthesis::{Rule, synthesise};
 pub use table::{Decision, RuleTable, TableConfig, TableCounters};
+pub use watch::{Unwatched, Watch};

@@ -1,8 +1,8 @@
 //! The command.
 //!
-//! `twinpath run` runs a service, `explain` tells what of it runs where and why, `generate` makes
-//! captures to run it on, `check` searches the protocol between the paths for an error, and `kv`
-//! is a client of the key-value store. Each is a file of [`commands`] with its arguments, its help
+//! `twinpath run` runs a service, `explain` tells what of it runs where and why, `trace` follows
+//! one packet through it, `generate` makes captures to run it on, `check` searches the protocol
+//! between the paths for an error, and `kv` is a client of the key-value store. Each is a file of [`commands`] with its arguments, its help
 //! and its one function.
 //!
 //! Results go to standard output; progress, warnings and errors to standard error. The exit code
@@ -19,7 +19,7 @@ mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
-use commands::{check, explain, generate, kv, run};
+use commands::{check, explain, generate, kv, run, trace};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -52,6 +52,7 @@ struct Arguments {
 enum Command {
     Run(run::Arguments),
     Explain(explain::Arguments),
+    Trace(trace::Arguments),
     Generate(generate::Arguments),
     Check(check::Arguments),
     Kv(kv::Arguments),
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
+        Command::Trace(arguments) => trace::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),
         Command::Check(arguments) => check::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),

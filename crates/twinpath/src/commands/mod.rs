@@ -5,3 +5,4 @@ pub mod explain;
 pub mod generate;
 pub mod kv;
 pub mod run;
+pub mod trace;

@@ -7,4 +7,5 @@ mod generate;
 mod kv;
 mod place;
 mod run;
+mod trace;
 mod usage;
