@@ -26,7 +26,7 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
     "twinpath trace examples/gateway.toml --in a.pcap --packet 1000 --json | jq .end",
     "twinpath trace service.toml --hex 020000000005020000000001080045000030...",
 ))]
-#[group(id = "subject", required = true, multiple = false, args = ["hex", "input"])]
+#[command(group(clap::ArgGroup::new("subject").required(true).args(["hex", "input"])))]
 pub struct Arguments {
     /// The service file
     service: PathBuf,
