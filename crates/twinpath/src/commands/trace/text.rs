@@ -10,8 +10,9 @@ use twinpath_node::trace::{
 /// A trace, to be read by a person.
 pub struct Told<'a>(pub &'a Trace);
 
-/// Bytes in a line.
+/// Bytes in a line, and lines of a packet: the headers and a little more.
 const BYTES_A_LINE: usize = 32;
+const LINES: usize = 4;
 
 impl Display for Told<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -47,11 +48,14 @@ fn packet(f: &mut Formatter<'_>, look: &PacketLook) -> fmt::Result {
         writeln!(f, "  {header}")?;
     }
     let digits: Vec<char> = look.hex.chars().collect();
-    for line in digits.chunks(2 * BYTES_A_LINE) {
+    for line in digits.chunks(2 * BYTES_A_LINE).take(LINES) {
         let pairs = line.chunks(2).map(|pair| pair.iter().collect::<String>());
         writeln!(f, "    {}", pairs.collect::<Vec<_>>().join(" "))?;
     }
-    Ok(())
+    match look.bytes.saturating_sub(LINES * BYTES_A_LINE) {
+        0 => Ok(()),
+        more => writeln!(f, "    and {} more bytes", units::count(more as u64)),
+    }
 }
 
 fn told_stage(f: &mut Formatter<'_>, stage: &Stage) -> fmt::Result {
