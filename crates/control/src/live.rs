@@ -14,14 +14,14 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
-use crate::report::{Sample, SlotCounts, total_drops};
+use crate::report::{RuleTableCounts, Sample, SlotCounts, total_drops};
 use view::{Rates, View};
 
 const TABLE_INTERVAL_NS: u64 = 200_000_000;
 const LINE_INTERVAL_NS: u64 = 5_000_000_000;
 
-/// Counters of a run at one moment, as totals since its start; slots as they
-/// stand.
+/// Counters of a run at one moment, as totals since its start; slots and rules
+/// as they stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Packets that arrived.
@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub packets_slow: u64,
     /// Slots by state.
     pub slots: SlotCounts,
+    /// Cached rules on the fast path.
+    pub rules: RuleTableCounts,
     /// Dropped packets by reason.
     pub drops: BTreeMap<String, u64>,
 }
@@ -53,6 +55,7 @@ impl Snapshot {
             slots_incomplete: self.slots.incomplete,
             slots_active: self.slots.active,
             slots_frozen: self.slots.frozen,
+            rules_active: self.rules.active,
         }
     }
 }
@@ -204,6 +207,7 @@ mod tests {
                 active: 45_001,
                 frozen: 440,
             },
+            rules: RuleTableCounts::default(),
             drops: drops
                 .into_iter()
                 .map(|(name, n)| (name.to_owned(), n))
@@ -263,6 +267,26 @@ mod tests {
         let mut live = Live::table("edge", None, target);
         live.update(SECOND_NS, &Snapshot::default());
         insta::assert_snapshot!(terminal.contents());
+    }
+
+    #[test]
+    fn rules_are_shown_in_place_of_slots_that_there_are_not() {
+        let terminal = InMemoryTerm::new(12, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let mut live = Live::table("edge", None, target);
+        let mut with_rules = snapshot(12_345_678, 9_300_000);
+        with_rules.slots = SlotCounts::default();
+        with_rules.rules = RuleTableCounts {
+            capacity: 40_960,
+            active: 3_100,
+            hits: 9_000_000,
+            misses: 1_000_000,
+            ..RuleTableCounts::default()
+        };
+        live.update(SECOND_NS, &with_rules);
+        let contents = terminal.contents();
+        assert!(contents.contains("  rules    active 3,100 of 40,960   hits 90.0 %"));
+        assert!(!contents.contains("slots"));
     }
 
     #[test]

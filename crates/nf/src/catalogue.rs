@@ -152,9 +152,9 @@ impl FunctionConfig {
     /// As for [`Self::build`].
     pub fn change(&self, folder: &Path, seed: u64) -> Result<Option<Change>, FunctionError> {
         Ok(Some(match self {
-            Self::Acl(config) => {
-                Change::of::<acl::AccessList>(acl::NewList::Whole(Box::new(acl::Prepared::new(config)?)))
-            }
+            Self::Acl(config) => Change::of::<acl::AccessList>(acl::NewList::Whole(Box::new(
+                acl::Prepared::new(config)?,
+            ))),
             Self::Napt(config) => Change::of::<napt::Napt>(napt::NewNapt::new(config, seed)),
             Self::Router(config) => {
                 let router = Box::new(router::Router::new(config, folder)?);
@@ -165,6 +165,39 @@ impl FunctionConfig {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// Why the function's decisions are cached, or why it shares state, and what of it stays on
+    /// the cores: for people to read.
+    pub const fn placement(&self) -> &'static str {
+        match self {
+            Self::Firewall(_) => {
+                "each packet may move its connection's state on, so both paths hold the state"
+            }
+            Self::Reassembler(_) => {
+                "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the cores"
+            }
+            Self::Inspector(_) => {
+                "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the cores"
+            }
+            Self::LoadBalancer(_) => {
+                "a connection's backend is its state, which both paths hold; choosing one is for the cores"
+            }
+            Self::RuleBalancer(_) => {
+                "a connection's entry decides, once its backend is chosen; what opens or ends one is for the cores"
+            }
+            Self::KvStore(_) => "a key's value changes with requests, so both paths hold it",
+            Self::Acl(_) => {
+                "addresses, ports and protocol decide, and the list, which seldom changes"
+            }
+            Self::Napt(_) => {
+                "a session's entry decides; what opens or ends a session, and ICMP errors, are for the cores"
+            }
+            Self::Router(_) => {
+                "a prefix of the destination address decides; packets that end here are for the cores, which answer"
+            }
+            Self::Monitor(_) => "it only counts, and what rules handle is reported to it",
+        }
     }
 
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration

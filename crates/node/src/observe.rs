@@ -1,5 +1,7 @@
 //! What is seen of a run: live, over time, and at its end.
 
+mod rules;
+
 use crate::fast_path::{FastPath, Via};
 use crate::worker::{CoreElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
@@ -81,6 +83,7 @@ impl Observer {
             packets_fast: counts.packets_in - counts.punted_packets,
             packets_slow: counts.punted_packets,
             slots: slot_counts(fast_path),
+            rules: rules::tables(fast_path),
             drops: by_name(&drops),
         }
     }
@@ -107,6 +110,7 @@ impl Observer {
         report.drops = snapshot.drops.clone();
         report.coherence = coherence(fast_path, workers);
         report.slots = slot_counts(fast_path);
+        report.rules = rules::rules(fast_path, workers);
         report.latency.fast = self.fast.percentiles();
         report.latency.slow = self.slow.percentiles();
         report.functions = function_counters(workers);

@@ -1,6 +1,8 @@
 //! A whole node in one thread under virtual time: the same fast path and workers, a link of
 //! constant delay, and a run that is the same every time.
 
+mod traced;
+
 use crate::fast_path::{FastOutput, Via};
 use crate::observe::{Observer, dropped_by};
 use crate::sink::Sink;
@@ -90,7 +92,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         Ok(end.since(self.started.unwrap_or(end)))
     }
 
-    fn arrive(&mut self, at: Instant, bytes: &[u8]) -> Result<(), CaptureError> {
+    pub(crate) fn arrive(&mut self, at: Instant, bytes: &[u8]) -> Result<(), CaptureError> {
         if self.started.is_none() {
             self.start(at);
         }

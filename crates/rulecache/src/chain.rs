@@ -3,6 +3,7 @@
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::recorded::{Dependents, Recorded};
 use crate::recording::{EntryId, Obstacle, Recording};
+use crate::watch::{Unwatched, Watch};
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
 use twinpath_core::{Direction, DropReason, Frame, Packet};
@@ -80,12 +81,27 @@ impl RuleChain {
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
     ) -> Passage {
+        self.run_watched(packet, recording, from, dependents, answers, &mut Unwatched)
+    }
+
+    /// The same while somebody watches.
+    pub fn run_watched<W: Watch + ?Sized>(
+        &mut self,
+        packet: &mut Packet,
+        recording: &mut Recording,
+        from: usize,
+        dependents: &dyn Dependents,
+        answers: &mut Answers<'_>,
+        watch: &mut W,
+    ) -> Passage {
         let now = packet.timestamp();
         for step in from..self.functions.len() {
             let place = self.place_at(packet.direction, step);
             let mut recorded = Recorded::new(packet, recording, dependents, place as u8);
             let answered = answers.count();
-            let verdict = self.functions[place].handle(&mut recorded, now, answers);
+            let function = &mut self.functions[place];
+            let verdict = function.handle(&mut recorded, now, answers);
+            watch.handled(place as u8, function.name(), packet, recording, verdict);
             if answers.count() > answered {
                 self.turn_back(packet, step, answered, dependents, answers);
             }

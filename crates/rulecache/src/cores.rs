@@ -11,13 +11,14 @@ use crate::chain::{Passage, RuleChain};
 use crate::change::{Change, ChangeError};
 use crate::function::{Answers, RuleFunction};
 use crate::key::MatchKey;
-use crate::manager::{Manager, ManagerConfig, Offer};
+use crate::manager::{Manager, ManagerConfig};
 use crate::message::CacheMessage;
 use crate::recorded::Dependents;
 use crate::recording::{EntryId, Obstacle, Recording};
 use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
+use crate::watch::{Unwatched, Watch};
 use std::collections::VecDeque;
 use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
 
@@ -183,10 +184,21 @@ impl RuleCores {
 
     /// Takes a packet that was punted.
     pub fn packet(&mut self, packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
+        self.packet_watched(packet, pools, out, &mut Unwatched);
+    }
+
+    /// The same while somebody watches; of a packet that must wait, no more than that is seen.
+    pub fn packet_watched<W: Watch + ?Sized>(
+        &mut self,
+        packet: Packet,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+        watch: &mut W,
+    ) {
         self.counters.packets += 1;
         let at = packet.timestamp();
         if self.suspended.is_none() {
-            self.begin(packet, pools, out);
+            self.begin(packet, pools, out, watch);
             self.resume(at, pools, out);
         } else if self.waiting.len() < self.config.waiting {
             self.waiting.push_back(Waiting::Packet(packet));
@@ -328,28 +340,36 @@ impl RuleCores {
         out.extend(self.messages.drain(..).map(Output::Send));
     }
 
-    fn begin(&mut self, mut packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
+    fn begin<W: Watch + ?Sized>(
+        &mut self,
+        mut packet: Packet,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+        watch: &mut W,
+    ) {
         self.clock = self.clock.max(packet.timestamp());
         let ingress = packet.frame.port();
         let segment = self.sides.segment_of(self.config.segment, &packet);
         let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, segment);
         let mut recording = Recording::new(key);
         self.sides.tell(&mut packet, &mut recording);
+        watch.begins(&packet, &recording);
         let journey = Journey {
             packet,
             recording,
             step: 0,
         };
-        self.run(journey, None, pools, out);
+        self.run(journey, None, pools, out, watch);
     }
 
     /// Takes a packet on; `settled` is the entry that it has waited for, if that is free now.
-    fn run(
+    fn run<W: Watch + ?Sized>(
         &mut self,
         mut journey: Journey,
         settled: Option<EntryId>,
         pools: &mut Pools,
         out: &mut Vec<Output>,
+        watch: &mut W,
     ) {
         let Journey {
             packet,
@@ -357,18 +377,18 @@ impl RuleCores {
             step,
         } = &mut journey;
         let mut answers = Answers::new(&mut self.replies, pools);
-        let passage = self
-            .chain
-            .run(packet, recording, *step, &self.manager, &mut answers);
+        let passage =
+            self.chain
+                .run_watched(packet, recording, *step, &self.manager, &mut answers, watch);
         out.extend(self.replies.drain(..).map(Output::Reply));
         match passage {
-            Passage::Forward => self.depart(journey, out),
+            Passage::Forward => self.depart(journey, out, watch),
             Passage::Drop(reason) => {
-                self.make_rule(&journey, Fate::Drop(reason), out);
+                self.make_rule(&journey, Fate::Drop(reason), out, watch);
                 out.push(Output::Drop(journey.packet, reason));
             }
             Passage::Consumed => {
-                self.make_rule(&journey, Fate::Forward, out);
+                self.make_rule(&journey, Fate::Forward, out, watch);
                 pools.give(journey.packet.frame);
             }
             Passage::Wait { step, entry } => {
@@ -378,19 +398,39 @@ impl RuleCores {
         }
     }
 
-    fn depart(&mut self, journey: Journey, out: &mut Vec<Output>) {
+    fn depart<W: Watch + ?Sized>(
+        &mut self,
+        journey: Journey,
+        out: &mut Vec<Output>,
+        watch: &mut W,
+    ) {
         let egress = journey.recording.rewrites().egress();
         let (at, recording) = (journey.packet.timestamp(), journey.recording);
         out.push(Output::Depart(journey.packet, egress));
-        self.consider(&recording, Fate::Forward, at, out);
+        self.consider(&recording, Fate::Forward, at, out, watch);
     }
 
-    fn make_rule(&mut self, journey: &Journey, fate: Fate, out: &mut Vec<Output>) {
-        self.consider(&journey.recording, fate, journey.packet.timestamp(), out);
+    fn make_rule<W: Watch + ?Sized>(
+        &mut self,
+        journey: &Journey,
+        fate: Fate,
+        out: &mut Vec<Output>,
+        watch: &mut W,
+    ) {
+        let at = journey.packet.timestamp();
+        self.consider(&journey.recording, fate, at, out, watch);
     }
 
     /// Counts the packet's entries, and offers its rule if it is hot.
-    fn consider(&mut self, recording: &Recording, fate: Fate, at: Instant, out: &mut Vec<Output>) {
+    fn consider<W: Watch + ?Sized>(
+        &mut self,
+        recording: &Recording,
+        fate: Fate,
+        at: Instant,
+        out: &mut Vec<Output>,
+        watch: &mut W,
+    ) {
+        watch.ends(recording, fate, at);
         if !self.config.caching {
             return;
         }
@@ -402,9 +442,10 @@ impl RuleCores {
         };
         if let Ok(rule) = synthesise(recording, fate, at) {
             let original = recording.original();
-            let _: Offer = self
+            let offer = self
                 .manager
                 .offer(rule, original, hotness, at, &mut self.messages);
+            watch.selected(hotness, offer);
             self.send(out);
         }
     }
@@ -444,7 +485,7 @@ impl RuleCores {
                 && let Some(waiting) = self.waiting.pop_front()
             {
                 match waiting {
-                    Waiting::Packet(packet) => self.begin(packet, pools, out),
+                    Waiting::Packet(packet) => self.begin(packet, pools, out, &mut Unwatched),
                     Waiting::Mark(mark) => out.push(Output::Send(CacheMessage::Marked(mark))),
                 }
             }
@@ -464,7 +505,7 @@ impl RuleCores {
             if !self.manager.is_free(entry) {
                 return Some(suspended);
             }
-            self.run(suspended.journey, Some(entry), pools, out);
+            self.run(suspended.journey, Some(entry), pools, out, &mut Unwatched);
             if !self.changing.contains(&entry) {
                 self.manager.open(entry);
             }
@@ -474,7 +515,7 @@ impl RuleCores {
             return Some(suspended);
         }
         let Journey { step, .. } = suspended.journey;
-        self.run(suspended.journey, None, pools, out);
+        self.run(suspended.journey, None, pools, out, &mut Unwatched);
         let waits_again = self.suspended.as_ref();
         let is_same = |next: &Suspended| next.entry == entry && next.journey.step == step;
         if !waits_again.is_some_and(|next| is_same(next)) {

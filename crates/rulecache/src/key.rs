@@ -113,6 +113,25 @@ impl MatchKey {
         Some(key)
     }
 
+    /// What any IP packet would show if it were plain: for people to read, not for tables.
+    pub fn shown(frame: &[u8], layout: &Layout, ingress: u16) -> Self {
+        let ends = (
+            fields::source(frame, layout),
+            fields::destination(frame, layout),
+        );
+        let mut key = Self::of_ends(ends.0, ends.1);
+        let version = if layout.network == Network::V6 {
+            shape::V6
+        } else {
+            0
+        };
+        key.0[4] |= u64::from(layout.protocol) << PROTOCOL_SHIFT
+            | u64::from(fields::tcp_flags(frame, layout)) << FLAGS_SHIFT
+            | u64::from(shape_of(frame, layout).unwrap_or(version));
+        key.0[5] = u64::from(ingress) << 48;
+        key
+    }
+
     #[inline(always)]
     const fn of_ends(source: Endpoint, destination: Endpoint) -> Self {
         Self([
@@ -312,7 +331,8 @@ mod tests {
             assert_eq!(key(&frame.to_vec().expect("fits")), None);
         }
         let frame = plain.to_vec().expect("fits");
-        assert!(key(&frame).is_some());
+        let shown = MatchKey::shown(&frame, &dissect(&frame).expect("well formed"), 7);
+        assert_eq!(key(&frame), Some(shown.with_segment(3)));
         let error = PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &frame);
         assert_eq!(key(&error.to_vec().expect("fits")), None);
     }

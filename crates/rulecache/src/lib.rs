@@ -44,6 +44,8 @@ pub mod synthesis;
 pub mod table;
 pub mod text;
 mod variants;
+pub mod watch;
+pub mod words;
 
 pub use action::{Action, Fate, Rewrites};
 pub use chain::{Passage, RuleChain};
@@ -61,3 +63,4 @@ pub use selection::{Selection, SelectionConfig, SelectionCounters};
 pub use sides::Sides;
 pub use synthesis::{Rule, synthesise};
 pub use table::{Decision, RuleTable, TableConfig, TableCounters};
+pub use watch::{Unwatched, Watch};

@@ -151,6 +151,28 @@ impl Obstacle {
             Self::Undecided => "undecided",
         }
     }
+
+    /// Which packets it is about, in words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::NotPlain => {
+                "fragments, ICMP errors, packets with IP options or extension headers, protocols other than TCP, UDP and ICMP echo"
+            }
+            Self::Payload => "packets whose payload a function looks at",
+            Self::FieldNotInKey => {
+                "packets of which a function looks at a field that rules do not match, such as a MAC address"
+            }
+            Self::Expired => "packets whose time to live ends",
+            Self::TooManyDependencies => "packets that more entries decide than a rule can name",
+            Self::Answered => "packets that a function answers, keeps or is asked about",
+            Self::StateChanged => {
+                "packets that change an entry that later ones meet, as those that open a connection"
+            }
+            Self::Undecided => {
+                "packets of a kind that a function decides anew each time, as those that end a connection"
+            }
+        }
+    }
 }
 
 /// Fixed examined bits and written fields, which a function may declare once in place of having

@@ -166,6 +166,11 @@ impl RuleTable {
         self.exact.len() + self.masked.len()
     }
 
+    /// Rules that there may be.
+    pub const fn capacity(&self) -> usize {
+        self.config.rules()
+    }
+
     /// Memory that the table takes when full, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.slots.memory_bytes() + self.exact.memory_bytes() + self.masked.memory_bytes()

@@ -200,6 +200,12 @@ impl<T: Default> FlowStore<T> {
         }
     }
 
+    /// The state words of one flow.
+    pub fn words(&self, id: FlowId) -> &[u32] {
+        let place = id.0 as usize % CHUNK;
+        &self.chunks[id.0 as usize / CHUNK].words[place * self.words..(place + 1) * self.words]
+    }
+
     /// A number that changes when the flow's place is given to another flow.
     pub fn incarnation(&self, id: FlowId) -> u32 {
         self.head(id).incarnation

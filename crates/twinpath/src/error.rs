@@ -2,6 +2,7 @@
 
 use crate::commands::kv::KvError;
 use crate::commands::run::RunRefusal;
+use crate::commands::trace::HexError;
 use crate::traffic::NoTraffic;
 use std::io;
 use twinpath_control::operator::{Answer, AskError};
@@ -10,6 +11,7 @@ use twinpath_control::service::ServiceError;
 use twinpath_io::CaptureError;
 use twinpath_lab::faults::SetupError;
 use twinpath_node::RunError;
+use twinpath_node::trace::TraceError;
 use twinpath_node::wiring::BuildError;
 use twinpath_traffic::TrafficError;
 
@@ -37,6 +39,12 @@ pub enum CommandError {
     /// A capture.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// Text that is no packet.
+    #[error(transparent)]
+    Hex(#[from] HexError),
+    /// A packet that cannot be traced.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// A report.
     #[error(transparent)]
     Report(#[from] ReportError),

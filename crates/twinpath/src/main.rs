@@ -1,10 +1,10 @@
 //! The command.
 //!
 //! `twinpath run` runs a service, `rules` shows what it has cached meanwhile and `apply` changes
-//! it, `explain` tells what of it runs where and why, `generate` makes
-//! captures to run it on, `check` searches the protocol between the paths for an error, and `kv`
-//! is a client of the key-value store. Each is a file of [`commands`] with its arguments, its help
-//! and its one function.
+//! it, `explain` tells what of it runs where and why, `trace` follows one packet through it,
+//! `generate` makes captures to run it on, `check` searches the protocol between the paths for an
+//! error, and `kv` is a client of the key-value store. Each is a file of [`commands`] with its
+//! arguments, its help and its one function.
 //!
 //! Results go to standard output; progress, warnings and errors to standard error. The exit code
 //! is 0 if all is well, 1 if the answer is a negative one (the check found a violation, the key is
@@ -20,7 +20,7 @@ mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
-use commands::{apply, check, explain, generate, kv, rules, run};
+use commands::{apply, check, explain, generate, kv, rules, run, trace};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -55,6 +55,7 @@ enum Command {
     Rules(rules::Arguments),
     Apply(apply::Arguments),
     Explain(explain::Arguments),
+    Trace(trace::Arguments),
     Generate(generate::Arguments),
     Check(check::Arguments),
     Kv(kv::Arguments),
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Command::Rules(arguments) => rules::execute(&arguments),
         Command::Apply(arguments) => apply::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
+        Command::Trace(arguments) => trace::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),
         Command::Check(arguments) => check::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),

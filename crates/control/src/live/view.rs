@@ -86,31 +86,72 @@ pub struct View<'a> {
 impl View<'_> {
     /// The rest of the bar's line, then the table.
     pub fn table(&self) -> String {
-        let rows = [
+        let mut rows = vec![
             ("packets", self.packets()),
             ("rate", self.rate()),
             ("paths", self.paths()),
-            ("slots", self.slots()),
-            ("drops", self.drops()),
         ];
-        let rows = rows.map(|(name, text)| clipped(&format!("  {name:<9}{text}")));
-        format!("{}\n{}", self.progress(), rows.join("\n"))
+        if self.has_rules() {
+            rows.push(("rules", self.rules()));
+        }
+        if self.has_slots() {
+            rows.push(("slots", self.slots()));
+        }
+        rows.push(("drops", self.drops()));
+        let rows = rows
+            .iter()
+            .map(|(name, text)| clipped(&format!("  {name:<9}{text}")));
+        format!(
+            "{}\n{}",
+            self.progress(),
+            rows.collect::<Vec<_>>().join("\n")
+        )
     }
 
     /// The same in one line.
     pub fn line(&self) -> String {
         let (snapshot, rates) = (self.snapshot, self.rates);
         let [fast, slow] = self.shares();
-        let slots = &snapshot.slots;
-        format!(
-            "{}, {} packets, {}, fast {fast}, slow {slow}, slots {} active {} incomplete {} frozen, drops {}",
+        let mut parts = vec![
             self.progress(),
-            units::count(snapshot.packets_in),
+            format!("{} packets", units::count(snapshot.packets_in)),
             units::packet_rate(rates.packets_per_second),
-            units::count(slots.active),
-            units::count(slots.incomplete),
-            units::count(slots.frozen),
-            self.drops()
+            format!("fast {fast}, slow {slow}"),
+        ];
+        if self.has_rules() {
+            let active = units::count(snapshot.rules.active);
+            let ratio = units::percent(snapshot.rules.hit_ratio());
+            parts.push(format!("rules {active} active, hits {ratio}"));
+        }
+        if self.has_slots() {
+            let slots = &snapshot.slots;
+            let [active, incomplete, frozen] =
+                [slots.active, slots.incomplete, slots.frozen].map(units::count);
+            parts.push(format!(
+                "slots {active} active {incomplete} incomplete {frozen} frozen"
+            ));
+        }
+        parts.push(format!("drops {}", self.drops()));
+        parts.join(", ")
+    }
+
+    fn has_rules(&self) -> bool {
+        self.snapshot.rules.capacity > 0
+    }
+
+    /// Slots are shown unless the chain has rules and shares no flow state.
+    fn has_slots(&self) -> bool {
+        self.snapshot.slots.capacity > 0 || !self.has_rules()
+    }
+
+    fn rules(&self) -> String {
+        let rules = &self.snapshot.rules;
+        format!(
+            "active {} of {}   hits {}   held {}",
+            units::count(rules.active),
+            units::count(rules.capacity),
+            units::percent(rules.hit_ratio()),
+            units::count(rules.held)
         )
     }
 

@@ -1,5 +1,9 @@
 //! The figures of a report: which data, which axes, which words.
 
+mod rules;
+
+pub use rules::rules;
+
 use super::axis::Axis;
 use super::plot::{Figure, Ink, Layer, Mark, Side, Strip};
 use super::{Bar, Latency, Percentiles, Sample, units};

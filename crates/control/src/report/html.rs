@@ -103,13 +103,21 @@ fn figure_cards(report: &Report) -> Result<String, ReportError> {
         ("incomplete", "incomplete"),
         ("frozen", "frozen"),
     ];
-    Ok([
+    let mut cards = vec![
         latency_card(report, &legend(&paths, ""))?,
         over_time("Hit ratio over time", &settled, figures::hit_ratio(series))?,
         over_time("Throughput over time", &paths, figures::throughput(series))?,
-        over_time("Slots by state over time", &states, figures::slots(series))?,
-    ]
-    .concat())
+    ];
+    if !report.rules.is_empty() {
+        let active = [("active", "that packets meet")];
+        let figure = figures::rules(series);
+        cards.push(over_time("Cached rules over time", &active, figure)?);
+    }
+    if report.shows_flow_state() {
+        let figure = figures::slots(series);
+        cards.push(over_time("Slots by state over time", &states, figure)?);
+    }
+    Ok(cards.concat())
 }
 
 fn drawing(figure: Option<Figure>) -> Result<String, ReportError> {
@@ -223,13 +231,18 @@ mod tests {
             .descendants()
             .filter(|node| node.has_tag_name(svg))
             .count();
-        assert_eq!(figures, 4);
+        assert_eq!(figures, 5);
         let text = text(&page);
         for expected in [
             "Latency by path",
             "Hit ratio over time",
             "Throughput over time",
             "Slots by state over time",
+            "Cached rules over time",
+            "Rule hit ratio",
+            "9,600,000",
+            "Rules: acl, napt",
+            "state_changed",
             "Drops by reason",
             "firewall_denied",
             "31,204",
@@ -292,6 +305,17 @@ mod tests {
         let text = text(&render(&Report::default()).unwrap());
         assert_eq!(text.matches("Nothing to show").count(), 4);
         assert!(text.contains("Nothing was dropped") && !text.contains("NaN"));
+    }
+
+    #[test]
+    fn a_chain_without_flow_state_shows_no_slots() {
+        let report = Report {
+            slots: super::super::SlotCounts::default(),
+            ..edge_report()
+        };
+        let text = text(&render(&report).unwrap());
+        assert!(text.contains("Rule hit ratio") && text.contains("lost frames"));
+        assert!(!text.contains("Slots") && !text.contains("Coherence"));
     }
 
     #[test]

@@ -44,6 +44,34 @@
 //! | `slots.incomplete` | slots | waiting for the answer to a pull at the end |
 //! | `slots.active` | slots | holding a flow's state at the end |
 //! | `slots.frozen` | slots | waiting for an acknowledgement at the end |
+//! | `rules.total`, `rules.elements[].counts` | | cached rules, all together and of each element (functions in a row whose decisions are cached), each with the fields below |
+//! | `rules.elements[].functions[]` | | the element's functions, in chain order |
+//! | `rules.*.table.capacity` | rules | that the fast path can hold |
+//! | `rules.*.table.active` | rules | that packets met at the end |
+//! | `rules.*.table.hits` | packets | met a rule |
+//! | `rules.*.table.misses` | packets | met none and went to the cores |
+//! | `rules.*.table.guarded` | packets | went to the cores because of their time to live |
+//! | `rules.*.table.held` | packets | waited for a rule to become active |
+//! | `rules.*.table.held_in_vain` | packets | of them, went to the cores after all |
+//! | `rules.*.table.activated` | events | a rule became active |
+//! | `rules.*.table.demoted` | events | an active rule waited for a packet of its flow to return |
+//! | `rules.*.table.idle` | rules | taken out because of their idle time-out |
+//! | `rules.*.table.hold_full` | rules | taken out because more packets came than may be held |
+//! | `rules.*.table.no_room` | rules | found no room |
+//! | `rules.*.table.marks_repeated` | messages | marks sent again |
+//! | `rules.*.cores.packets` | packets | came to the cores |
+//! | `rules.*.cores.waited` | packets | waited until rules were gone or reported |
+//! | `rules.*.cores.overflowed` | packets | dropped because too many waited |
+//! | `rules.*.cores.stuck` | packets | dropped because their function waited for what was settled |
+//! | `rules.*.obstacles.<reason>` | packets | made no rule, by reason |
+//! | `rules.*.selection.cacheable` | packets | made a rule |
+//! | `rules.*.selection.selected` | rules | found hot |
+//! | `rules.*.manager.added` | rules | sent to the fast path |
+//! | `rules.*.manager.replaced` | rules | taken out for hotter ones |
+//! | `rules.*.manager.aged` | rules | taken out because nobody used them |
+//! | `rules.*.manager.invalidated` | rules | taken out because an entry that they came from changed |
+//! | `rules.*.manager.gone` | rules | the fast path took out itself |
+//! | `rules.*.manager.repeated` | messages | requests sent again |
 //! | `latency.fast`, `latency.slow` | | arrival to leaving, by path, each with the fields below |
 //! | `latency.*.count` | packets | measured |
 //! | `latency.*.min_ns` | ns | shortest |
@@ -72,6 +100,7 @@
 //! | `series[].slots_incomplete` | slots | waiting for an answer at that moment |
 //! | `series[].slots_active` | slots | holding a state at that moment |
 //! | `series[].slots_frozen` | slots | waiting for an acknowledgement at that moment |
+//! | `series[].rules_active` | rules | that packets met at that moment |
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -167,6 +196,15 @@ mod tests {
         assert_eq!(from_text(&newer).unwrap(), edge_report());
     }
 
+    /// Reports of before there were rules.
+    #[test]
+    fn a_report_without_rules_is_read() {
+        let mut older: Value = serde_json::from_str(&to_text(&edge_report()).unwrap()).unwrap();
+        older.as_object_mut().unwrap().remove("rules");
+        let report = from_text(&older.to_string()).unwrap();
+        assert!(report.rules.is_empty() && report.shows_flow_state());
+    }
+
     #[test]
     fn what_is_not_finite_is_still_readable() {
         let mut report = edge_report();
@@ -191,6 +229,7 @@ mod tests {
     fn collect_fields(prefix: &str, value: &Value, fields: &mut BTreeSet<String>) {
         match (prefix, value) {
             ("drops" | "functions[].counters", _) => {}
+            (name, _) if name.ends_with(".obstacles") => {}
             (_, Value::Object(members)) => {
                 for (name, member) in members {
                     let dot = if prefix.is_empty() { "" } else { "." };
@@ -207,11 +246,21 @@ mod tests {
             _ => {
                 let general = prefix
                     .replace("latency.fast.", "latency.*.")
-                    .replace("latency.slow.", "latency.*.");
+                    .replace("latency.slow.", "latency.*.")
+                    .replace("rules.total.", "rules.*.")
+                    .replace("rules.elements[].counts.", "rules.*.");
                 fields.insert(general);
             }
         }
     }
+
+    /// Rows that stand for several fields, which are documented once.
+    const IN_GENERAL: [&str; 4] = [
+        "latency.fast",
+        "latency.slow",
+        "rules.total",
+        "rules.elements[].counts",
+    ];
 
     /// The names in the first column of the table above.
     fn documented_fields() -> BTreeSet<String> {
@@ -222,7 +271,7 @@ mod tests {
         let names = first_cells.flat_map(|cell| cell.split(", "));
         names
             .filter_map(|name| name.strip_prefix('`')?.strip_suffix('`'))
-            .filter(|name| !name.contains('<') && !matches!(*name, "latency.fast" | "latency.slow"))
+            .filter(|name| !name.contains('<') && !IN_GENERAL.contains(name))
             .map(str::to_owned)
             .collect()
     }

@@ -13,6 +13,7 @@ pub mod html;
 pub mod json;
 mod latency;
 mod plot;
+mod rules;
 mod series;
 pub mod summary;
 #[cfg(test)]
@@ -26,6 +27,10 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
+pub use rules::{
+    RuleCoresCounts, RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts,
+    RuleTableCounts, Rules,
+};
 pub use series::{MAX_SAMPLES, Series};
 pub use summary::summary;
 
@@ -55,6 +60,9 @@ pub struct Report {
     pub coherence: Coherence,
     /// Slots of the fast path's state table at the end of the run.
     pub slots: SlotCounts,
+    /// Cached rules (SFCache §III).
+    #[serde(default)]
+    pub rules: Rules,
     /// Time from a packet's arrival to its leaving, by path.
     pub latency: Latency,
     /// Rates over the whole run, by the wall clock.
@@ -283,7 +291,7 @@ pub struct Pool {
 }
 
 /// The run at one moment. Packets and drops are totals since the start, slots
-/// are as they stand.
+/// and rules are as they stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// When, ns since the start on the clock `run.series_clock` names.
@@ -302,6 +310,9 @@ pub struct Sample {
     pub slots_active: u64,
     /// Slots waiting for the acknowledgement of a write-back.
     pub slots_frozen: u64,
+    /// Cached rules that packets meet.
+    #[serde(default)]
+    pub rules_active: u64,
 }
 
 /// Why a report could not be written or read.
@@ -353,6 +364,7 @@ impl Default for Report {
             drops: BTreeMap::new(),
             coherence: Coherence::default(),
             slots: SlotCounts::default(),
+            rules: Rules::default(),
             latency: Latency::default(),
             throughput: Throughput::default(),
             functions: Vec::new(),
@@ -374,6 +386,12 @@ impl Report {
             packets_per_second: per_second(self.totals.packets_in),
             bits_per_second: per_second(self.totals.bytes_in) * 8.0,
         };
+    }
+
+    /// Whether flow state is worth showing: not if the chain makes rules and
+    /// shares none.
+    pub fn shows_flow_state(&self) -> bool {
+        self.rules.is_empty() || self.slots.capacity > 0
     }
 
     /// Packets dropped for any reason.

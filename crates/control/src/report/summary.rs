@@ -1,11 +1,13 @@
 //! The summary a run ends with on the terminal.
 
-use super::{Execution, PathTotals, Paths, Percentiles, Report, ranked, units};
+use super::{Execution, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units};
 
 /// Functions that get a line, counters in it, and drop reasons named.
 const MAX_FUNCTIONS: usize = 6;
 const MAX_COUNTERS: usize = 4;
 const MAX_REASONS: usize = 4;
+/// Reasons named why packets made no rule.
+const MAX_OBSTACLES: usize = 2;
 /// Characters of a name before it is cut.
 const MAX_NAME: usize = 40;
 
@@ -19,6 +21,7 @@ pub fn summary(report: &Report) -> String {
     lines.extend(latency(report));
     lines.push(String::new());
     lines.extend(protocol(report));
+    lines.extend(rules(report));
     lines.push(line("drops", &drops(report)));
     lines.extend(functions(report));
     lines.push(line("buffers", &buffers(report)));
@@ -142,15 +145,31 @@ fn latency(report: &Report) -> Vec<String> {
     ]
 }
 
+fn counts(pairs: &[(&str, u64)]) -> String {
+    let texts = pairs
+        .iter()
+        .map(|(name, n)| format!("{name} {}", units::count(*n)));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
 fn protocol(report: &Report) -> Vec<String> {
     let c = &report.coherence;
+    let link = [
+        ("stale", c.stale_messages_ignored),
+        ("reordered", c.reordered_frames),
+        ("lost", c.lost_frames),
+        ("core restarts", c.core_restarts),
+    ];
+    let mut lines = vec![line("link", &counts(&link))];
+    if report.shows_flow_state() {
+        lines.extend(flow_state(report));
+    }
+    lines
+}
+
+fn flow_state(report: &Report) -> Vec<String> {
+    let c = &report.coherence;
     let slots = &report.slots;
-    let counts = |pairs: &[(&str, u64)]| {
-        let texts = pairs
-            .iter()
-            .map(|(name, n)| format!("{name} {}", units::count(*n)));
-        texts.collect::<Vec<_>>().join(", ")
-    };
     let pulls = [
         ("granted", c.pulls_granted),
         ("declined", c.pulls_declined),
@@ -162,12 +181,6 @@ fn protocol(report: &Report) -> Vec<String> {
         ("by idle time", c.ttl_write_backs),
         ("retried", c.write_back_retries),
         ("acknowledged", c.acknowledgements),
-    ];
-    let link = [
-        ("stale", c.stale_messages_ignored),
-        ("reordered", c.reordered_frames),
-        ("lost", c.lost_frames),
-        ("core restarts", c.core_restarts),
     ];
     let in_slots = [
         ("active", slots.active),
@@ -186,10 +199,45 @@ fn protocol(report: &Report) -> Vec<String> {
             "write-backs",
             &format!("{}: {}", units::count(c.write_backs), counts(&write_backs)),
         ),
-        line("link", &counts(&link)),
         line(
             "slots",
             &format!("{size}: {}; collisions {collisions}", counts(&in_slots)),
+        ),
+    ]
+}
+
+/// Nothing for a chain that makes no rules.
+fn rules(report: &Report) -> Vec<String> {
+    if report.rules.is_empty() {
+        return Vec::new();
+    }
+    let RuleCounts {
+        table,
+        obstacles,
+        manager,
+        ..
+    } = &report.rules.total;
+    let met = [
+        ("hits", table.hits),
+        ("misses", table.misses),
+        ("guarded", table.guarded),
+        ("held", table.held),
+    ];
+    let changes = [
+        ("added", manager.added),
+        ("replaced", manager.replaced),
+        ("aged", manager.aged),
+        ("invalidated", manager.invalidated),
+        ("gone", manager.gone),
+    ];
+    let (active, capacity) = (units::count(table.active), units::count(table.capacity));
+    let (ratio, met) = (units::percent(table.hit_ratio()), counts(&met));
+    let none_made = most_frequent(obstacles, MAX_OBSTACLES);
+    vec![
+        line("rules", &format!("{active} of {capacity}: {ratio} {met}")),
+        line(
+            "rule cache",
+            &format!("{}; no rule: {none_made}", counts(&changes)),
         ),
     ]
 }
@@ -250,6 +298,18 @@ mod tests {
     #[test]
     fn of_an_empty_run() {
         insta::assert_snapshot!(summary(&Report::default()));
+    }
+
+    #[test]
+    fn of_a_run_without_flow_state() {
+        let report = Report {
+            rules: edge_report().rules,
+            ..Report::default()
+        };
+        let text = summary(&report);
+        assert!(text.contains("\n  rules        12,400 of 81,920: 96.0 % hits 9,600,000"));
+        assert!(!text.contains("pulls") && !text.contains("slots"));
+        assert!(text.contains("\n  link "));
     }
 
     #[test]

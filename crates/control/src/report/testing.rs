@@ -40,6 +40,7 @@ pub fn edge_report() -> Report {
             active: 45_001,
             frozen: 440,
         },
+        rules: rules(),
         latency: Latency {
             fast: recorded(&[
                 (34, 300),
@@ -136,7 +137,8 @@ impl Scramble {
     fn apply_members(&mut self, members: &mut serde_json::Map<String, Value>) {
         members.values_mut().for_each(|member| self.apply(member));
         // Maps by free name (drops, counters) get one more name of any kind.
-        if members.contains_key("checksum") || members.contains_key("new_flows") {
+        let free_names = ["checksum", "new_flows", "not_plain"];
+        if free_names.iter().any(|name| members.contains_key(*name)) {
             members.insert(self.names.draw(), Value::from(self.numbers.draw()));
         }
     }
@@ -183,6 +185,59 @@ fn coherence() -> Coherence {
         reordered_frames: 0,
         lost_frames: 0,
         core_restarts: 0,
+    }
+}
+
+/// Two elements with cached rules.
+pub fn rules() -> Rules {
+    let mut rules = Rules::default();
+    rules.push(RuleElement {
+        functions: vec!["acl".to_owned(), "napt".to_owned()],
+        counts: rule_counts(1),
+    });
+    rules.push(RuleElement {
+        functions: vec!["router".to_owned()],
+        counts: rule_counts(3),
+    });
+    rules
+}
+
+fn rule_counts(scale: u64) -> RuleCounts {
+    RuleCounts {
+        table: RuleTableCounts {
+            capacity: 40_960,
+            active: 3_100 * scale,
+            hits: 2_400_000 * scale,
+            misses: 101_000 * scale,
+            guarded: 12,
+            held: 4_090 * scale,
+            held_in_vain: 31,
+            activated: 5_200 * scale,
+            demoted: 8,
+            idle: 40 * scale,
+            hold_full: 0,
+            no_room: 0,
+            marks_repeated: 2,
+        },
+        cores: RuleCoresCounts {
+            packets: 101_012 * scale,
+            waited: 17,
+            overflowed: 0,
+            stuck: 0,
+        },
+        obstacles: counters(&[("not_plain", 812 * scale), ("state_changed", 9_300)]),
+        selection: RuleSelectionCounts {
+            cacheable: 90_900 * scale,
+            selected: 5_230 * scale,
+        },
+        manager: RuleManagerCounts {
+            added: 5_210 * scale,
+            replaced: 5,
+            aged: 1_960 * scale,
+            invalidated: 99 * scale,
+            gone: 41 * scale,
+            repeated: 3,
+        },
     }
 }
 
@@ -257,6 +312,7 @@ fn series() -> Vec<Sample> {
         sample.slots_active = 45_000 * step / (step + 30) - complex * 120;
         sample.slots_incomplete = 60 + complex * 40 + wobble;
         sample.slots_frozen = 100 + complex * 90;
+        sample.rules_active = 12_400 * step / (step + 12);
         samples.push(sample);
     }
     samples

@@ -153,7 +153,7 @@ impl FastPath {
     }
 
     #[inline]
-    fn direction(&self, frame: &Frame, layout: &Layout) -> Direction {
+    pub(super) fn direction(&self, frame: &Frame, layout: &Layout) -> Direction {
         match self.sides.is_one_way() {
             true => Direction::Original,
             false => {

@@ -7,8 +7,10 @@
 
 mod batch;
 mod rules;
+mod steps;
 
 pub use rules::RuleStage;
+pub(crate) use steps::Step;
 
 use crate::place::Place;
 use crate::replacement::FastPlan;

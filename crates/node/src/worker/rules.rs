@@ -20,7 +20,7 @@ impl Worker {
         self.put_out(header.element, header.timestamp, pools);
     }
 
-    fn rules_at(&mut self, element: u8) -> Option<&mut RuleCores> {
+    pub(super) fn rules_at(&mut self, element: u8) -> Option<&mut RuleCores> {
         match self.elements.get_mut(usize::from(element))? {
             CoreElement::Rules(rules) => Some(rules),
             CoreElement::Flows(_) => None,
@@ -136,7 +136,7 @@ fn append(frame: &mut Frame, message: &twinpath_rulecache::CacheMessage) -> bool
     frame.set_len(len + bytes) && message.write(&mut frame.bytes_mut()[len..]).is_some()
 }
 
-fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
+pub(super) fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
     let mut frame = packet.frame;
     let mut trip = frame.trip();
     trip.egress = egress.or(trip.egress);

@@ -1,11 +1,13 @@
 //! `twinpath explain`: what of a service runs where, and why.
 
 mod residence;
+mod rules;
 mod text;
 
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use residence::resident_share;
+use rules::RuleFacts;
 use serde::Serialize;
 use std::path::PathBuf;
 use twinpath_coherence::Config as CoherenceConfig;
@@ -13,16 +15,20 @@ use twinpath_control::service::{Device, Paths, Service};
 use twinpath_core::program::{Condition, FastProgram};
 use twinpath_fastpath::{Budget, BudgetError, Placement, StateTable};
 use twinpath_node::wiring;
+use twinpath_slowpath::Chain;
 
 /// Tells what of a service runs where, and why
 ///
 /// For each function of the chain: its state words and its fast program, which says which packets
 /// the fast path can do alone. For each kind of device: whether the chain fits, or the limit that
 /// it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
+/// Of functions whose decisions are cached: in which order packets pass them in each direction,
+/// how many rules there may be, and which packets make none.
 /// Exit code 1 if the chain does not fit the device that the service is for.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath explain examples/edge.toml",
+    "twinpath explain examples/gateway.toml                 # rules beside flow state",
     "twinpath explain examples/edge.toml --json | jq .devices",
 ))]
 pub struct Arguments {
@@ -54,11 +60,18 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 struct Explanation {
     service: String,
     paths: &'static str,
+    chain: Vec<String>,
+    /// What is cached as rules; absent if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<RuleFacts>,
+    /// The functions that share flow state.
     functions: Vec<Function>,
     cores_only: Vec<String>,
     devices: Vec<DeviceFit>,
-    state_table: TableFacts,
-    cores: CoresFacts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state_table: Option<TableFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cores: Option<CoresFacts>,
 }
 
 /// One function of the chain.
@@ -148,22 +161,39 @@ impl Explanation {
         chain
             .steering(service.seed)
             .map_err(wiring::BuildError::from)?;
-        let programs = chain.programs();
-        let coherence = wiring::coherence(service);
-        Ok(Self {
+        let names = service.chain.iter().map(|config| config.name().to_string());
+        let mut explanation = Self {
             service: service.name.clone(),
             paths: match service.run.paths {
                 Paths::Both => "both",
                 Paths::Slow => "slow",
             },
-            cores_only: cores_only(&coherence),
-            devices: [Budget::asic(), Budget::software()]
-                .map(|budget| DeviceFit::of(&budget, &programs, service))
-                .into(),
-            state_table: TableFacts::of(&coherence, chain.word_count()),
-            cores: CoresFacts::of(service, chain.most_held_frames())?,
-            functions: programs.into_iter().map(Function::of).collect(),
-        })
+            chain: names.collect(),
+            rules: RuleFacts::of(service)?,
+            functions: Vec::new(),
+            cores_only: Vec::new(),
+            devices: Vec::new(),
+            state_table: None,
+            cores: None,
+        };
+        if !chain.is_empty() {
+            explanation.add_flow_state(service, &chain)?;
+        }
+        Ok(explanation)
+    }
+
+    /// The functions that share flow state, and what that takes.
+    fn add_flow_state(&mut self, service: &Service, chain: &Chain) -> Result<(), CommandError> {
+        let programs = chain.programs();
+        let coherence = wiring::coherence(service);
+        self.cores_only = cores_only(&coherence);
+        self.devices = [Budget::asic(), Budget::software()]
+            .map(|budget| DeviceFit::of(&budget, &programs, service))
+            .into();
+        self.state_table = Some(TableFacts::of(&coherence, chain.word_count()));
+        self.cores = Some(CoresFacts::of(service, chain.most_held_frames())?);
+        self.functions = programs.into_iter().map(Function::of).collect();
+        Ok(())
     }
 }
 

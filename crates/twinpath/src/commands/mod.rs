@@ -7,3 +7,4 @@ pub mod generate;
 pub mod kv;
 pub mod rules;
 pub mod run;
+pub mod trace;

@@ -15,7 +15,7 @@ fn examples() -> Vec<PathBuf> {
             .is_some_and(|extension| extension == "toml")
     });
     paths.sort();
-    assert!(paths.len() >= 6, "{paths:?}");
+    assert!(paths.len() >= 7, "{paths:?}");
     paths
 }
 

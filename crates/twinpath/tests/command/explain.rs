@@ -61,3 +61,110 @@ fn a_wrong_file_is_told_with_its_place() {
         "error: x.toml:4:8: 3 ways: expected 1, 2, 4 or 8",
     );
 }
+
+const TRANSLATION: &str = r#"
+[acl]
+default = "allow"
+[napt]
+inside = ["10.0.0.0/8"]
+external = ["192.0.2.1"]
+[monitor]
+[rule_cache]
+exact = 1000
+masked = 24
+window = "1s"
+threshold = 3
+"#;
+
+fn with_rules(chain: &str) -> Place {
+    let tables = TRANSLATION.to_owned()
+        + if chain.contains("firewall") {
+            "[firewall]\n"
+        } else {
+            ""
+        };
+    let text = format!("[service]\nname = \"x\"\nchain = [{chain}]\n{tables}");
+    Place::with("x.toml", &text)
+}
+
+const BESIDE_STATE: &str = r#""acl", "firewall", "napt", "monitor""#;
+const RULES_ALONE: &str = r#""acl", "napt", "monitor""#;
+
+#[test]
+fn rules_beside_flow_state_are_told() {
+    let said = with_rules(BESIDE_STATE).succeed(&["explain", "x.toml"]);
+    for expected in [
+        "x: acl -> firewall -> napt -> monitor\n",
+        "  acl            cached as rules    addresses, ports and protocol decide",
+        "  firewall       shares flow state  each packet may move",
+        "  from inside  [acl] -> (firewall) -> [napt -> monitor]\n",
+        "  all others   [monitor -> napt] -> (firewall) -> [acl]\n  inside: 10.0.0.0/8\n",
+        "  tables: 2, each with 1,000 rules for whole flows and 24 others with up to 64 masks\n",
+        "used more than 3 times in the window of 1s before",
+        "  not_plain              fragments, ICMP errors",
+        "cause before effect",
+        "  word[0] state: ",
+        "  software (this service's)  fits: ",
+        "Cores\n  workers: 1",
+    ] {
+        assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
+    }
+}
+
+#[test]
+fn a_chain_without_flow_state_has_no_state_table() {
+    let said = with_rules(RULES_ALONE).succeed(&["explain", "x.toml"]);
+    assert!(
+        said.out.contains("[acl -> napt -> monitor]"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("  tables: 1, "), "{}", said.out);
+    for absent in ["State table", "Devices", "programs", "Cores\n"] {
+        assert!(!said.out.contains(absent), "{absent:?} in\n{}", said.out);
+    }
+}
+
+#[test]
+fn json_has_rules_and_state_only_where_there_are_any() {
+    let told = |place: Place| -> serde_json::Value {
+        let said = place.succeed(&["explain", "x.toml", "--json"]);
+        serde_json::from_str(&said.out).expect("JSON")
+    };
+    let alone = told(with_rules(RULES_ALONE));
+    assert!(alone["state_table"].is_null() && alone["cores"].is_null());
+    assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
+    assert_eq!(
+        alone["rules"]["elements"]["reply"][0]["functions"][0],
+        "monitor"
+    );
+    assert_eq!(alone["rules"]["no_rule"][0]["name"], "not_plain");
+    let bytes = &alone["rules"]["cache"]["bytes_per_table"];
+    assert!(
+        bytes.as_u64().is_some_and(|bytes| bytes > 100_000),
+        "{bytes}"
+    );
+    let both = told(with_rules(BESIDE_STATE));
+    assert_eq!(both["functions"][0]["name"], "firewall");
+    assert_eq!(both["rules"]["cache"]["tables"], 2);
+    let state = told(Place::with("x.toml", SERVICE));
+    assert!(state["rules"].is_null() && state["state_table"].is_object());
+}
+
+#[test]
+fn what_the_file_keeps_on_the_cores_is_told() {
+    let place = with_rules(RULES_ALONE);
+    let text = String::from_utf8(place.read("x.toml")).expect("UTF-8");
+    place.write(
+        "off.toml",
+        text.replace("[rule_cache]", "[rule_cache]\nenabled = false")
+            .as_bytes(),
+    );
+    let said = place.succeed(&["explain", "off.toml"]);
+    assert!(
+        said.out
+            .contains("on the cores       [rule_cache] has enabled = false"),
+        "{}",
+        said.out
+    );
+}

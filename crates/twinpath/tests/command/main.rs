@@ -8,4 +8,5 @@ mod kv;
 mod operator;
 mod place;
 mod run;
+mod trace;
 mod usage;

@@ -5,10 +5,11 @@ use crate::place::Place;
 #[test]
 fn help_has_examples_everywhere() {
     let place = Place::new();
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
         &[],
         &["run"],
         &["explain"],
+        &["trace"],
         &["generate"],
         &["check"],
         &["kv"],

@@ -1,5 +1,7 @@
 //! The cards below the figures: every counter of the report, in words.
 
+mod rules;
+
 use std::fmt::Write;
 
 use super::super::{Coherence, FunctionCounters, Report, ranked, units};
@@ -12,7 +14,11 @@ const MAX_ROWS: usize = 40;
 /// Drops, the coherence protocol, rings and pool, and each function's counters.
 pub fn detail_cards(report: &Report) -> String {
     let mut cards = drops_card(report);
-    cards.push_str(&coherence_cards(&report.coherence));
+    cards.push_str(&rules::cards(&report.rules));
+    if report.shows_flow_state() {
+        cards.push_str(&coherence_cards(&report.coherence));
+    }
+    cards.push_str(&link_card(&report.coherence));
     cards.push_str(&resources_card(report));
     let functions = &report.functions;
     functions
@@ -187,6 +193,15 @@ fn coherence_cards(c: &Coherence) -> String {
         ),
         row("acknowledgements", c.acknowledgements, "slots freed"),
     ];
+    format!(
+        "<div class=\"card\">\n<h2>Coherence: pulls</h2>\n{}</div>\n\
+         <div class=\"card\">\n<h2>Coherence: write-backs</h2>\n{}</div>\n",
+        table(&pulls),
+        table(&write_backs)
+    )
+}
+
+fn link_card(c: &Coherence) -> String {
     let link = [
         row(
             "stale messages",
@@ -202,10 +217,7 @@ fn coherence_cards(c: &Coherence) -> String {
         bad("core restarts", c.core_restarts, "a core lost its state"),
     ];
     format!(
-        "<div class=\"card\">\n<h2>Coherence: pulls</h2>\n{}</div>\n\
-         <div class=\"card\">\n<h2>Coherence: write-backs</h2>\n{}<h3>Link and cores</h3>\n{}</div>\n",
-        table(&pulls),
-        table(&write_backs),
+        "<div class=\"card\">\n<h2>Link and cores</h2>\n{}</div>\n",
         table(&link)
     )
 }

@@ -1,18 +1,23 @@
 //! The headline figures at the top of the page.
 
-use super::super::{Percentiles, Report, SlotCounts, ranked, units};
+use super::super::{Percentiles, Report, RuleTableCounts, SlotCounts, ranked, units};
 use super::{escape, note};
 
 /// The headline figures.
 pub fn tiles(report: &Report) -> String {
-    let tiles = [
+    let mut tiles = vec![
         throughput_tile(report),
         share_tile(report),
         latency_tile(report),
         delivered_tile(report),
         drops_tile(report),
-        slots_tile(&report.slots),
     ];
+    if !report.rules.is_empty() {
+        tiles.push(rules_tile(&report.rules.total.table));
+    }
+    if report.shows_flow_state() {
+        tiles.push(slots_tile(&report.slots));
+    }
     format!("<section class=\"tiles\">\n{}</section>\n", tiles.concat())
 }
 
@@ -103,6 +108,19 @@ fn drops_tile(report: &Report) -> String {
         _ => "nothing was dropped".to_owned(),
     };
     tile("Packets dropped", &units::count(dropped), &note(&text))
+}
+
+fn rules_tile(table: &RuleTableCounts) -> String {
+    let others = table.looked_up().saturating_sub(table.hits);
+    let bar = bar(&[("fast", table.hits), ("slow", others)]);
+    let text = format!(
+        "of {} look-ups; {} rules active of {} at the end",
+        units::short_count(table.looked_up()),
+        units::count(table.active),
+        units::count(table.capacity)
+    );
+    let ratio = figure_text(&units::percent(table.hit_ratio()));
+    tile("Rule hit ratio", &ratio, &(bar + &note(&text)))
 }
 
 fn slots_tile(slots: &SlotCounts) -> String {

@@ -6,18 +6,25 @@ use twinpath_control::report::units;
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self
-            .functions
-            .iter()
-            .map(|function| function.name)
-            .collect();
-        writeln!(f, "{}: {}", self.service, names.join(" -> "))?;
+        writeln!(f, "{}: {}", self.service, self.chain.join(" -> "))?;
         if self.paths == "slow" {
             writeln!(
                 f,
                 "everything runs on the cores: the file has paths = \"slow\""
             )?;
         }
+        if let Some(rules) = &self.rules {
+            writeln!(f, "\n{rules}")?;
+        }
+        match self.functions.is_empty() {
+            true => Ok(()),
+            false => self.flow_state(f),
+        }
+    }
+}
+
+impl Explanation {
+    fn flow_state(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\nThe fast path runs these programs; words are a flow's state\n"
@@ -33,7 +40,13 @@ impl Display for Explanation {
         self.devices
             .iter()
             .try_for_each(|device| writeln!(f, "{device}"))?;
-        writeln!(f, "\n{}\n{}", self.state_table, self.cores)
+        if let Some(table) = &self.state_table {
+            write!(f, "\n{table}\n")?;
+        }
+        match &self.cores {
+            Some(cores) => writeln!(f, "{cores}"),
+            None => Ok(()),
+        }
     }
 }
 

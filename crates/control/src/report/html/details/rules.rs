@@ -1,0 +1,99 @@
+//! The cards about cached rules.
+
+use super::super::super::{RuleCounts, RuleElement, Rules};
+use super::{Row, bad, escape, row, table};
+
+/// Most elements that get cards of their own.
+const MAX_ELEMENTS: usize = 16;
+
+/// The total, and each element if there are several; nothing for a chain that
+/// makes no rules.
+pub fn cards(rules: &Rules) -> String {
+    match rules.elements.as_slice() {
+        [] => String::new(),
+        [only] => element_card(only),
+        several => {
+            let elements = several.iter().take(MAX_ELEMENTS).map(element_card);
+            card("Rules: all elements", &rules.total) + &elements.collect::<String>()
+        }
+    }
+}
+
+fn element_card(element: &RuleElement) -> String {
+    let names = format!("Rules: {}", element.functions.join(", "));
+    card(&names, &element.counts)
+}
+
+fn card(title: &str, counts: &RuleCounts) -> String {
+    let obstacles: Vec<Row<'_>> = counts
+        .obstacles
+        .iter()
+        .take(super::MAX_ROWS)
+        .map(|(name, &count)| row(name, count, ""))
+        .collect();
+    format!(
+        "<div class=\"card\">\n<h2>{}</h2>\n<h3>On the fast path</h3>\n{}<h3>On the cores</h3>\n{}\
+         <h3>Packets that made no rule</h3>\n{}</div>\n",
+        escape(title),
+        table(&on_the_fast_path(counts)),
+        table(&on_the_cores(counts)),
+        table(&obstacles)
+    )
+}
+
+fn on_the_fast_path(counts: &RuleCounts) -> Vec<Row<'_>> {
+    let t = &counts.table;
+    vec![
+        row("capacity", t.capacity, "rules that the table can hold"),
+        row("active", t.active, "at the end"),
+        row("hits", t.hits, "packets that met a rule"),
+        row("misses", t.misses, "packets without one"),
+        row("guarded", t.guarded, "their time to live did not allow it"),
+        row("held", t.held, "packets that waited for a rule"),
+        row(
+            "held in vain",
+            t.held_in_vain,
+            "of them, to the cores after all",
+        ),
+        row("activated", t.activated, "rules that became active"),
+        row(
+            "demoted",
+            t.demoted,
+            "waited for a packet of their flow to return",
+        ),
+        row("idle", t.idle, "taken out by their idle time-out"),
+        row(
+            "hold full",
+            t.hold_full,
+            "taken out, too many packets waited",
+        ),
+        row("no room", t.no_room, "found no room"),
+        row("marks repeated", t.marks_repeated, "no answer in time"),
+    ]
+}
+
+fn on_the_cores(counts: &RuleCounts) -> Vec<Row<'_>> {
+    let (cores, selection, manager) = (&counts.cores, &counts.selection, &counts.manager);
+    vec![
+        row("packets", cores.packets, "that came to the cores"),
+        row("waited", cores.waited, "until rules were gone or reported"),
+        bad("overflowed", cores.overflowed, "dropped, too many waited"),
+        bad(
+            "stuck",
+            cores.stuck,
+            "dropped, what they waited for was settled",
+        ),
+        row("cacheable", selection.cacheable, "packets that make a rule"),
+        row("selected", selection.selected, "rules found hot"),
+        row("added", manager.added, "rules sent to the fast path"),
+        row("replaced", manager.replaced, "taken out for hotter ones"),
+        row("aged", manager.aged, "taken out, nobody used them"),
+        row(
+            "invalidated",
+            manager.invalidated,
+            "taken out, their entry changed",
+        ),
+        row("gone", manager.gone, "the fast path took them out"),
+        row("repeated", manager.repeated, "requests sent again"),
+    ]
+}

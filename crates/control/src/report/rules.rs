@@ -1,0 +1,194 @@
+//! Cached rules, as the report has them: what happened on the fast path's
+//! tables, and what the cores did to fill them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::units;
+
+/// Declares a plain struct of counts that can be added up.
+macro_rules! counts {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: u64,)+
+        }
+
+        impl $name {
+            /// Adds what was counted elsewhere.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field = self.$field.saturating_add(other.$field);)+
+            }
+        }
+    };
+}
+
+/// Cached rules of all elements of the chain whose decisions are cached. Empty
+/// if the chain has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// The sum over all elements.
+    pub total: RuleCounts,
+    /// The elements, in chain order.
+    pub elements: Vec<RuleElement>,
+}
+
+/// One element: functions in a row whose decisions are cached together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleElement {
+    /// The functions' names, in chain order.
+    pub functions: Vec<String>,
+    /// What happened.
+    pub counts: RuleCounts,
+}
+
+/// What happened to rules, on both paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleCounts {
+    /// The fast path's table.
+    pub table: RuleTableCounts,
+    /// The cores' run through the functions.
+    pub cores: RuleCoresCounts,
+    /// Packets that made no rule, by the reason.
+    pub obstacles: BTreeMap<String, u64>,
+    /// Which rules were found hot.
+    pub selection: RuleSelectionCounts,
+    /// The book of cached rules.
+    pub manager: RuleManagerCounts,
+}
+
+counts! {
+    /// The table of rules on the fast path: `capacity` and `active` at the end
+    /// of the run, all else since the start.
+    RuleTableCounts {
+        /// Rules that it can hold.
+        capacity,
+        /// Rules that packets meet.
+        active,
+        /// Packets that met a rule.
+        hits,
+        /// Packets without one.
+        misses,
+        /// Packets whose time to live did not allow their rule.
+        guarded,
+        /// Packets that waited for a rule to become active.
+        held,
+        /// Of them, those that went to the cores after all.
+        held_in_vain,
+        /// Rules that became active.
+        activated,
+        /// Active rules that had to wait for a packet of their flow to return.
+        demoted,
+        /// Rules taken out because of their idle time-out.
+        idle,
+        /// Rules taken out because more packets arrived than may be held.
+        hold_full,
+        /// Rules for which there was no room.
+        no_room,
+        /// Marks that were repeated.
+        marks_repeated,
+    }
+}
+
+counts! {
+    /// The cores' run through the functions.
+    RuleCoresCounts {
+        /// Packets that came.
+        packets,
+        /// Packets that waited until rules were gone or reported.
+        waited,
+        /// Packets dropped because too many waited.
+        overflowed,
+        /// Packets dropped because their function waited for what was settled.
+        stuck,
+    }
+}
+
+counts! {
+    /// Which rules were found hot.
+    RuleSelectionCounts {
+        /// Packets whose way through the functions makes a rule.
+        cacheable,
+        /// Rules found hot.
+        selected,
+    }
+}
+
+counts! {
+    /// The book of cached rules on the cores.
+    RuleManagerCounts {
+        /// Rules sent to the fast path.
+        added,
+        /// Rules taken out for hotter ones.
+        replaced,
+        /// Rules taken out because nobody used them.
+        aged,
+        /// Rules taken out because an entry that they came from changed.
+        invalidated,
+        /// Rules that the fast path took out itself.
+        gone,
+        /// Requests sent again.
+        repeated,
+    }
+}
+
+impl Rules {
+    /// Adds an element at the end.
+    pub fn push(&mut self, element: RuleElement) {
+        self.total.add(&element.counts);
+        self.elements.push(element);
+    }
+
+    /// Whether the chain makes no rules.
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+}
+
+impl RuleCounts {
+    fn add(&mut self, other: &Self) {
+        self.table.add(&other.table);
+        self.cores.add(&other.cores);
+        self.selection.add(&other.selection);
+        self.manager.add(&other.manager);
+        for (name, count) in &other.obstacles {
+            let sum = self.obstacles.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    }
+}
+
+impl RuleTableCounts {
+    /// Packets that met a rule, as a fraction of those that were looked up.
+    pub fn hit_ratio(&self) -> f64 {
+        units::fraction(self.hits, self.looked_up())
+    }
+
+    /// Packets that were looked up.
+    pub fn looked_up(&self) -> u64 {
+        self.hits
+            .saturating_add(self.misses)
+            .saturating_add(self.guarded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::rules;
+    use super::*;
+
+    #[test]
+    fn the_total_is_the_sum_of_the_elements() {
+        let (rules, zero) = (rules(), RuleCounts::default());
+        let [first, second] = [0, 1].map(|place| &rules.elements[place].counts);
+        assert!(rules.total.table.hits > first.table.hits);
+        let manager = first.manager.aged + second.manager.aged;
+        assert_eq!(rules.total.manager.aged, manager);
+        let of = |counts: &RuleCounts| counts.obstacles.get("not_plain").copied();
+        let sum = of(first).unwrap_or(0) + of(second).unwrap_or(0);
+        assert_eq!(of(&rules.total), Some(sum));
+        assert_eq!(zero.table.hit_ratio(), 0.0);
+    }
+}

@@ -1,0 +1,104 @@
+//! What is seen of cached rules.
+
+use crate::fast_path::{FastElement, FastPath};
+use crate::worker::{CoreElement, Worker};
+use std::collections::BTreeMap;
+use twinpath_control::report::{
+    RuleCoresCounts, RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts,
+    RuleTableCounts, Rules,
+};
+use twinpath_rulecache::{Obstacle, RuleCores, RuleTable};
+
+/// The tables of all elements together, as they stand.
+pub(super) fn tables(fast_path: &FastPath) -> RuleTableCounts {
+    let mut all = RuleTableCounts::default();
+    for stage in fast_path.rule_stages() {
+        all.add(&table(&stage.table));
+    }
+    all
+}
+
+/// What happened to rules at each element whose decisions are cached.
+pub(super) fn rules(fast_path: &FastPath, workers: &[Worker]) -> Rules {
+    let mut rules = Rules::default();
+    // Chains with rules have one worker.
+    let Some(worker) = workers.first() else {
+        return rules;
+    };
+    for (element, fast) in worker.elements().iter().zip(fast_path.elements()) {
+        if let CoreElement::Rules(cores) = element {
+            let table = match fast {
+                FastElement::Rules(stage) => table(&stage.table),
+                _ => RuleTableCounts::default(),
+            };
+            rules.push(RuleElement {
+                functions: names(cores),
+                counts: RuleCounts {
+                    table,
+                    ..on_the_cores(cores)
+                },
+            });
+        }
+    }
+    rules
+}
+
+fn names(cores: &RuleCores) -> Vec<String> {
+    let mut names = Vec::new();
+    cores.each_function(|function| names.push(function.name().to_owned()));
+    names
+}
+
+fn table(table: &RuleTable) -> RuleTableCounts {
+    let counters = table.counters();
+    RuleTableCounts {
+        capacity: table.capacity() as u64,
+        active: table.active() as u64,
+        hits: counters.hits,
+        misses: counters.misses,
+        guarded: counters.guarded,
+        held: counters.held,
+        held_in_vain: counters.held_in_vain,
+        activated: counters.activated,
+        demoted: counters.demoted,
+        idle: counters.idle,
+        hold_full: counters.hold_full,
+        no_room: counters.no_room,
+        marks_repeated: counters.marks_repeated,
+    }
+}
+
+fn on_the_cores(cores: &RuleCores) -> RuleCounts {
+    let counters = cores.counters();
+    let selection = cores.selection().counters();
+    let manager = cores.manager().counters();
+    RuleCounts {
+        table: RuleTableCounts::default(),
+        cores: RuleCoresCounts {
+            packets: counters.packets,
+            waited: counters.waited,
+            overflowed: counters.overflowed,
+            stuck: counters.stuck,
+        },
+        obstacles: obstacles(cores),
+        selection: RuleSelectionCounts {
+            cacheable: selection.cacheable,
+            selected: selection.selected,
+        },
+        manager: RuleManagerCounts {
+            added: manager.added,
+            replaced: manager.replaced,
+            aged: manager.aged,
+            invalidated: manager.invalidated,
+            gone: manager.gone,
+            repeated: manager.repeated,
+        },
+    }
+}
+
+fn obstacles(cores: &RuleCores) -> BTreeMap<String, u64> {
+    let counted = Obstacle::ALL.into_iter().zip(cores.counters().obstacles);
+    let met = counted.filter(|&(_, count)| count > 0);
+    met.map(|(obstacle, count)| (obstacle.name().to_owned(), count))
+        .collect()
+}

@@ -1,0 +1,36 @@
+//! Watching a packet on its way through a segment, for whoever wants to tell it.
+
+use crate::action::Fate;
+use crate::function::Verdict;
+use crate::manager::Offer;
+use crate::recording::Recording;
+use twinpath_core::{Instant, Packet};
+
+/// Sees a packet and its recording at each step. What it says nothing about costs nothing.
+pub trait Watch {
+    /// The packet is about to meet the first function.
+    fn begins(&mut self, _packet: &Packet, _recording: &Recording) {}
+
+    /// The function at this place of the segment has handled the packet. The difference to what
+    /// was seen before is what it looked at and did.
+    fn handled(
+        &mut self,
+        _place: u8,
+        _name: &'static str,
+        _packet: &Packet,
+        _recording: &Recording,
+        _verdict: Verdict,
+    ) {
+    }
+
+    /// The packet's way is known to its end; [`synthesise`](crate::synthesise) makes the rule.
+    fn ends(&mut self, _recording: &Recording, _fate: Fate, _now: Instant) {}
+
+    /// The packet makes a rule that is hot: so often did its entries match in the last window.
+    fn selected(&mut self, _hotness: u32, _offer: Offer) {}
+}
+
+/// Nobody watches.
+pub struct Unwatched;
+
+impl Watch for Unwatched {}

@@ -1,0 +1,242 @@
+//! What of a chain is cached as rules, and why.
+
+use crate::error::CommandError;
+use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
+use twinpath_control::report::units;
+use twinpath_control::service::{Paths, Service};
+use twinpath_nf::catalogue::FunctionConfig;
+use twinpath_nf::duration::Human;
+use twinpath_node::wiring;
+use twinpath_rulecache::{Obstacle, RuleTable};
+
+/// What is cached as rules, of a chain with such functions.
+#[derive(Serialize)]
+pub struct RuleFacts {
+    functions: Vec<FunctionPlace>,
+    /// The networks whose packets pass the chain in order; empty if all do.
+    inside: Vec<String>,
+    elements: Elements,
+    cache: CacheFacts,
+    no_rule: Vec<NoRule>,
+    order: [&'static str; 3],
+}
+
+/// Where a function's decisions are taken.
+#[derive(Serialize)]
+struct FunctionPlace {
+    name: String,
+    place: &'static str,
+    why: String,
+}
+
+/// The elements in the order that packets pass them, each with its functions in that order.
+#[derive(Serialize)]
+struct Elements {
+    original: Vec<Element>,
+    /// Absent if all packets pass in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<Vec<Element>>,
+}
+
+/// Functions in a row that make rules together, or that share flow state.
+#[derive(Clone, Serialize)]
+struct Element {
+    makes_rules: bool,
+    functions: Vec<String>,
+}
+
+/// How many rules there may be, and how they come and go.
+#[derive(Serialize)]
+struct CacheFacts {
+    is_used: bool,
+    tables: usize,
+    exact: usize,
+    masked: usize,
+    masks: usize,
+    bytes_per_table: usize,
+    bytes: usize,
+    held: usize,
+    window: String,
+    threshold: u32,
+    idle_windows: u8,
+}
+
+/// Packets that make no rule.
+#[derive(Serialize)]
+struct NoRule {
+    name: &'static str,
+    meaning: &'static str,
+}
+
+/// What holds whatever the cache does.
+const ORDER: [&str; 3] = [
+    "packets of a flow and a direction leave in the order in which they came, whether they meet a rule or the cores",
+    "a rule becomes active behind all packets of its flows that are on the cores; packets that come meanwhile wait for it",
+    "cause before effect: an entry (a list, a session, a route) changes only when the rules that came from it are gone",
+];
+
+impl RuleFacts {
+    /// `None` for a chain without such functions.
+    pub fn of(service: &Service) -> Result<Option<Self>, CommandError> {
+        if !service.chain.iter().any(FunctionConfig::makes_rules) {
+            return Ok(None);
+        }
+        let cache = CacheFacts::of(service);
+        let meaning = |obstacle: Obstacle| NoRule {
+            name: obstacle.name(),
+            meaning: obstacle.meaning(),
+        };
+        Ok(Some(Self {
+            functions: service
+                .chain
+                .iter()
+                .map(|config| FunctionPlace::of(config, service, cache.is_used))
+                .collect(),
+            inside: service.inside.iter().map(ToString::to_string).collect(),
+            elements: Elements::of(service),
+            cache,
+            no_rule: Obstacle::ALL.map(meaning).into(),
+            order: ORDER,
+        }))
+    }
+}
+
+impl FunctionPlace {
+    fn of(config: &FunctionConfig, service: &Service, cache_is_used: bool) -> Self {
+        let (place, why) = match (config.makes_rules(), service.run.paths) {
+            (_, Paths::Slow) => ("cores", "the service has paths = \"slow\""),
+            (true, _) if !cache_is_used => ("cores", "[rule_cache] has enabled = false"),
+            (true, _) => ("rules", config.placement()),
+            (false, _) => ("shared", config.placement()),
+        };
+        Self {
+            name: config.name().to_string(),
+            place,
+            why: why.into(),
+        }
+    }
+}
+
+impl Elements {
+    fn of(service: &Service) -> Self {
+        let original: Vec<Element> = wiring::elements(service).map(Element::of).collect();
+        let reply = original.iter().rev().map(Element::reversed).collect();
+        Self {
+            original,
+            reply: (!service.inside.is_empty()).then_some(reply),
+        }
+    }
+}
+
+impl Element {
+    fn of(configs: &[FunctionConfig]) -> Self {
+        let names = configs.iter().map(|config| config.name().to_string());
+        Self {
+            makes_rules: configs.iter().all(FunctionConfig::makes_rules),
+            functions: names.collect(),
+        }
+    }
+
+    fn reversed(&self) -> Self {
+        let mut reversed = self.clone();
+        reversed.functions.reverse();
+        reversed
+    }
+}
+
+impl CacheFacts {
+    fn of(service: &Service) -> Self {
+        let cache = &service.rule_cache;
+        let makes_rules = |element: &&[FunctionConfig]| element[0].makes_rules();
+        let tables = wiring::elements(service).filter(makes_rules).count();
+        // Its memory is taken only as it is touched.
+        let bytes_per_table = RuleTable::new(wiring::rule_table(service)).memory_bytes();
+        Self {
+            is_used: cache.enabled && service.run.paths == Paths::Both,
+            tables,
+            exact: cache.exact,
+            masked: cache.masked,
+            masks: cache.masks,
+            bytes_per_table,
+            bytes: tables * bytes_per_table,
+            held: cache.held,
+            window: Human(cache.window.duration()).to_string(),
+            threshold: cache.threshold,
+            idle_windows: cache.idle_windows,
+        }
+    }
+}
+
+impl Display for RuleFacts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "What runs where")?;
+        for FunctionPlace { name, place, why } in &self.functions {
+            let place = match *place {
+                "rules" => "cached as rules",
+                "shared" => "shares flow state",
+                _ => "on the cores",
+            };
+            writeln!(f, "  {name:<14} {place:<18} {why}")?;
+        }
+        writeln!(f, "\nElements: [makes one rule] (shares flow state)")?;
+        let inside = self.inside.join(", ");
+        match &self.elements.reply {
+            None => writeln!(f, "  all packets  {}", line(&self.elements.original))?,
+            Some(reply) => {
+                writeln!(f, "  from inside  {}", line(&self.elements.original))?;
+                writeln!(f, "  all others   {}", line(reply))?;
+                writeln!(f, "  inside: {inside}")?;
+            }
+        }
+        writeln!(f, "\n{}", self.cache)?;
+        writeln!(f, "No rule is made of")?;
+        for NoRule { name, meaning } in &self.no_rule {
+            writeln!(f, "  {name:<22} {meaning}")?;
+        }
+        write!(f, "\nOrder")?;
+        self.order
+            .iter()
+            .try_for_each(|guarantee| write!(f, "\n  {guarantee}"))
+    }
+}
+
+fn line(elements: &[Element]) -> String {
+    let texts: Vec<String> = elements.iter().map(ToString::to_string).collect();
+    texts.join(" -> ")
+}
+
+impl Display for Element {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let functions = self.functions.join(" -> ");
+        match self.makes_rules {
+            true => write!(f, "[{functions}]"),
+            false => write!(f, "({functions})"),
+        }
+    }
+}
+
+impl Display for CacheFacts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let [exact, masked, masks, held] = [self.exact, self.masked, self.masks, self.held]
+            .map(|number| units::count(number as u64));
+        let [each, all] =
+            [self.bytes_per_table, self.bytes].map(|bytes| units::bytes(bytes as u64));
+        writeln!(f, "Rule cache")?;
+        writeln!(
+            f,
+            "  tables: {}, each with {exact} rules for whole flows and {masked} others with up to {masks} masks",
+            self.tables
+        )?;
+        writeln!(f, "  memory: {each} a table when full, {all} in all")?;
+        writeln!(
+            f,
+            "  a rule is made of what was used more than {} times in the window of {} before, and taken out after {} windows without use",
+            self.threshold, self.window, self.idle_windows
+        )?;
+        writeln!(
+            f,
+            "  up to {held} packets a table wait while rules become active"
+        )
+    }
+}

@@ -1,0 +1,67 @@
+//! `twinpath trace`: one packet through every element and function.
+
+mod hex;
+mod text;
+
+pub use hex::HexError;
+
+use crate::error::CommandError;
+use crate::{Outcome, output};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use twinpath_control::service::Service;
+use twinpath_node::source::Source;
+use twinpath_node::trace::{trace_bytes, trace_packet};
+
+/// Follows one packet through every element and function of a service
+///
+/// The packet is given as bytes, and meets a service that has seen no other; or it is one of a
+/// capture, and meets the state that all packets before it have left, under virtual time. What is
+/// told: its headers, direction and flow; at each element the rule or slot that the fast path has
+/// for it and what is decided; on the cores what each function examined, wrote and decided, and
+/// the rule that comes of it, or why none does; and what leaves.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath trace examples/gateway.toml --in a.pcap --packet 1000",
+    "twinpath trace examples/gateway.toml --in a.pcap --packet 1000 --json | jq .end",
+    "twinpath trace service.toml --hex 020000000005020000000001080045000030...",
+))]
+#[command(group(clap::ArgGroup::new("subject").required(true).args(["hex", "input"])))]
+pub struct Arguments {
+    /// The service file
+    service: PathBuf,
+    /// The packet from its Ethernet header on, as hexadecimal digits; blanks and colons between
+    /// bytes are ignored
+    #[arg(long, value_name = "BYTES")]
+    hex: Option<String>,
+    /// Take the packet from this capture: pcap or pcapng, gzip too
+    #[arg(long = "in", value_name = "CAPTURE", requires = "packet")]
+    input: Option<PathBuf>,
+    /// Which packet of the capture, counted from 1
+    #[arg(long, value_name = "N", requires = "input")]
+    packet: Option<NonZeroU64>,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Traces.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let service = Service::load(&arguments.service)?;
+    let trace = match (&arguments.hex, &arguments.input, arguments.packet) {
+        (_, Some(path), Some(number)) => {
+            let mut source = Source::capture(path)?;
+            trace_packet(&service, &mut source, number.get())?
+        }
+        (hex, ..) => {
+            let bytes = hex::bytes(hex.as_deref().unwrap_or_default())?;
+            trace_bytes(&service, &bytes)?
+        }
+    };
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&trace)? + "\n",
+        false => text::Told(&trace).to_string(),
+    };
+    output::print(&text)?;
+    Ok(Outcome::Good)
+}

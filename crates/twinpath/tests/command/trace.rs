@@ -1,0 +1,256 @@
+//! `twinpath trace`
+
+use crate::place::Place;
+use serde_json::Value;
+use std::path::Path;
+use twinpath_core::Instant;
+use twinpath_core::wire::PacketBuilder;
+use twinpath_io::CaptureWriter;
+
+const TRANSLATION: &str = r#"
+[service]
+name = "x"
+chain = ["acl", "firewall", "napt", "router"]
+[acl]
+default = "allow"
+rules = [{ action = "deny", protocol = "udp", to_port = 23 }]
+[firewall]
+default = "deny"
+rules = [{ action = "allow", from = "10.0.0.0/8" }]
+[napt]
+inside = ["10.0.0.0/8"]
+external = ["198.51.100.1"]
+[router]
+address = "198.51.100.254"
+next_hops = [
+    { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 7 },
+]
+routes = [{ to = "0.0.0.0/0", via = "uplink" }]
+[rule_cache]
+window = "10ms"
+threshold = 0
+"#;
+
+fn udp(from: &str, to: &str) -> PacketBuilder<'static> {
+    PacketBuilder::udp(from.parse().expect("an end"), to.parse().expect("an end"))
+}
+
+fn outbound() -> Vec<u8> {
+    udp("10.0.0.9:5000", "192.0.2.1:53").to_vec().expect("fits")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A capture of one packet a millisecond.
+fn capture(path: &Path, packets: &[Vec<u8>]) {
+    let mut writer = CaptureWriter::create(path).expect("a capture");
+    for (number, packet) in (0..).zip(packets) {
+        let at = Instant(number * 1_000_000);
+        writer.write(at.0, packet).expect("written");
+    }
+    writer.finish().expect("finished");
+}
+
+fn traced(place: &Place, arguments: &[&str]) -> Value {
+    let said = place.succeed(&[&["trace", "x.toml", "--json"], arguments].concat());
+    serde_json::from_str(&said.out).expect("JSON")
+}
+
+/// The texts of one key in a list.
+fn texts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
+    let items = list.as_array().expect("a list");
+    items
+        .iter()
+        .map(|item| item[key].as_str().expect("text"))
+        .collect()
+}
+
+#[test]
+fn the_first_packet_of_a_flow_is_followed_through_every_function() {
+    let place = Place::with("x.toml", TRANSLATION);
+    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    assert_eq!(told["direction"], "original");
+    assert_eq!(told["stages"].as_array().map(Vec::len), Some(3));
+
+    let acl = &told["stages"][0];
+    assert_eq!(acl["fast"]["found"], "no_rule");
+    let list = &acl["cores"]["rules"]["functions"][0];
+    assert_eq!(list["verdict"], "forward");
+    // That its port is another decides, whatever else the rule says.
+    assert_eq!(texts(&list["examined"], "what"), ["destination port 53"]);
+    assert_eq!(list["examined"][0]["bits"], 16);
+
+    let firewall = &told["stages"][1];
+    assert_eq!(firewall["fast"]["found"], "no_slot");
+    let words = &firewall["cores"]["state"]["words"][0];
+    assert_eq!(words["name"], "state");
+    assert!(words["after"].as_u64() > Some(0), "{words}");
+
+    let last = &told["stages"][2]["cores"]["rules"];
+    let [napt, router] = [&last["functions"][0], &last["functions"][1]];
+    assert_eq!(napt["name"], "napt");
+    assert_eq!(napt["written"][0]["field"], "source address");
+    assert_eq!(napt["written"][0]["old"], "10.0.0.9");
+    assert_eq!(napt["written"][0]["new"], "198.51.100.1");
+    let changed = texts(&router["written"], "field");
+    for field in ["destination MAC address", "egress port", "time to live"] {
+        assert!(changed.contains(&field), "{field}: {changed:?}");
+    }
+    assert_eq!(
+        last["no_rule"]["name"], "state_changed",
+        "it opens a session"
+    );
+
+    let end = &told["end"];
+    assert_eq!(
+        (&end["fate"], &end["egress"]),
+        (&"leaves".into(), &7.into())
+    );
+    let headers = end["packet"]["headers"][1].as_str().expect("IPv4");
+    assert!(
+        headers.starts_with("IPv4 198.51.100.1 > 192.0.2.1"),
+        "{headers}"
+    );
+}
+
+/// What a trace says of a packet is what a run does with it.
+#[test]
+fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
+    let place = Place::with("x.toml", TRANSLATION);
+    let packets = vec![outbound(); 60];
+    capture(&place.path("in.pcap"), &packets);
+    let told = |number: &str| traced(&place, &["--in", "in.pcap", "--packet", number]);
+
+    let second = told("2");
+    let last = &second["stages"][2]["cores"]["rules"];
+    let entries = texts(&last["rule"]["entries"], "function");
+    assert!(
+        entries.contains(&"napt") && entries.contains(&"router"),
+        "{entries:?}"
+    );
+    assert_eq!(last["rule"]["least_time_to_live"], 2);
+    assert_eq!(last["rule"]["fate"], "forward");
+
+    let late = told("60");
+    assert_eq!(late["packets_before"], 59);
+    for place in [0, 2] {
+        let stage = &late["stages"][place];
+        assert!(stage["fast"]["found"]["rule"].is_object(), "{stage}");
+        assert!(stage["cores"].is_null(), "{stage}");
+    }
+    let slot = &late["stages"][1]["fast"]["found"]["slot"];
+    assert_eq!(
+        (&slot["state"], &slot["state_after"]),
+        (&"active".into(), &"active".into())
+    );
+    assert_eq!(late["end"]["was_on_cores"], false);
+
+    let service = place.path("x.toml").to_string_lossy().into_owned();
+    place.run_both_ways(&service, "in.pcap");
+    let left: Vec<_> = place.flows("both.pcap").into_values().flatten().collect();
+    assert_eq!(left.len(), 60);
+    for told in [second, late] {
+        let told = told["end"]["packet"]["hex"].as_str().expect("a packet");
+        assert!(left.iter().any(|(_, bytes)| hex(bytes) == told), "{told}");
+    }
+}
+
+#[test]
+fn a_reply_passes_the_elements_in_reverse() {
+    let place = Place::with("x.toml", TRANSLATION);
+    let answer = udp("192.0.2.1:53", "198.51.100.1:5000").to_vec();
+    capture(&place.path("in.pcap"), &[outbound(), answer.expect("fits")]);
+    let told = traced(&place, &["--in", "in.pcap", "--packet", "2"]);
+    assert_eq!(told["direction"], "reply");
+    let elements: Vec<_> = (0..3)
+        .map(|place| &told["stages"][place]["element"])
+        .collect();
+    assert_eq!(elements, [2, 1, 0]);
+    let napt = &told["stages"][0]["cores"]["rules"]["functions"][1];
+    assert_eq!(napt["written"][0]["new"], "10.0.0.9", "{napt}");
+    assert_eq!(told["end"]["fate"], "leaves");
+}
+
+#[test]
+fn what_is_denied_ends_where_it_is_denied() {
+    let place = Place::with("x.toml", TRANSLATION);
+    let denied = udp("10.0.0.9:5000", "192.0.2.1:23").to_vec().expect("fits");
+    let said = place.succeed(&["trace", "x.toml", "--hex", &hex(&denied)]);
+    for expected in [
+        "packet 1, ",
+        "  UDP 5000 > 23\n",
+        "  direction: original\n",
+        "element 0: acl\n",
+        "  fast path: no rule matches\n  decision: to the cores, as PLAIN\n",
+        "    acl: drop (",
+        "destination port 23 (16 bits)",
+        "    rule\n      matches destination port 23 (16 bits), protocol udp (8 bits)\n",
+        "      depends on acl entry ",
+        "\nend: is dropped: ",
+    ] {
+        assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
+    }
+    assert!(!said.out.contains("element 1"), "{}", said.out);
+}
+
+#[test]
+fn a_fragment_makes_no_rule_and_that_is_told() {
+    let place = Place::with("x.toml", TRANSLATION);
+    let fragment = udp("10.0.0.9:5000", "192.0.2.1:53").payload_len(64);
+    let fragment = fragment.fragment(0, true).to_vec().expect("fits");
+    let told = traced(&place, &["--hex", &hex(&fragment)]);
+    let acl = &told["stages"][0];
+    assert_eq!(acl["fast"]["found"], "not_plain");
+    assert_eq!(acl["cores"]["rules"]["no_rule"]["name"], "not_plain");
+}
+
+#[test]
+fn chains_of_one_kind_are_traced_too() {
+    let rules = TRANSLATION.replace("\"firewall\", ", "").replace(
+        "[firewall]\ndefault = \"deny\"\nrules = [{ action = \"allow\", from = \"10.0.0.0/8\" }]\n",
+        "",
+    );
+    let place = Place::with("x.toml", &rules);
+    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    assert_eq!(told["stages"].as_array().map(Vec::len), Some(1));
+    let state = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"deny\"\n";
+    let place = Place::with("x.toml", state);
+    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    assert!(
+        told["end"]["fate"]
+            .as_str()
+            .is_some_and(|fate| fate.starts_with("is dropped: "))
+    );
+    let place = Place::with("x.toml", &format!("{TRANSLATION}[run]\npaths = \"slow\"\n"));
+    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    assert_eq!(told["stages"][1]["fast"]["found"], "nothing");
+    assert_eq!(told["end"]["fate"], "leaves");
+}
+
+#[test]
+fn what_cannot_be_traced_is_told() {
+    let place = Place::with("x.toml", TRANSLATION);
+    capture(&place.path("in.pcap"), &[outbound(), outbound()]);
+    let fail = |arguments: &[&str], why| {
+        place.fail(&[&["trace", "x.toml"], arguments].concat(), why);
+    };
+    fail(
+        &["--hex", "0g"],
+        "--hex: 'g' at character 2 is no hexadecimal digit",
+    );
+    fail(
+        &["--hex", "012"],
+        "--hex: 3 digits: expected two for each byte",
+    );
+    fail(&["--hex", "0102"], "the packet is malformed: ");
+    fail(
+        &["--in", "in.pcap", "--packet", "3"],
+        "there is no packet 3: the capture has 2",
+    );
+    fail(&["--in", "in.pcap"], "--packet");
+    fail(&["--in", "in.pcap", "--packet", "0"], "invalid value '0'");
+    fail(&[], "--hex");
+    fail(&["--in", "no.pcap", "--packet", "1"], "no.pcap");
+}
