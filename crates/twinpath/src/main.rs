@@ -1,8 +1,8 @@
 //! The command.
 //!
 //! `twinpath run` runs a service, `explain` tells what of it runs where and why, `generate` makes
-//! captures to run it on, `check` searches the protocol between the paths for an error, and `kv`
-//! is a client of the key-value store. Each is a file of [`commands`] with its arguments, its help
+//! captures to run it on, `check` searches the protocol between the paths for an error, `lab` redoes
+//! the papers' figures under virtual time, and `kv` is a client of the key-value store. Each is a file of [`commands`] with its arguments, its help
 //! and its one function.
 //!
 //! Results go to standard output; progress, warnings and errors to standard error. The exit code
@@ -19,7 +19,7 @@ mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
-use commands::{check, explain, generate, kv, run};
+use commands::{check, explain, generate, kv, lab, run};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -54,6 +54,7 @@ enum Command {
     Explain(explain::Arguments),
     Generate(generate::Arguments),
     Check(check::Arguments),
+    Lab(lab::Arguments),
     Kv(kv::Arguments),
 }
 
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),
         Command::Check(arguments) => check::execute(&arguments),
+        Command::Lab(arguments) => lab::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),
     };
     match outcome {

@@ -4,4 +4,5 @@ pub mod check;
 pub mod explain;
 pub mod generate;
 pub mod kv;
+pub mod lab;
 pub mod run;
