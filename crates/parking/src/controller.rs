@@ -95,7 +95,8 @@ impl Controller {
             Correction::None => bytes,
             Correction::Exact => {
                 let joined = enqueued_bytes.saturating_sub(enqueued_then);
-                let sent = self.sent_in(now.since(at).as_nanos() as u64);
+                // Both times were rounded down: a nanosecond more may have passed.
+                let sent = self.sent_in(now.since(at).as_nanos() as u64 + 1);
                 (bytes + joined).saturating_sub(sent)
             }
         }
@@ -132,7 +133,7 @@ mod tests {
         let controller = controller(FIXED, Correction::Exact);
         assert_eq!(controller.copies(1000, 0, Instant::ZERO), 250);
         assert_eq!(controller.copies(64, 0, Instant::ZERO), 3907);
-        assert_eq!(controller.copies(1000, 250_000, Instant::ZERO), 0);
+        assert_eq!(controller.copies(1000, 250_013, Instant::ZERO), 0);
     }
 
     #[test]

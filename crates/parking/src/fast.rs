@@ -126,7 +126,7 @@ impl Stage {
         }
     }
 
-    /// Takes what is at the head of the queue, once the port has sent it.
+    /// Takes what is at the head of the queue, when the port is free to send it.
     pub fn dequeue(&mut self, now: Instant) -> Option<Output> {
         Some(match self.lot.dequeue(now)? {
             Dequeued::Copy => Output::Copy,

@@ -23,7 +23,7 @@
 //!
 //! What is modelled: the queue, the tickets, the numbers and the controller, as registers and
 //! tables that a switch has. What is not here: ports, rates and time. Whoever owns the device
-//! calls [`Lot::dequeue`] when its port has sent the head of the queue. The [`Lot`] is generic over what is
+//! calls [`Lot::dequeue`] when its port is free. The [`Lot`] is generic over what is
 //! parked, so that the laboratory parks sizes where production parks frames.
 //!
 //! What was added to the paper:

@@ -226,7 +226,8 @@ impl<P: Load, H> Lot<P, H> {
         Received::Kept
     }
 
-    /// Takes what is at the head of the queue, once the port has sent it.
+    /// Takes what is at the head of the queue, when the port is free to send it. Whatever it is, the
+    /// port is busy with it for as long as [`Self::head_bytes`] said before.
     pub fn dequeue(&mut self, now: Instant) -> Option<Dequeued<P, H>> {
         let (bytes, waiting) = self.queue.pop()?;
         let Waiting::Payload(mut resident) = waiting else {
@@ -250,7 +251,7 @@ impl<P: Load, H> Lot<P, H> {
         self.join(resident);
     }
 
-    /// Size of what is at the head of the queue, in bytes: how long the port needs for it.
+    /// Size of what is at the head of the queue, in bytes: how long the port will need for it.
     pub fn head_bytes(&self) -> Option<u32> {
         self.queue.head_bytes()
     }

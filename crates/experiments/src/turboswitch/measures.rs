@@ -32,7 +32,10 @@ pub(crate) const COLUMNS: [Column; 32] = [
     column("recirculations", "rounds of one packet, mean"),
     column("recirculations_p99", "99th percentile"),
     column("recirculations_deviation", "standard deviation"),
-    column("queue_kb", "queue that an arriving packet finds, mean"),
+    column(
+        "queue_kb",
+        "queue once an arriving packet and its copies have joined it, mean",
+    ),
     column("queue_p99_kb", "99th percentile"),
     column("queue_deviation_kb", "standard deviation"),
     column("queue_min_kb", "the shortest"),
@@ -45,7 +48,7 @@ pub(crate) const COLUMNS: [Column; 32] = [
     column("queue_packets_deviation", "standard deviation"),
     column(
         "latency_us",
-        "from arrival to leaving the queue for good, mean",
+        "from arrival until the last bit has left, mean",
     ),
     column("latency_deviation_us", "standard deviation"),
     column("latency_min_us", "the shortest"),

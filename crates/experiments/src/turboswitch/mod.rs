@@ -6,8 +6,9 @@
 //!
 //! Where the paper leaves things open: sizes are drawn from an exponential distribution, clipped to
 //! its limits, whose mean is chosen so that the *clipped* sizes have the mean that the paper gives;
-//! the switch itself takes no time unless told; the queue is looked at when a packet arrives, and
-//! includes the packet on the wire.
+//! the switch itself takes no time unless told; the queue is looked at when a packet has joined it, and
+//! does not include the packet on the wire; whether a payload leaves is decided when the port takes
+//! it from the queue, before it is sent.
 
 mod measures;
 mod parameters;

@@ -29,8 +29,8 @@ pub(crate) enum Event {
     Arrival,
     /// A header is back.
     Header(Ticket),
-    /// The port has sent the head of the queue.
-    Sent,
+    /// The port has sent what it took from the queue; a payload that goes round comes with it.
+    Sent(Option<Resident<Parcel>>),
     /// A payload has come round.
     Back(Resident<Parcel>),
     /// The queue is read.
@@ -112,9 +112,13 @@ impl World for Testbed<'_> {
             Event::Header(ticket) => {
                 self.lot.answered(ticket, Answer::Header(()), instant(now));
             }
-            Event::Sent => {
+            Event::Sent(resident) => {
                 self.is_sending = false;
-                self.dequeue(agenda);
+                match (resident, self.switch) {
+                    (None, _) => (),
+                    (Some(resident), Time::ZERO) => self.lot.recirculated(resident),
+                    (Some(resident), switch) => agenda.after(switch, Event::Back(resident)),
+                }
                 self.send(agenda);
             }
             Event::Back(resident) => {
@@ -153,9 +157,9 @@ impl<'a> Testbed<'a> {
         if number == self.warm_up {
             self.measures.begin(self.lot.stats(), now);
         }
+        self.park(number, agenda);
         let queue = (self.lot.queue_bytes(), self.lot.queue_packets() as u64);
         self.measures.arrival(queue, self.lot.fit());
-        self.park(number, agenda);
         self.send(agenda);
         let gap = self.gap();
         agenda.after(gap, Event::Arrival);
@@ -209,38 +213,36 @@ impl<'a> Testbed<'a> {
         })
     }
 
-    /// Starts on the head of the queue, if the port is free.
+    /// Takes the head of the queue and puts it on the wire, if the port is free. A copy takes its time
+    /// there, too: that is what it is for.
     fn send(&mut self, agenda: &mut Agenda<Event>) {
-        if self.is_sending {
+        let Some(bytes) = self.lot.head_bytes().filter(|_| !self.is_sending) else {
             return;
-        }
-        if let Some(bytes) = self.lot.head_bytes() {
-            self.is_sending = true;
-            let on_wire = self.port.time_of(bytes.into());
-            self.measures.busy += on_wire;
-            agenda.after(on_wire, Event::Sent);
-        }
+        };
+        self.is_sending = true;
+        let on_wire = self.port.time_of(bytes.into());
+        self.measures.busy += on_wire;
+        let resident = self.dequeue(agenda.now(), on_wire);
+        agenda.after(on_wire, Event::Sent(resident));
     }
 
-    fn dequeue(&mut self, agenda: &mut Agenda<Event>) {
-        let now = agenda.now();
-        match self.lot.dequeue(instant(now)) {
-            Some(Dequeued::Depart {
+    /// Answers with the payload that must go round, if it is one.
+    fn dequeue(&mut self, now: Time, on_wire: Time) -> Option<Resident<Parcel>> {
+        match self.lot.dequeue(instant(now))? {
+            Dequeued::Depart {
                 payload,
                 parked_at,
                 recirculations,
                 ..
-            }) => {
-                let latency = now - Time::from_ns(parked_at.0);
+            } => {
+                let latency = now + on_wire - Time::from_ns(parked_at.0);
                 let is_in_order = self.is_in_order(&payload);
                 self.measures
                     .departure(payload.bytes, latency, recirculations, is_in_order);
+                None
             }
-            Some(Dequeued::Again(resident)) => match self.switch {
-                Time::ZERO => self.lot.recirculated(resident),
-                switch => agenda.after(switch, Event::Back(resident)),
-            },
-            Some(Dequeued::Ended { .. } | Dequeued::Copy) | None => (),
+            Dequeued::Again(resident) => Some(resident),
+            Dequeued::Ended { .. } | Dequeued::Copy => None,
         }
     }
 
