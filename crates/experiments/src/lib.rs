@@ -14,7 +14,8 @@
 //! A sweep can be cut into shards for several machines; [`merge`](run::merge) joins them, and what it
 //! writes is the same to the byte as without shards. [`document`] tells all results on one page.
 //!
-//! Models so far: [`turboswitch`], which drives the production mechanism of `twinpath-parking`.
+//! Models so far: [`turboswitch`], which drives the production mechanism of `twinpath-parking`, and
+//! [`pisa`], a switch's pipeline cycle by cycle.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -22,6 +23,7 @@ mod chart;
 pub mod document;
 mod error;
 pub mod model;
+pub mod pisa;
 pub mod plan;
 mod results;
 pub mod run;

@@ -1,5 +1,6 @@
 //! What a plan can name: a testbed with parameters and measurements.
 
+use crate::pisa::Pisa;
 use crate::turboswitch::TurboSwitch;
 
 /// A testbed under virtual time.
@@ -62,7 +63,7 @@ impl From<toml::de::Error> for Misfit {
 }
 
 /// All models.
-pub const MODELS: [&dyn Model; 1] = [&TurboSwitch];
+pub const MODELS: [&dyn Model; 2] = [&TurboSwitch, &Pisa];
 
 /// The model of this name.
 pub fn find(name: &str) -> Option<&'static dyn Model> {
