@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 const SIZE: (u32, u32) = (760, 400);
 const LEGEND_WIDTH: i32 = 220;
+const MOST_LETTERS: usize = 30;
 const FONT: u32 = 13;
 /// Colours that can be told apart, also by those who do not see red and green.
 const COLOURS: [RGBColor; 7] = [
@@ -83,6 +84,8 @@ fn draw_on(
         .configure_mesh()
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
+        .x_label_formatter(&|value| tick(*value))
+        .y_label_formatter(&|value| tick(*value))
         .x_desc(&figure.x)
         .y_desc(&figure.unit)
         .label_style(("sans-serif", FONT))
@@ -122,9 +125,23 @@ fn legend(area: &DrawingArea<SVGBackend, Shift>, series: &[Series]) -> Drawn {
                 area.draw(&PathElement::new([(20, y), (28, y)], style))?;
             }
         }
-        area.draw(&Text::new(one.label.clone(), (36, y), text.clone()))?;
+        area.draw(&Text::new(shortened(&one.label), (36, y), text.clone()))?;
     }
     Ok(())
+}
+
+/// A label that fits beside the figure.
+fn shortened(label: &str) -> String {
+    match label.chars().count() > MOST_LETTERS {
+        false => label.to_owned(),
+        true => label.chars().take(MOST_LETTERS - 1).chain(['…']).collect(),
+    }
+}
+
+/// A tick's value without the noise of its last digits.
+fn tick(value: f64) -> String {
+    let rounded = (value * 1e6).round() / 1e6;
+    rounded.to_string()
 }
 
 fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {

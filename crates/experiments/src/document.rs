@@ -1,7 +1,7 @@
 //! All results on one page.
 
 use crate::error::ExperimentError;
-use crate::plan::{Expectation, Figure};
+use crate::plan::{Expectation, Figure, Relation};
 use crate::run::{self, Outcome};
 use crate::verdict::Verdict;
 use std::fmt::Write;
@@ -72,7 +72,10 @@ fn section(text: &mut String, outcome: &Outcome, base: &Path) {
         let Figure { name, title, .. } = figure;
         let _ = writeln!(text, "![{title}]({folder}/{name}.svg)");
     }
-    text.push_str("\n| measured | expected by | | values | inside | farthest off |\n|---|---|---|---|---|---|\n");
+    if plan.expectations.is_empty() {
+        return;
+    }
+    text.push_str("\n| measured | expected by | | values | inside | farthest off, or nearest to the bound |\n|---|---|---|---|---|---|\n");
     for (index, expectation) in plan.expectations.iter().enumerate() {
         expectation_row(text, expectation, &of(outcome, index));
     }
@@ -88,26 +91,36 @@ fn of(outcome: &Outcome, index: usize) -> Vec<&Verdict> {
 
 fn expectation_row(text: &mut String, expectation: &Expectation, verdicts: &[&Verdict]) {
     let (all, inside) = counts(verdicts.iter().copied());
-    let farthest = verdicts
-        .iter()
-        .copied()
-        .max_by(|a, b| a.deviation().abs().total_cmp(&b.deviation().abs()));
-    let farthest = farthest.map_or_else(String::new, |verdict| {
-        let percent = verdict.deviation() * 100.0;
-        let (ours, expected) = (short(verdict.ours), short(verdict.expected));
-        let place = match verdict.place.is_empty() {
-            true => String::new(),
-            false => format!(" at {}", verdict.place),
-        };
-        format!("{ours} for {expected} ({percent:+.1} %){place}")
-    });
+    let extreme = extreme(expectation.is, verdicts).map_or_else(String::new, told);
     let Expectation { of, source, is, .. } = expectation;
     let how = tolerance(expectation);
     let _ = writeln!(
         text,
-        "| {of} | {source} | {}{how} | {all} | {inside} | {farthest} |",
+        "| {of} | {source} | {}{how} | {all} | {inside} | {extreme} |",
         is.name()
     );
+}
+
+/// The value that is farthest from the expected one, or farthest on the wrong side of a bound.
+fn extreme<'a>(is: Relation, verdicts: &[&'a Verdict]) -> Option<&'a Verdict> {
+    let off = |verdict: &Verdict| match is {
+        Relation::Near => verdict.deviation().abs(),
+        Relation::Below => verdict.deviation(),
+        Relation::Above => -verdict.deviation(),
+    };
+    let verdicts = verdicts.iter().copied();
+    verdicts.max_by(|a, b| off(a).total_cmp(&off(b)))
+}
+
+fn told(verdict: &Verdict) -> String {
+    let mut text = format!("{} for {}", short(verdict.ours), short(verdict.expected));
+    if verdict.expected != 0.0 {
+        let _ = write!(text, " ({:+.1} %)", verdict.deviation() * 100.0);
+    }
+    if !verdict.place.is_empty() {
+        let _ = write!(text, " at {}", verdict.place);
+    }
+    text
 }
 
 fn tolerance(expectation: &Expectation) -> String {

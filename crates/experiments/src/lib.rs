@@ -14,8 +14,9 @@
 //! A sweep can be cut into shards for several machines; [`merge`](run::merge) joins them, and what it
 //! writes is the same to the byte as without shards. [`document`] tells all results on one page.
 //!
-//! Models so far: [`turboswitch`], which drives the production mechanism of `twinpath-parking`, and
-//! [`pisa`], a switch's pipeline cycle by cycle.
+//! Models so far: [`turboswitch`], which drives the production mechanism of `twinpath-parking`;
+//! [`pisa`], a switch's pipeline cycle by cycle; and [`state_cache`], which packets find their flow's
+//! state at the switch.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -27,6 +28,7 @@ pub mod pisa;
 pub mod plan;
 mod results;
 pub mod run;
+pub mod state_cache;
 pub mod sweep;
 pub mod turboswitch;
 pub mod verdict;

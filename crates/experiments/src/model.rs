@@ -1,6 +1,7 @@
 //! What a plan can name: a testbed with parameters and measurements.
 
 use crate::pisa::Pisa;
+use crate::state_cache::StateCache;
 use crate::turboswitch::TurboSwitch;
 
 /// A testbed under virtual time.
@@ -63,7 +64,7 @@ impl From<toml::de::Error> for Misfit {
 }
 
 /// All models.
-pub const MODELS: [&dyn Model; 2] = [&TurboSwitch, &Pisa];
+pub const MODELS: [&dyn Model; 3] = [&TurboSwitch, &Pisa, &StateCache];
 
 /// The model of this name.
 pub fn find(name: &str) -> Option<&'static dyn Model> {

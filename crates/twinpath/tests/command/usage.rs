@@ -5,13 +5,15 @@ use crate::place::Place;
 #[test]
 fn help_has_examples_everywhere() {
     let place = Place::new();
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 9] = [
         &[],
         &["run"],
         &["explain"],
         &["generate"],
         &["check"],
         &["kv"],
+        &["lab"],
+        &["lab", "run"],
         &["check", "coherence"],
     ];
     for command in commands {
