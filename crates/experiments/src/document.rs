@@ -162,6 +162,9 @@ fn outside(text: &mut String, expectation: &Expectation, verdicts: &[&Verdict]) 
 
 /// Four significant digits or so.
 fn short(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-3 {
+        return format!("{value:.1e}");
+    }
     let digits = match value.abs() {
         large if large >= 1000.0 => 0,
         middle if middle >= 10.0 => 1,
@@ -185,6 +188,7 @@ mod tests {
             (0.0, "0"),
             (0.111, "0.11"),
             (0.0123, "0.0123"),
+            (0.0000134, "1.3e-5"),
             (9.0, "9"),
             (20.04, "20"),
             (333.26, "333.3"),

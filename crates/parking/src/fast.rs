@@ -50,11 +50,11 @@ pub enum NotSent {
 /// What becomes of a frame from the cores.
 #[derive(Debug)]
 pub enum Returned {
-    /// The header waits for its payload.
-    Kept,
+    /// It was a header, which waits for its payload or is gone.
+    Taken(Received),
     /// A whole packet leaves.
     Depart(Frame),
-    /// Nobody waits for it. The frame is for its pool.
+    /// There is nothing in it to keep. The frame is for its pool.
     Useless(Frame),
 }
 
@@ -114,15 +114,16 @@ impl Stage {
             self.counts.bad_tag += 1;
             return Returned::Useless(frame);
         };
-        let (ticket, answer, spare) = match tag {
-            Tag::Whole => return Returned::Depart(frame),
-            Tag::Dropped(parked) => (parked.ticket, Answer::Dropped, Some(frame)),
-            Tag::Header(parked) => (parked.ticket, Answer::Header(frame), None),
-        };
-        let received = self.lot.answered(ticket, answer, now);
-        match (received, spare) {
-            (_, Some(spare)) => Returned::Useless(spare),
-            (Received::Kept | Received::Doubled | Received::Stale, None) => Returned::Kept,
+        match tag {
+            Tag::Whole => Returned::Depart(frame),
+            Tag::Header(parked) => {
+                let answer = Answer::Header(frame);
+                Returned::Taken(self.lot.answered(parked.ticket, answer, now))
+            }
+            Tag::Dropped(parked) => {
+                self.lot.answered(parked.ticket, Answer::Dropped, now);
+                Returned::Useless(frame)
+            }
         }
     }
 
