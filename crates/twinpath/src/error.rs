@@ -8,6 +8,7 @@ use std::io;
 use twinpath_control::operator::{Answer, AskError};
 use twinpath_control::report::ReportError;
 use twinpath_control::service::ServiceError;
+use twinpath_experiments::{ExperimentError, PlanError};
 use twinpath_io::CaptureError;
 use twinpath_lab::faults::SetupError;
 use twinpath_node::RunError;
@@ -62,6 +63,12 @@ pub enum CommandError {
         "there is more to search than the scope's limit of steps allows; choose a smaller --scope"
     )]
     Unfinished,
+    /// A plan of an experiment.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// An experiment.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
     /// A simulation that cannot be set up.
     #[error(transparent)]
     Simulation(#[from] SetupError),

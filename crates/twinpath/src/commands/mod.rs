@@ -5,6 +5,7 @@ pub mod check;
 pub mod explain;
 pub mod generate;
 pub mod kv;
+pub mod lab;
 pub mod rules;
 pub mod run;
 pub mod trace;

@@ -5,6 +5,7 @@ mod examples;
 mod explain;
 mod generate;
 mod kv;
+mod lab;
 mod operator;
 mod place;
 mod run;

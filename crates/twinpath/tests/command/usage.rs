@@ -5,14 +5,18 @@ use crate::place::Place;
 #[test]
 fn help_has_examples_everywhere() {
     let place = Place::new();
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["run"],
+        &["rules"],
+        &["apply"],
         &["explain"],
         &["trace"],
         &["generate"],
         &["check"],
         &["kv"],
+        &["lab"],
+        &["lab", "run"],
         &["check", "coherence"],
     ];
     for command in commands {

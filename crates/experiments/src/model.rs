@@ -1,0 +1,72 @@
+//! What a plan can name: a testbed with parameters and measurements.
+
+use crate::pisa::Pisa;
+use crate::state_cache::StateCache;
+use crate::turboswitch::TurboSwitch;
+
+/// A testbed under virtual time.
+pub trait Model: Sync {
+    /// What plans call it.
+    fn name(&self) -> &'static str;
+
+    /// What it measures, in the order of [`Self::run`]'s answer.
+    fn columns(&self) -> &'static [Column];
+
+    /// Whether it can run with these parameters, any of which may be missing.
+    ///
+    /// # Errors
+    /// What is wrong, and with which.
+    fn check(&self, parameters: &toml::Table) -> Result<(), Misfit>;
+
+    /// Runs one point of a sweep.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    fn run(&self, parameters: &toml::Table) -> Result<Vec<f64>, Misfit>;
+}
+
+/// One thing that a model measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name in plans and tables; the unit is its last part.
+    pub name: &'static str,
+    /// What it is, in words.
+    pub meaning: &'static str,
+}
+
+/// Parameters that a model cannot run with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Misfit {
+    /// The parameter, if it is one alone.
+    pub field: Option<&'static str>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Misfit {
+    /// A parameter that is out of range.
+    pub fn new(field: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            field: Some(field),
+            message: message.into(),
+        }
+    }
+}
+
+impl From<toml::de::Error> for Misfit {
+    fn from(error: toml::de::Error) -> Self {
+        Self {
+            field: None,
+            message: error.message().trim().to_owned(),
+        }
+    }
+}
+
+/// All models.
+pub const MODELS: [&dyn Model; 3] = [&TurboSwitch, &Pisa, &StateCache];
+
+/// The model of this name.
+pub fn find(name: &str) -> Option<&'static dyn Model> {
+    MODELS.into_iter().find(|model| model.name() == name)
+}

@@ -1,0 +1,122 @@
+//! Tables of results: a point's number, its parameters, and what was measured there.
+
+use crate::error::ExperimentError;
+use crate::plan::Plan;
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// The results of a plan, or of a part of it.
+pub(crate) struct Results {
+    pub(crate) quick: bool,
+    pub(crate) points: Vec<Table>,
+    pub(crate) rows: BTreeMap<usize, Vec<f64>>,
+}
+
+/// A parameter's value as a table shows it.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// A parameter's value as a number, if it is one.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(integer) => Some(*integer as f64),
+        Value::Float(float) => Some(*float),
+        _ => None,
+    }
+}
+
+impl Results {
+    /// Writes the rows.
+    pub(crate) fn write(&self, plan: &Plan, path: &Path) -> Result<(), ExperimentError> {
+        let at = ExperimentError::table(path);
+        let mut writer = csv::Writer::from_path(path).map_err(&at)?;
+        writer.write_record(header(plan, self.quick)).map_err(&at)?;
+        for (number, row) in &self.rows {
+            writer
+                .write_record(self.record(plan, *number, row))
+                .map_err(&at)?;
+        }
+        writer.flush().map_err(ExperimentError::file(path))
+    }
+
+    fn record(&self, plan: &Plan, number: usize, row: &[f64]) -> Vec<String> {
+        let mut record = identity(plan, self.quick, number, &self.points[number]);
+        // Rust's shortest form reads back as the same number.
+        record.extend(row.iter().map(ToString::to_string));
+        record
+    }
+
+    /// Reads rows back, of a full or a quick run, whichever they are of.
+    pub(crate) fn read(plan: &Plan, path: &Path) -> Result<Self, ExperimentError> {
+        let at = ExperimentError::table(path);
+        let mut reader = csv::Reader::from_path(path).map_err(&at)?;
+        let headers = reader.headers().map_err(&at)?.clone();
+        let records: Vec<_> = reader.records().collect::<Result<_, _>>().map_err(&at)?;
+        let parse = |quick| Self::of_records(plan, quick, &headers, &records);
+        parse(false)
+            .or_else(|_| parse(true))
+            .map_err(|row| ExperimentError::ForeignRow {
+                path: path.into(),
+                row,
+            })
+    }
+
+    /// The row that does not belong there is the error.
+    fn of_records(
+        plan: &Plan,
+        quick: bool,
+        headers: &csv::StringRecord,
+        records: &[csv::StringRecord],
+    ) -> Result<Self, usize> {
+        if headers.iter().ne(header(plan, quick).iter()) {
+            return Err(1);
+        }
+        let points = plan.points(quick);
+        let mut rows = BTreeMap::new();
+        for (index, record) in records.iter().enumerate() {
+            let (number, row) = read_row(plan, quick, &points, record).ok_or(index + 1)?;
+            rows.insert(number, row);
+        }
+        Ok(Self {
+            quick,
+            points,
+            rows,
+        })
+    }
+}
+
+fn header(plan: &Plan, quick: bool) -> Vec<String> {
+    let columns = plan.model.columns().iter().map(|c| c.name.to_owned());
+    let parameters = plan.parameters(quick);
+    std::iter::once("point".to_owned())
+        .chain(parameters)
+        .chain(columns)
+        .collect()
+}
+
+fn identity(plan: &Plan, quick: bool, number: usize, point: &Table) -> Vec<String> {
+    let parameters = plan.parameters(quick);
+    let values = parameters.iter().map(|name| shown(&point[name]));
+    std::iter::once(number.to_string()).chain(values).collect()
+}
+
+fn read_row(
+    plan: &Plan,
+    quick: bool,
+    points: &[Table],
+    record: &csv::StringRecord,
+) -> Option<(usize, Vec<f64>)> {
+    let number: usize = record.get(0)?.parse().ok()?;
+    let identity = identity(plan, quick, number, points.get(number)?);
+    if !identity.iter().eq(record.iter().take(identity.len())) {
+        return None;
+    }
+    let rest = record.iter().skip(identity.len());
+    let row = rest.map(|text| text.parse().ok());
+    Some((number, row.collect::<Option<_>>()?))
+}

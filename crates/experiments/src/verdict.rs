@@ -1,0 +1,151 @@
+//! Expected values beside ours.
+
+use crate::error::ExperimentError;
+use crate::plan::{Expectation, Plan, Relation, Values};
+use crate::results::{Results, number, shown};
+use std::path::Path;
+use toml::Table;
+
+/// One expected value, and ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Which expectation of the plan this is of.
+    pub expectation: usize,
+    /// The point of the sweep.
+    pub point: usize,
+    /// The parameters that tell the point from others, as text.
+    pub place: String,
+    /// The expected value.
+    pub expected: f64,
+    /// Ours.
+    pub ours: f64,
+    /// How far off it may be.
+    pub tolerance: f64,
+    /// Whether it is inside.
+    pub inside: bool,
+}
+
+impl Verdict {
+    /// How far ours is off, as a share of the expected value.
+    pub fn deviation(&self) -> f64 {
+        (self.ours - self.expected) / self.expected.abs().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// The verdicts of all expectations at all points that there are.
+pub(crate) fn judge(plan: &Plan, results: &Results) -> Vec<Verdict> {
+    let all = plan.expectations.iter().enumerate();
+    all.flat_map(|(index, expectation)| {
+        let points = results.rows.iter();
+        points.filter_map(move |(point, row)| {
+            judge_point(plan, results, (index, expectation), *point, row)
+        })
+    })
+    .collect()
+}
+
+fn judge_point(
+    plan: &Plan,
+    results: &Results,
+    (index, expectation): (usize, &Expectation),
+    point: usize,
+    row: &[f64],
+) -> Option<Verdict> {
+    let parameters = &results.points[point];
+    if !matches(&expectation.only, parameters) {
+        return None;
+    }
+    let expected = expected_at(plan, expectation, parameters, row)?;
+    let ours = measured(plan, &expectation.of, row)?;
+    let tolerance = expectation.within * expected.abs() + expectation.within_absolute;
+    let inside = match expectation.is {
+        Relation::Near => (ours - expected).abs() <= tolerance,
+        Relation::Below => ours <= expected + tolerance,
+        Relation::Above => ours >= expected - tolerance,
+    };
+    Some(Verdict {
+        expectation: index,
+        point,
+        place: place(plan, results.quick, parameters),
+        expected,
+        ours,
+        tolerance,
+        inside,
+    })
+}
+
+/// Whether a point has all these parameters' values.
+pub(crate) fn matches(only: &Table, parameters: &Table) -> bool {
+    only.iter().all(|(name, value)| {
+        let found = parameters.get(name);
+        let same = |found: &toml::Value| match (number(found), number(value)) {
+            (Some(found), Some(value)) => found == value,
+            _ => found == value,
+        };
+        found.is_some_and(same)
+    })
+}
+
+pub(crate) fn measured(plan: &Plan, column: &str, row: &[f64]) -> Option<f64> {
+    let columns = plan.model.columns();
+    let index = columns.iter().position(|c| c.name == column)?;
+    row.get(index).copied()
+}
+
+pub(crate) fn expected_at(
+    plan: &Plan,
+    expectation: &Expectation,
+    parameters: &Table,
+    row: &[f64],
+) -> Option<f64> {
+    match &expectation.values {
+        Values::Number(value) => Some(*value),
+        Values::Column(column) => measured(plan, column, row),
+        Values::Along(pairs) => {
+            let at = number(parameters.get(expectation.along.as_ref()?)?)?;
+            let pair = pairs.iter().find(|(x, _)| *x == at);
+            pair.map(|(_, value)| *value)
+        }
+    }
+}
+
+/// The swept parameters of a point.
+fn place(plan: &Plan, quick: bool, parameters: &Table) -> String {
+    let swept = plan.swept(quick);
+    let named = swept
+        .iter()
+        .map(|name| format!("{name} = {}", shown(&parameters[name])));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// Writes verdicts as a table.
+pub(crate) fn write(plan: &Plan, verdicts: &[Verdict], path: &Path) -> Result<(), ExperimentError> {
+    let at = ExperimentError::table(path);
+    let mut writer = csv::Writer::from_path(path).map_err(&at)?;
+    let header = [
+        "of",
+        "source",
+        "is",
+        "place",
+        "expected",
+        "ours",
+        "tolerance",
+        "inside",
+    ];
+    writer.write_record(header).map_err(&at)?;
+    for verdict in verdicts {
+        let expectation = &plan.expectations[verdict.expectation];
+        let record = [
+            expectation.of.clone(),
+            expectation.source.clone(),
+            expectation.is.name().to_owned(),
+            verdict.place.clone(),
+            verdict.expected.to_string(),
+            verdict.ours.to_string(),
+            verdict.tolerance.to_string(),
+            verdict.inside.to_string(),
+        ];
+        writer.write_record(record).map_err(&at)?;
+    }
+    writer.flush().map_err(ExperimentError::file(path))
+}

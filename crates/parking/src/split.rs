@@ -1,0 +1,104 @@
+//! Where a packet is cut, and how it is put together again.
+
+use twinpath_core::wire::layout::{Fragment, Layout, Transport};
+use twinpath_core::{Frame, Pool};
+
+/// How many bytes of a frame are headers: all up to the end of TCP's or UDP's. Anything else, as a
+/// fragment or an ICMP error, has its whole frame for a header: there the cores may look further.
+pub fn header_bytes(frame: &[u8], layout: &Layout) -> usize {
+    let has_ports = matches!(layout.transport, Transport::Tcp | Transport::Udp);
+    match has_ports && layout.fragment == Fragment::Whole {
+        true => usize::from(layout.payload).min(frame.len()),
+        false => frame.len(),
+    }
+}
+
+/// Cuts `frame` at `at`: a new frame with the header, and the old one with what is left, which is
+/// not copied.
+///
+/// # Errors
+/// The frame comes back if the pool has no buffer for the header or the frame is shorter.
+pub fn split(mut frame: Frame, at: usize, pool: &mut Pool) -> Result<(Frame, Frame), Frame> {
+    let header = frame.bytes().get(..at);
+    let Some(mut header) = header.and_then(|header| pool.take_filled(header)) else {
+        return Err(frame);
+    };
+    header.set_timestamp(frame.timestamp());
+    header.set_received_ns(frame.received_ns());
+    header.set_ordinal(frame.ordinal());
+    header.set_port(frame.port());
+    frame.pull_front(at);
+    Ok((header, frame))
+}
+
+/// Puts a header in front of a payload; the packet leaves by the header's port.
+///
+/// # Errors
+/// Both come back if the payload's headroom is too short, which takes a header that grew by more
+/// than what the room in front of a frame allows.
+pub fn join(header: Frame, mut payload: Frame) -> Result<(Frame, Frame), (Frame, Frame)> {
+    let Some(front) = payload.push_front(header.len()) else {
+        return Err((header, payload));
+    };
+    front.copy_from_slice(header.bytes());
+    payload.set_port(header.port());
+    Ok((payload, header))
+}
+
+/// Makes a header look as long as the packet that it was cut from, so that a function which checks
+/// lengths finds them in order. What stands there is of no meaning, and never leaves.
+pub(crate) fn stretch(header: &mut Frame, payload_bytes: u32) -> bool {
+    let (from, bytes) = (header.len(), payload_bytes as usize);
+    let fits = header.set_len(from + bytes);
+    if fits {
+        header.bytes_mut()[from..].fill(0);
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
+
+    fn packet(payload: &[u8]) -> Vec<u8> {
+        let end = |text: &str| text.parse::<Endpoint>().unwrap();
+        PacketBuilder::udp(end("10.0.0.1:1"), end("10.0.0.2:2"))
+            .payload(payload)
+            .to_vec()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_packet_is_whole_again_after_split_and_join() {
+        let whole = packet(b"something to park");
+        let mut pool = Pool::new(2, 2048);
+        let mut frame = pool.take_filled(&whole).unwrap();
+        frame.set_port(3);
+        let at = header_bytes(&whole, &dissect(&whole).unwrap());
+        assert_eq!(at, 42);
+        let (mut header, payload) = split(frame, at, &mut pool).unwrap();
+        assert_eq!(payload.bytes()[..17], *b"something to park");
+        header.set_port(7);
+        let (joined, _) = join(header, payload).unwrap();
+        assert_eq!((joined.bytes(), joined.port()), (&whole[..], 7));
+    }
+
+    #[test]
+    fn what_cannot_be_split_comes_back() {
+        let mut pool = Pool::new(1, 2048);
+        let frame = pool.take_filled(&[1; 100]).unwrap();
+        let frame = split(frame, 101, &mut pool).unwrap_err();
+        let frame = split(frame, 50, &mut pool).unwrap_err();
+        assert_eq!(frame.len(), 100);
+    }
+
+    #[test]
+    fn a_header_longer_than_the_headroom_is_refused() {
+        let mut pool = Pool::new(2, 2048);
+        let header = pool.take_filled(&[1; 300]).unwrap();
+        let payload = pool.take_filled(&[2; 100]).unwrap();
+        let (_, payload) = join(header, payload).unwrap_err();
+        assert_eq!(payload.len(), 100);
+    }
+}

@@ -1,0 +1,46 @@
+//! What a person reads of an experiment.
+
+use std::fmt::Write;
+use twinpath_experiments::model::Model;
+use twinpath_experiments::run::Outcome;
+use twinpath_experiments::verdict::Verdict;
+
+/// One line for each expectation, and one for each value outside.
+pub fn outcome(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    let folder = outcome.folder.display();
+    // Writing to a string cannot fail.
+    let mut text = format!("{}: {} points, in {folder}\n", plan.figure, outcome.points);
+    for (index, expectation) in plan.expectations.iter().enumerate() {
+        let of = |verdict: &&Verdict| verdict.expectation == index;
+        let verdicts: Vec<_> = outcome.verdicts.iter().filter(of).collect();
+        let outside: Vec<_> = verdicts.iter().filter(|verdict| !verdict.inside).collect();
+        let (all, inside) = (verdicts.len(), verdicts.len() - outside.len());
+        let (of, is, source) = (&expectation.of, expectation.is.name(), &expectation.source);
+        let _ = writeln!(
+            text,
+            "  {of:<20} {is:<5} {source:<40} {inside} of {all} inside"
+        );
+        for verdict in &outside {
+            let (ours, expected) = (verdict.ours, verdict.expected);
+            let _ = writeln!(
+                text,
+                "    outside at {}: {ours:.4}, expected {expected:.4}",
+                verdict.place
+            );
+        }
+        if !outside.is_empty() && !expectation.cause.is_empty() {
+            let _ = writeln!(text, "    because: {}", expectation.cause.trim());
+        }
+    }
+    text
+}
+
+/// What a model measures.
+pub fn model(model: &dyn Model) -> String {
+    let mut text = format!("{} measures\n", model.name());
+    for column in model.columns() {
+        let _ = writeln!(text, "  {:<26} {}", column.name, column.meaning);
+    }
+    text
+}
