@@ -213,8 +213,11 @@ fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
 /// Takes a counter's name and value.
 type EachCounter<'a> = dyn FnMut(&'static str, u64) + 'a;
 
-/// Calls `each` with every function's name and what tells its counters.
-fn each_function(worker: &Worker, each: &mut dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>))) {
+/// Takes a function's name and what tells its counters.
+type EachFunction<'a> = dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>)) + 'a;
+
+/// Calls `each` with every function.
+fn each_function(worker: &Worker, each: &mut EachFunction<'_>) {
     for element in worker.elements() {
         match element {
             CoreElement::Flows(flows) => flows.chain().each_function(|function| {

@@ -194,7 +194,7 @@ impl FastPath {
                 let met = (MatchKey(lookups.keys[number]), lookups.found[number]);
                 self.at_rules(frame, &prepared.parsed.layout, place, met, io);
             }
-            First::Cores => self.to_the_cores(frame, &prepared.parsed.layout, place, io),
+            First::Cores => self.hand_to_cores(frame, &prepared.parsed.layout, place, io),
             First::Nothing => self.without_flow(frame, io),
         }
     }

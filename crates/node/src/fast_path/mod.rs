@@ -241,15 +241,15 @@ impl FastPath {
                     let found = stage.table.find(&key);
                     self.at_rules(frame, layout, place, (key, found), io);
                 }
-                None => self.to_the_cores(frame, layout, place, io),
+                None => self.hand_to_cores(frame, layout, place, io),
             },
             FastElement::State(_) | FastElement::OnCores => {
-                self.to_state(frame, layout, place, io);
+                self.reach_state(frame, layout, place, io);
             }
         }
     }
 
-    fn to_state(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+    fn reach_state(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
         let keyed = self.keyed(&frame, layout);
         let parsed = Parsed {
             layout: *layout,
@@ -262,7 +262,7 @@ impl FastPath {
 
     /// A packet that never meets anything on the fast path at this element.
     #[cold]
-    fn to_the_cores(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+    fn hand_to_cores(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
         let keyed = self.keyed(&frame, layout);
         let header = punt_header(Message::Plain, &frame, &keyed);
         let hash = keyed.key.hash(self.steering.seed());

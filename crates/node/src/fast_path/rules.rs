@@ -82,7 +82,7 @@ impl FastPath {
         io: &mut Io<'_>,
     ) {
         let Some(stage) = self.rules(place.element) else {
-            return self.to_the_cores(frame, layout, place, io);
+            return self.hand_to_cores(frame, layout, place, io);
         };
         let now = frame.timestamp();
         let decision = stage
