@@ -20,8 +20,7 @@ use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, w
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_core::wire::Address;
-use twinpath_rulecache::text::Matched;
-use twinpath_rulecache::{CachedRule, ChangeError, Field, RuleCores};
+use twinpath_rulecache::{Action, CachedRule, ChangeError, Field, NewRule, RuleCores, words};
 
 /// The socket of a running service; closed and removed when dropped.
 pub struct Operator {
@@ -196,16 +195,12 @@ fn names(rules: &RuleCores) -> Vec<String> {
 fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) -> RuleView {
     let rule = cached.rule;
     let name = |function: u8| names.get(usize::from(function)).map_or("?", String::as_str);
-    let matched = Matched {
-        mask: &rule.mask,
-        value: &rule.value,
-    };
     RuleView {
         element,
         id: cached.name.id,
         generation: cached.name.generation,
-        matches: matched.to_string(),
-        action: rule.action.to_string(),
+        matches: matches(rule),
+        action: action(&rule.action),
         packets: cached.uses.packets,
         bytes: cached.uses.bytes,
         age_ns: now.since(rule.used).as_nanos() as u64,
@@ -216,6 +211,26 @@ fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) ->
             .map(|entry| format!("{} {}", name(entry.function), entry.entry))
             .collect(),
     }
+}
+
+fn matches(rule: &NewRule) -> String {
+    let version = if rule.value.is_v6() { "IPv6" } else { "IPv4" };
+    let mut parts = vec![version.to_owned()];
+    let fields = words::matched(&rule.mask, &rule.value);
+    parts.extend(fields.into_iter().map(|field| field.text));
+    if rule.value.segment() & 1 == 1 {
+        parts.push("in reverse".into());
+    }
+    parts.join(", ")
+}
+
+fn action(action: &Action) -> String {
+    let mut parts = words::rewritten(&action.rewrites);
+    parts.push(words::fate(action));
+    if let Some(idle) = action.idle {
+        parts.push(format!("idle time-out {idle:?}"));
+    }
+    parts.join(", ")
 }
 
 fn is_wanted(filter: &Filter, cached: &CachedRule<'_>, view: &RuleView) -> bool {

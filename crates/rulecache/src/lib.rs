@@ -42,7 +42,6 @@ pub mod sides;
 mod slots;
 pub mod synthesis;
 pub mod table;
-pub mod text;
 mod variants;
 pub mod watch;
 pub mod words;

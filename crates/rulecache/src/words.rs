@@ -32,8 +32,8 @@ fn field_match(field: Field, mask: &MatchKey, value: &MatchKey) -> Option<FieldM
     }
     let is_v4_address = is_address(field) && !value.is_v6();
     let width = if is_v4_address { 32 } else { width(field) };
-    let mask = bits_of(field, mask) & low(width);
-    let value = bits_of(field, value) & mask;
+    let mask = field.of(mask) & low(width);
+    let value = field.of(value) & mask;
     let text = match field {
         Field::SourceAddress | Field::DestinationAddress => address(value, mask, is_v4_address),
         Field::Protocol if mask == 0xff => protocol(value as u8),
@@ -78,21 +78,6 @@ const fn width(field: Field) -> u32 {
 
 const fn low(width: u32) -> u128 {
     u128::MAX >> (128 - width)
-}
-
-/// A field's bits in a key: the inverse of [`Field::place`].
-fn bits_of(field: Field, key: &MatchKey) -> u128 {
-    let [a, b, c, d, ports, ingress] = key.0.map(u128::from);
-    match field {
-        Field::SourceAddress => a << 64 | b,
-        Field::DestinationAddress => c << 64 | d,
-        Field::SourcePort => ports >> 48,
-        Field::DestinationPort => ports >> 32 & 0xffff,
-        Field::Protocol => ports >> 24 & 0xff,
-        Field::TcpFlags => ports >> 16 & 0xff,
-        Field::Ingress => ingress >> 48,
-        Field::SourceMac | Field::DestinationMac | Field::Egress | Field::TimeToLive => 0,
-    }
 }
 
 /// How many bits a mask has, if they are the leading ones of the width.

@@ -64,7 +64,11 @@ impl Drop for Running {
 fn rules_are_shown_and_filtered() {
     let running = Running::start();
     let said = running.ask_until(&["rules", "--least", "3"], |said| said.code == Some(0));
-    assert!(said.out.contains("-> source 198.51.100.1"), "{}", said.out);
+    assert!(
+        said.out.contains("-> source address 198.51.100.1"),
+        "{}",
+        said.out
+    );
     assert!(
         said.out.contains("from acl 0, acl 1, napt "),
         "{}",
