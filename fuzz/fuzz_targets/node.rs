@@ -14,9 +14,18 @@ use twinpath_node::source::Source;
 use twinpath_node::threads::no_commands;
 use twinpath_node::{Ports, build};
 
-const SERVICE: &str = "[service]\nchain = [\"firewall\", \"reassembler\", \"load_balancer\"]\n\
+/// Flow state that both paths share.
+const SHARED: &str = "[service]\nchain = [\"firewall\", \"reassembler\", \"load_balancer\"]\n\
     [fast_path]\nslots = 8\nhot_packets = 1\n[slow_path]\nflows = 64\n[link]\nring_frames = 16\n[firewall]\ndefault = \"allow\"\n\
     [load_balancer]\nservices = [{ vip = \"10.0.0.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.0.0.2:8080\" }] }]\n";
+
+/// Decisions that are cached as rules.
+const CACHED: &str = "[service]\nchain = [\"acl\", \"napt\", \"router\", \"monitor\"]\n[link]\nring_frames = 16\n\
+    [rule_cache]\nexact = 4\nmasked = 4\nmasks = 2\nheld = 4\nwindow = \"1ms\"\nthreshold = 0\n\
+    [acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = 53 }]\n\
+    [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nsessions = 64\n[monitor]\nflows = 16\n\
+    [router]\naddress = \"192.0.2.9\"\nmost_routes = 16\nnext_hops = [{ name = \"a\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }]\n\
+    routes = [{ to = \"0.0.0.0/0\", via = \"a\" }]\n";
 
 /// Frames of the input: two bytes of time, one of length, then the frame behind an Ethernet and
 /// IPv4 start that saves the fuzzer from finding those first.
@@ -47,7 +56,10 @@ fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Vec<Vec<u8>> {
     sink.0
 }
 
+// The first byte chooses the service.
 fuzz_target!(|bytes: &[u8]| {
-    let service = Service::parse(SERVICE, Path::new("fuzz.toml")).expect("a valid service");
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let text = if choice & 1 == 0 { SHARED } else { CACHED };
+    let service = Service::parse(text, Path::new("fuzz.toml")).expect("a valid service");
     assert_eq!(outcome(&service, bytes, Paths::Both), outcome(&service, bytes, Paths::Slow));
 });

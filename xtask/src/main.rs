@@ -118,7 +118,7 @@ fn tests() -> impl Fn() -> bool {
     || {
         succeeds(
             Command::new(env!("CARGO"))
-                .args(["test", "--workspace"])
+                .args(["test", "--workspace", "--no-fail-fast"])
                 .env("PROPTEST_RNG_SEED", "20261122")
                 .current_dir(root()),
         )

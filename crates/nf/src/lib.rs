@@ -18,12 +18,12 @@ pub mod kv_store;
 pub mod load_balancer;
 pub mod monitor;
 pub mod napt;
-pub mod prefix_text;
 pub mod reassembler;
 #[cfg(test)]
 mod reference;
 pub mod router;
 mod seeded;
+pub mod text;
 #[cfg(test)]
 mod two_caches;
 #[cfg(test)]

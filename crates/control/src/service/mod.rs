@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use twinpath_classify::Prefix;
 use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
-use twinpath_nf::prefix_text::PrefixText;
+use twinpath_nf::text::Text;
 use twinpath_nf::{
     acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
 };
@@ -113,7 +113,7 @@ struct Head {
     #[serde(default)]
     seed: u64,
     chain: Spanned<Vec<Spanned<FunctionName>>>,
-    inside: Option<Spanned<Vec<PrefixText>>>,
+    inside: Option<Spanned<Vec<Text<Prefix>>>>,
 }
 
 fn unnamed() -> String {
@@ -255,7 +255,7 @@ fn check_elements(
 
 /// The networks inside: those of the service, else those of its address translation.
 fn inside(
-    written: Option<Spanned<Vec<PrefixText>>>,
+    written: Option<Spanned<Vec<Text<Prefix>>>>,
     functions: &[FunctionConfig],
 ) -> Result<Vec<Prefix>, Misplaced> {
     let Some(written) = written else {

@@ -2,13 +2,14 @@
 
 use super::error::ConfigError;
 use super::schedule::{self, Epoch, PlannedBackend};
-use super::values::{Connections, EndpointText, MacText, TableSize, Timeout, Weight};
+use super::values::{Connections, EndpointText, TableSize, Timeout, Weight};
 use crate::checked;
 use crate::duration::Human;
+use crate::text::Text;
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use std::fmt;
-use twinpath_wire::{Endpoint, protocol};
+use twinpath_wire::{Endpoint, MacAddress, protocol};
 
 /// Most rows of the backend table: backends of all services, those added later too. A state word
 /// has 16 bits for a row, and the last number would look like no row at all.
@@ -353,7 +354,7 @@ pub(super) struct Backend {
     pub endpoint: EndpointText,
     #[serde(default)]
     pub weight: Weight,
-    pub mac: Option<MacText>,
+    pub mac: Option<Text<MacAddress>>,
     /// It gets no new connections from the start on.
     #[serde(default)]
     pub drained: bool,
@@ -386,7 +387,7 @@ struct RawChange {
     remove: Option<EndpointText>,
     add: Option<EndpointText>,
     weight: Option<Weight>,
-    mac: Option<MacText>,
+    mac: Option<Text<MacAddress>>,
 }
 
 impl<'de> Deserialize<'de> for Change {

@@ -6,7 +6,7 @@ use super::maglev::is_prime;
 use crate::duration::Human;
 use serde::Deserialize;
 use std::time::Duration;
-use twinpath_wire::{Endpoint, MacAddress};
+use twinpath_wire::Endpoint;
 
 /// The size of a lookup table: a prime.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -121,20 +121,5 @@ impl TryFrom<String> for EndpointText {
             Ok(endpoint) => Err(ConfigError::PortZero(endpoint)),
             Err(source) => Err(ConfigError::Text { text, source }),
         }
-    }
-}
-
-/// A MAC address as a string.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct MacText(pub MacAddress);
-
-impl TryFrom<String> for MacText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        text.parse()
-            .map(Self)
-            .map_err(|source| ConfigError::Text { text, source })
     }
 }

@@ -1,9 +1,10 @@
 //! The configuration of an address translation.
 
 use crate::idle_time::IdleTime;
+use crate::text::Text;
 use serde::Deserialize;
-use twinpath_classify::{Prefix, PrefixError};
-use twinpath_core::wire::{Address, AddressError};
+use twinpath_classify::Prefix;
+use twinpath_core::wire::Address;
 
 /// Most external addresses.
 pub const MAX_ADDRESSES: usize = 4096;
@@ -36,8 +37,8 @@ impl Config {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    inside: Vec<PrefixText>,
-    external: Vec<AddressText>,
+    inside: Vec<Text<Prefix>>,
+    external: Vec<Text<Address>>,
     #[serde(default)]
     ports: PortsText,
     #[serde(default)]
@@ -122,33 +123,9 @@ impl Default for PortsText {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct PrefixText(Prefix);
-
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct AddressText(Address);
-
 /// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A text that is no prefix.
-    #[error("{text:?} is {source}")]
-    Prefix {
-        /// What was written.
-        text: String,
-        /// What it should have been.
-        source: PrefixError,
-    },
-    /// A text that is no address.
-    #[error("{text:?} is {source}")]
-    Address {
-        /// What was written.
-        text: String,
-        /// What it should have been.
-        source: AddressError,
-    },
     /// A text that is no range of ports.
     #[error("ports = {0:?}: expected a range from 1 to 65535 such as \"1024-65535\"")]
     Ports(String),
@@ -234,26 +211,6 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-impl TryFrom<String> for PrefixText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        text.parse()
-            .map(Self)
-            .map_err(|source| ConfigError::Prefix { text, source })
-    }
-}
-
-impl TryFrom<String> for AddressText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        text.parse()
-            .map(Self)
-            .map_err(|source| ConfigError::Address { text, source })
     }
 }
 

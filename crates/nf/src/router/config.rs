@@ -1,10 +1,11 @@
 //! The router's configuration.
 
+use crate::text::{Text, parsed};
 use serde::Deserialize;
 use std::path::PathBuf;
+use twinpath_classify::Prefix;
 use twinpath_classify::lpm::MAX_ROUTES;
-use twinpath_classify::{Prefix, PrefixError};
-use twinpath_core::wire::{Address, AddressError, MacAddress};
+use twinpath_core::wire::{Address, MacAddress};
 
 /// Most next hops.
 pub const MAX_NEXT_HOPS: usize = 65_536;
@@ -34,8 +35,8 @@ struct Written {
     most_routes: usize,
     #[serde(default)]
     no_route: NoRoute,
-    address: Option<AddressText>,
-    address6: Option<AddressText>,
+    address: Option<Text<Address>>,
+    address6: Option<Text<Address>>,
     #[serde(default = "default_errors_per_second")]
     errors_per_second: u32,
 }
@@ -55,10 +56,10 @@ pub struct NextHop {
     /// What routes call it.
     pub name: String,
     /// Its MAC address.
-    #[serde(deserialize_with = "mac")]
+    #[serde(deserialize_with = "parsed")]
     pub mac: MacAddress,
     /// The router's own MAC address on that link.
-    #[serde(deserialize_with = "mac")]
+    #[serde(deserialize_with = "parsed")]
     pub source_mac: MacAddress,
     /// The port to it.
     pub port: u16,
@@ -68,7 +69,7 @@ pub struct NextHop {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Route {
-    pub to: PrefixText,
+    pub to: Text<Prefix>,
     pub via: String,
 }
 
@@ -83,33 +84,9 @@ pub enum NoRoute {
     Drop,
 }
 
-#[derive(Copy, Clone, Debug, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct PrefixText(pub Prefix);
-
-#[derive(Copy, Clone, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct AddressText(Address);
-
 /// What is wrong with a router's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A text that is no prefix.
-    #[error("{text:?} is {source}")]
-    Prefix {
-        /// What was written.
-        text: String,
-        /// What it should have been.
-        source: PrefixError,
-    },
-    /// A text that is no address.
-    #[error("{text:?} is {source}")]
-    Address {
-        /// What was written.
-        text: String,
-        /// What it should have been.
-        source: AddressError,
-    },
     /// No next hop, or too many.
     #[error("{0} next hops: expected 1 to {MAX_NEXT_HOPS}")]
     NextHopCount(usize),
@@ -186,43 +163,15 @@ fn is_name(next_hops: &[NextHop], name: &str) -> bool {
 
 fn of_version(
     key: &'static str,
-    address: Option<AddressText>,
+    address: Option<Text<Address>>,
     version: u8,
 ) -> Result<Option<Address>, ConfigError> {
     match address {
-        Some(AddressText(address)) if address.is_v4() != (version == 4) => {
-            Err(ConfigError::Version {
-                key,
-                address,
-                version,
-            })
-        }
+        Some(Text(address)) if address.is_v4() != (version == 4) => Err(ConfigError::Version {
+            key,
+            address,
+            version,
+        }),
         address => Ok(address.map(|address| address.0)),
     }
-}
-
-impl TryFrom<String> for PrefixText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        text.parse()
-            .map(Self)
-            .map_err(|source| ConfigError::Prefix { text, source })
-    }
-}
-
-impl TryFrom<String> for AddressText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        text.parse()
-            .map(Self)
-            .map_err(|source| ConfigError::Address { text, source })
-    }
-}
-
-fn mac<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse()
-        .map_err(|source| serde::de::Error::custom(ConfigError::Address { text, source }))
 }

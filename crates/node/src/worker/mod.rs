@@ -42,6 +42,8 @@ pub struct Worker {
     whole_walk: Option<Steering>,
     arrivals: Receiver,
     outgoing: Vec<Outgoing>,
+    /// What has passed the last element; empty between frames.
+    finished: Vec<Outgoing>,
     onward: VecDeque<(Place, Frame)>,
     outputs: Vec<Output>,
     /// When rules were last given a chance to do what is due.
@@ -64,6 +66,7 @@ impl Worker {
             whole_walk,
             arrivals: Receiver::default(),
             outgoing: Vec::new(),
+            finished: Vec::new(),
             onward: VecDeque::new(),
             outputs: Vec::new(),
             ticked: Instant::ZERO,
@@ -222,7 +225,7 @@ impl Worker {
         let Some(steering) = self.whole_walk.take() else {
             return;
         };
-        let mut finished = Vec::new();
+        let mut finished = std::mem::take(&mut self.finished);
         loop {
             self.part(&mut finished);
             let Some((place, frame)) = self.onward.pop_front() else {
@@ -230,7 +233,8 @@ impl Worker {
             };
             self.meet(&steering, place, frame, pools);
         }
-        self.outgoing = finished;
+        // All that was outgoing has been parted.
+        self.finished = std::mem::replace(&mut self.outgoing, finished);
         self.whole_walk = Some(steering);
     }
 
