@@ -4,7 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, rewrite};
-use twinpath_core::{Frame, Pool};
+use twinpath_core::{Frame, Pool, Trip};
 
 /// How packets are spread over flows.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -125,6 +125,8 @@ impl Trace {
         let layout = dissect(&self.template).expect("a valid packet");
         for (index, frame) in self.frames.iter_mut().enumerate().take(plan.len()) {
             frame.fill(&self.template);
+            // It arrives anew.
+            frame.set_trip(Trip::default());
             let flags = if plan.complex[index] { SYN } else { ACK };
             let bytes = frame.bytes_mut();
             rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index])))
