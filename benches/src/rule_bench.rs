@@ -1,6 +1,7 @@
 //! A chain whose decisions are cached, in one thread: the fast path's table and the cores side by
 //! side, every message delivered at once.
 
+use std::time::Duration;
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
@@ -28,6 +29,7 @@ pub struct RuleBench {
     pub cores: RuleCores,
     /// The time of all packets.
     pub now: Instant,
+    ticked: Instant,
     /// Packets that left the chain, dropped ones not counted.
     pub departed: u64,
     /// Packets that the cores handled.
@@ -108,6 +110,7 @@ impl RuleBench {
             table: RuleTable::new(table),
             cores: RuleCores::new(config, Sides::ONE_WAY, functions),
             now: Instant(1_000_000_000),
+            ticked: Instant::ZERO,
             departed: 0,
             punted: 0,
             pools: Pools::new(1024, 16),
@@ -268,13 +271,16 @@ impl RuleBench {
         self.put_out();
     }
 
-    /// Lets time pass on both sides.
+    /// Lets time pass on both sides; on the cores at most once in a millisecond, as in a node.
     pub fn tick(&mut self) {
         self.table.tick(self.now, self.now, &mut self.effects);
         self.settle();
-        self.cores
-            .tick(self.now, &mut self.pools, &mut self.outputs);
-        self.put_out();
+        if self.now.since(self.ticked) >= Duration::from_millis(1) {
+            self.ticked = self.now;
+            self.cores
+                .tick(self.now, &mut self.pools, &mut self.outputs);
+            self.put_out();
+        }
     }
 
     /// A frame for [`Self::send_one`].

@@ -16,7 +16,7 @@ pub const MAX_ENDED: usize = 65_536;
 const OVERFLOW: u32 = 0;
 
 /// How many flows one search for idle ones looks at.
-const SWEEP: u32 = 256;
+const SWEEP: u32 = 32;
 
 /// A traffic monitor; see the [module](super).
 #[derive(Debug)]

@@ -19,7 +19,7 @@ const SESSION: u32 = 1 << 31;
 const PAST: u32 = session_entry(0);
 
 /// Sessions that one search for expired ones looks at.
-const SWEEP: u32 = 256;
+const SWEEP: u32 = 32;
 
 /// The entry of a session.
 pub(super) const fn session_entry(session: u32) -> u32 {

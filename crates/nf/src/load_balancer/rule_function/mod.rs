@@ -32,7 +32,7 @@ const BACKEND: u32 = 1 << 30;
 const PASSING: u32 = 0;
 
 /// Connections that one search for expired ones looks at.
-const SWEEP: u32 = 256;
+const SWEEP: u32 = 32;
 
 /// A load balancer that keeps its connections itself; see the [module](super).
 pub struct RuleBalancer {
