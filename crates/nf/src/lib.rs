@@ -4,6 +4,11 @@
 //! data) and its slow function (what it does on the cores, as code). A property test holds each
 //! to the rule that where the program does not escalate, the slow function would have done the
 //! same to the flow's state words and to the packet.
+//!
+//! Functions whose decisions depend on header bits and table entries alone (access lists, address
+//! translation, routers, monitors, load balancers beside them) have no fast program: what they do
+//! is recorded and cached as rules. A property test holds each to the rule that what was recorded
+//! decides.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
