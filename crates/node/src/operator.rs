@@ -5,7 +5,7 @@
 //! do what nobody else can, between two batches.
 
 use crate::replacement::Replacement;
-use crate::threads::{Command, Commands};
+use crate::threads::{Command, Commands, Done};
 use crate::worker::Worker;
 use std::io;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, w
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_core::wire::Address;
-use twinpath_rulecache::{Action, CachedRule, ChangeError, Field, NewRule, RuleCores, words};
+use twinpath_rulecache::{Action, CachedRule, Field, NewRule, RuleCores, words};
 
 /// The socket of a running service; closed and removed when dropped.
 pub struct Operator {
@@ -135,19 +135,16 @@ impl Desk {
         let replacement =
             Replacement::between(&self.service, &new).map_err(|error| error.to_string())?;
         let mut applied = replacement.applied.clone();
-        let (pause, refused) = self.replace(Box::new(replacement))?;
-        applied.pause_ns = pause.as_nanos() as u64;
+        let done = self.replace(Box::new(replacement))?;
+        applied.pause_ns = done.pause.as_nanos() as u64;
         self.service = new;
-        match refused.first() {
+        match done.refused.first() {
             None => Ok(Answer::Applied(applied)),
             Some(error) => Err(format!("{error}; all else has changed")),
         }
     }
 
-    fn replace(
-        &self,
-        mut replacement: Box<Replacement>,
-    ) -> Result<(Duration, Vec<ChangeError>), String> {
+    fn replace(&self, mut replacement: Box<Replacement>) -> Result<Done, String> {
         for _ in 0..ATTEMPTS {
             let (sender, receiver) = mpsc::channel();
             self.commands

@@ -3,17 +3,21 @@
 //! A change is made while nothing is under way: packets wait in front of the fast path until
 //! those inside have left, each path takes its new elements, and packets go on. So none is lost
 //! or overtaken, and none meets a decision of the old chain once the change is acknowledged.
-//! Everything that takes time (building lists, reading files) is done before.
+//! Everything that takes time is done before, as building lists and reading files, or after and
+//! elsewhere, as freeing what was replaced ([`Leftovers`]).
+
+mod rebuild;
+
+pub use rebuild::Leftovers;
+pub(crate) use rebuild::{Rebuilt, rebuild};
 
 use crate::fast_path::FastElement;
 use crate::wiring::{self, BuildError};
-use crate::worker::CoreElement;
 use std::ops::Range;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::Service;
-use twinpath_core::Instant;
 use twinpath_nf::catalogue::FunctionConfig;
-use twinpath_rulecache::{Change, ChangeError, CoresConfig, RuleCores, RuleFunction, Sides};
+use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
 
 /// One element of the new chain on the fast path.
 pub enum FastPlan {
@@ -27,8 +31,8 @@ pub enum FastPlan {
 pub enum CorePlan {
     /// That of the old chain with this number.
     Keep(usize),
-    /// A new one of these functions.
-    Rules(CoresConfig, Vec<FunctionPlan>),
+    /// A new one, still without functions, and those that it gets.
+    Rules(Box<RuleCores>, Vec<FunctionPlan>),
 }
 
 /// A function of a new element.
@@ -118,8 +122,10 @@ impl Replacement {
             replacement
                 .fast
                 .push(FastPlan::New(wiring::fast_rules(new, paths)));
-            let config = wiring::core_rules(new, paths);
-            replacement.cores.push(CorePlan::Rules(config, functions));
+            let rules = RuleCores::new(wiring::core_rules(new, paths), Sides::KNOWN, Vec::new());
+            replacement
+                .cores
+                .push(CorePlan::Rules(Box::new(rules), functions));
         }
         Ok(replacement)
     }
@@ -283,58 +289,4 @@ fn changes(old: &Service, new: &Service) -> Applied {
         removed: text(old.chain.iter().filter(is_gone).collect()),
         pause_ns: 0,
     }
-}
-
-/// The cores' elements of the new chain, made of the old ones and new functions; and why functions
-/// refused their new configurations.
-pub(crate) fn rebuild(
-    old: Vec<CoreElement>,
-    plans: Vec<CorePlan>,
-    now: Instant,
-) -> (Vec<CoreElement>, Vec<ChangeError>) {
-    let keeps = |number: usize| {
-        let keeps_it = |plan: &CorePlan| matches!(plan, CorePlan::Keep(kept) if *kept == number);
-        plans.iter().any(keeps_it)
-    };
-    let mut whole: Vec<Option<CoreElement>> = Vec::new();
-    let mut parts: Vec<Vec<Option<Box<dyn RuleFunction>>>> = Vec::new();
-    for (number, element) in old.into_iter().enumerate() {
-        match element {
-            CoreElement::Rules(rules) if !keeps(number) => {
-                parts.push(rules.into_functions().into_iter().map(Some).collect());
-                whole.push(None);
-            }
-            element => {
-                parts.push(Vec::new());
-                whole.push(Some(element));
-            }
-        }
-    }
-    let mut refused = Vec::new();
-    let element = |plan| match plan {
-        CorePlan::Keep(number) => whole.get_mut(number)?.take(),
-        CorePlan::Rules(config, functions) => {
-            let functions = functions.into_iter().filter_map(|function| match function {
-                FunctionPlan::Keep {
-                    element,
-                    place,
-                    change,
-                } => {
-                    let place = parts.get_mut(element)?.get_mut(usize::from(place))?;
-                    let mut function = place.take()?;
-                    let made = change.map_or(Ok(()), |mut change| change.apply(&mut *function));
-                    refused.extend(made.err());
-                    Some(function)
-                }
-                FunctionPlan::New(mut function) => {
-                    function.start(now);
-                    Some(function)
-                }
-            });
-            let rules = RuleCores::new(config, Sides::KNOWN, functions.collect());
-            Some(CoreElement::Rules(Box::new(rules)))
-        }
-    };
-    let elements = plans.into_iter().filter_map(element).collect();
-    (elements, refused)
 }

@@ -9,7 +9,7 @@
 use crate::fast_path::{BATCH, FastOutput};
 use crate::live_drops::LiveDrops;
 use crate::observe::Observer;
-use crate::replacement::Replacement;
+use crate::replacement::{Leftovers, Replacement};
 use crate::sink::Sink;
 use crate::source::{Read, Source};
 use crate::wiring::Node;
@@ -68,9 +68,19 @@ struct WorkerEnd {
 /// What a worker does between two frames.
 pub type WorkerTask = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// What became of a wish for another chain: how long no packet was taken, and the functions that
-/// refused their new configuration; or the wish comes back, to be tried again.
-pub type Replaced = Result<(Duration, Vec<ChangeError>), Box<Replacement>>;
+/// What became of a wish for another chain: it has been replaced, or the wish comes back, to be
+/// tried again.
+pub type Replaced = Result<Done, Box<Replacement>>;
+
+/// A chain has been replaced.
+pub struct Done {
+    /// How long no packet was taken.
+    pub pause: Duration,
+    /// Why functions refused their new configuration; those go on with the old one.
+    pub refused: Vec<ChangeError>,
+    /// The old chain's remains.
+    pub left: Leftovers,
+}
 
 /// What an operator wants of a run.
 pub enum Command {
@@ -319,15 +329,21 @@ impl<S: Sink> FastThread<'_, S> {
         let Ok(replaced) = answered.recv() else {
             return Ok(Err(replacement));
         };
-        let refused = match replaced {
-            Ok(refused) => refused,
+        let (refused, mut left) = match replaced {
+            Ok(done) => done,
             Err(plans) => {
                 replacement.cores = plans;
                 return Ok(Err(replacement));
             }
         };
-        self.fast_path.replace(replacement.sides, replacement.fast);
-        Ok(Ok((began.elapsed(), refused)))
+        let Replacement { sides, fast, .. } = *replacement;
+        self.fast_path.replace(sides, fast, &mut left);
+        let pause = began.elapsed();
+        Ok(Ok(Done {
+            pause,
+            refused,
+            left,
+        }))
     }
 
     /// Lets everything that is under way leave.

@@ -62,8 +62,8 @@ impl Sink for Changing {
         if let Some(answer) = &self.answer
             && let Ok(replaced) = answer.try_recv()
         {
-            let (_, refused) = replaced.ok().expect("no packet waits here");
-            assert!(refused.is_empty());
+            let done = replaced.ok().expect("no packet waits here");
+            assert!(done.refused.is_empty());
             (self.answer, self.acknowledged) = (None, Some(self.left.len()));
         }
         if self.left.len() == self.at {

@@ -167,9 +167,13 @@ impl RuleCores {
         self.chain.each(each);
     }
 
-    /// The functions, to go on elsewhere. Packets that wait are lost: see [`Self::is_waiting`].
-    pub fn into_functions(self) -> Vec<Box<dyn RuleFunction>> {
-        self.chain.into_functions()
+    /// Takes other functions, before the first packet or after the last: those so far are returned,
+    /// to go on elsewhere. No packet may [wait](Self::is_waiting).
+    pub fn exchange_functions(
+        &mut self,
+        functions: Vec<Box<dyn RuleFunction>>,
+    ) -> Vec<Box<dyn RuleFunction>> {
+        std::mem::replace(&mut self.chain, RuleChain::new(functions)).into_functions()
     }
 
     /// The arrival of the last packet that was taken up.

@@ -13,7 +13,7 @@ pub use rules::RuleStage;
 pub(crate) use steps::Step;
 
 use crate::place::Place;
-use crate::replacement::FastPlan;
+use crate::replacement::{FastPlan, Leftovers};
 use batch::Batch;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
@@ -423,8 +423,9 @@ impl FastPath {
         self.report_rules(&mut io)
     }
 
-    /// Takes another chain. Nothing may be under way.
-    pub fn replace(&mut self, sides: Sides, plans: Vec<FastPlan>) {
+    /// Takes another chain; what is not kept of the old one is added to what is left. Nothing may
+    /// be under way.
+    pub fn replace(&mut self, sides: Sides, plans: Vec<FastPlan>, left: &mut Leftovers) {
         let old = std::mem::take(&mut self.elements);
         let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
         let element = |plan| match plan {
@@ -432,6 +433,7 @@ impl FastPath {
             FastPlan::New(element) => Some(element),
         };
         self.elements = plans.into_iter().filter_map(element).collect();
+        left.add(old);
         self.state_element = state_element(&self.elements);
         self.sides = sides;
         self.batch = Batch::default();

@@ -6,7 +6,7 @@ mod watched;
 pub(crate) use watched::{Watched, Whither};
 
 use crate::place::Place;
-use crate::replacement::{CorePlan, rebuild};
+use crate::replacement::{CorePlan, Leftovers, Rebuilt, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
 use twinpath_coherence::fast::header as punt_header;
@@ -93,8 +93,8 @@ impl Worker {
     }
 
     /// Takes another chain, made of the old one's elements and functions and new ones. Nothing may
-    /// be under way. Functions that refuse their new configuration go on with the old one, and why
-    /// is returned.
+    /// be under way. Functions that refuse their new configuration go on with the old one; why is
+    /// returned, and what is left of the old chain.
     ///
     /// # Errors
     /// Packets wait for rules to go: nothing has changed, and the plans come back.
@@ -102,13 +102,17 @@ impl Worker {
         &mut self,
         plans: Vec<CorePlan>,
         now: Instant,
-    ) -> Result<Vec<ChangeError>, Vec<CorePlan>> {
+    ) -> Result<(Vec<ChangeError>, Leftovers), Vec<CorePlan>> {
         if self.rules().any(RuleCores::is_waiting) {
             return Err(plans);
         }
-        let (elements, refused) = rebuild(std::mem::take(&mut self.elements), plans, now);
+        let Rebuilt {
+            elements,
+            refused,
+            left,
+        } = rebuild(std::mem::take(&mut self.elements), plans, now);
         self.elements = elements;
-        Ok(refused)
+        Ok((refused, left))
     }
 
     /// The flows and functions of the element with flow state, if the chain has one.

@@ -1,0 +1,122 @@
+//! The cores' part of a change: a new chain of old elements, old functions and new ones.
+
+use super::{CorePlan, FunctionPlan};
+use crate::worker::CoreElement;
+use std::any::Any;
+use twinpath_core::Instant;
+use twinpath_rulecache::{ChangeError, RuleFunction};
+
+/// What was replaced: drop it where that disturbs nobody.
+#[derive(Default)]
+pub struct Leftovers(Vec<Box<dyn Any + Send>>);
+
+impl Leftovers {
+    /// Adds something.
+    pub fn add(&mut self, something: impl Any + Send) {
+        self.0.push(Box::new(something));
+    }
+}
+
+/// The cores' part of the new chain.
+pub(crate) struct Rebuilt {
+    pub elements: Vec<CoreElement>,
+    /// Why functions refused their new configurations.
+    pub refused: Vec<ChangeError>,
+    pub left: Leftovers,
+}
+
+/// The old chain, to take parts from.
+struct Quarry {
+    elements: Vec<Option<CoreElement>>,
+    functions: Vec<Vec<Option<Box<dyn RuleFunction>>>>,
+    refused: Vec<ChangeError>,
+    left: Leftovers,
+    now: Instant,
+}
+
+/// Makes the new chain.
+pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, now: Instant) -> Rebuilt {
+    let mut quarry = Quarry::new(old, &plans, now);
+    let elements = plans
+        .into_iter()
+        .filter_map(|plan| quarry.element(plan))
+        .collect();
+    let Quarry {
+        functions,
+        refused,
+        mut left,
+        ..
+    } = quarry;
+    left.add(functions);
+    Rebuilt {
+        elements,
+        refused,
+        left,
+    }
+}
+
+impl Quarry {
+    fn new(old: Vec<CoreElement>, plans: &[CorePlan], now: Instant) -> Self {
+        let mut quarry = Self {
+            elements: Vec::new(),
+            functions: Vec::new(),
+            refused: Vec::new(),
+            left: Leftovers::default(),
+            now,
+        };
+        for (number, element) in old.into_iter().enumerate() {
+            let keeps = |plan: &CorePlan| matches!(plan, CorePlan::Keep(kept) if *kept == number);
+            quarry.add(element, plans.iter().any(keeps));
+        }
+        quarry
+    }
+
+    /// An element stays whole, or only its functions are of use.
+    fn add(&mut self, element: CoreElement, is_kept: bool) {
+        let (element, functions) = match element {
+            CoreElement::Rules(mut rules) if !is_kept => {
+                let functions = rules.exchange_functions(Vec::new());
+                self.left.add(rules);
+                (None, functions)
+            }
+            element => (Some(element), Vec::new()),
+        };
+        self.elements.push(element);
+        self.functions
+            .push(functions.into_iter().map(Some).collect());
+    }
+
+    fn element(&mut self, plan: CorePlan) -> Option<CoreElement> {
+        match plan {
+            CorePlan::Keep(number) => self.elements.get_mut(number)?.take(),
+            CorePlan::Rules(mut rules, functions) => {
+                let functions = functions.into_iter();
+                let functions = functions.filter_map(|function| self.function(function));
+                rules.exchange_functions(functions.collect());
+                Some(CoreElement::Rules(rules))
+            }
+        }
+    }
+
+    fn function(&mut self, plan: FunctionPlan) -> Option<Box<dyn RuleFunction>> {
+        match plan {
+            FunctionPlan::Keep {
+                element,
+                place,
+                change,
+            } => {
+                let functions = self.functions.get_mut(element)?;
+                let mut function = functions.get_mut(usize::from(place))?.take()?;
+                if let Some(mut change) = change {
+                    self.refused.extend(change.apply(&mut *function).err());
+                    self.left.add(change);
+                }
+                Some(function)
+            }
+            FunctionPlan::New(mut function) => {
+                function.start(self.now);
+                Some(function)
+            }
+        }
+    }
+}
