@@ -260,12 +260,11 @@ impl RuleTable {
     }
 
     fn query(&mut self, name: RuleName, effects: &mut Vec<Effect>) {
-        let known = (name.id as usize) < self.slots.len();
-        let generation = if known {
-            self.slots.generation(name.id)
-        } else {
-            0
-        };
+        if name.id as usize >= self.slots.len() {
+            let unknown = CacheMessage::Gone(name, Uses::default(), Gone::NoSuchId);
+            return effects.push(Effect::Send(unknown));
+        }
+        let generation = self.slots.generation(name.id);
         let message = if name.generation > generation {
             // Its ADD is lost or still to come: it has not been used.
             CacheMessage::Used(name, Uses::default())
@@ -400,5 +399,36 @@ impl RuleTable {
     /// Reports every rule that was used since its last report, as when a run ends.
     pub fn report_all(&mut self, effects: &mut Vec<Effect>) {
         (0..self.used_ids).for_each(|id| self.report_one(id, effects));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever asks about a number that the table does not have is told so.
+    #[test]
+    fn numbers_that_there_are_not_are_told_as_such() {
+        let mut table = RuleTable::new(TableConfig {
+            exact: 2,
+            masked: 2,
+            masks: 1,
+            ..TableConfig::default()
+        });
+        let name = |generation| RuleName { id: 4, generation };
+        for message in [
+            CacheMessage::Query(name(0)),
+            CacheMessage::Query(name(7)),
+            CacheMessage::Clear(name(0)),
+            CacheMessage::Clear(name(7)),
+        ] {
+            let mut effects = Vec::new();
+            table.message(&message, &mut effects);
+            let is_told = matches!(
+                effects.as_slice(),
+                [Effect::Send(CacheMessage::Gone(_, _, Gone::NoSuchId))]
+            );
+            assert!(is_told, "{message:?}: {effects:?}");
+        }
     }
 }
