@@ -8,7 +8,7 @@
 //! | 2 | 1 | version 1 |
 //! | 3 | 1 | message (see [`Message`]) |
 //! | 4 | 2 | queue |
-//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse |
+//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
 //! | 12 | 4 | epoch: of the cores that send, or of those that granted the state |
@@ -18,7 +18,7 @@
 //! | 32 | 40 | flow key |
 //! | 72 | 4 | alias row of the packet's source (0 none) |
 //! | 76 | 2 | port that the packet arrived on |
-//! | 78 | 2 | port that the packet leaves by (65535 none yet) |
+//! | 78 | 2 | port that the packet leaves by |
 //! | 80 | 1 | element of the chain that this is about |
 //! | 81 | 3 | zero |
 //! | 84 | 4 each | state words |
@@ -45,7 +45,6 @@ const _: () = assert!(
 
 const MAGIC: u16 = 0x7470;
 const VERSION: u8 = 1;
-const NO_PORT: u16 = u16::MAX;
 
 /// What a frame says about its flow's state. The first three go to the cores, the rest come back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -340,7 +339,7 @@ fn read_trip(bytes: &[u8; FIXED_BYTES], message: Message) -> Trip {
     let egress = u16::from_be_bytes(lane(bytes, 78));
     Trip {
         direction,
-        egress: (egress != NO_PORT).then_some(egress),
+        egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_cores: !message.is_to_cores(),
     }
 }
@@ -371,9 +370,10 @@ pub fn attach(frame: &mut Frame, header: &Header) -> Result<(), HeaderError> {
 }
 
 fn write_trip(fixed: &mut [u8; FIXED_BYTES], ingress: u16, trip: Trip) {
-    fixed[6] = fixed[6] & !16 | (trip.direction as u8) << 4;
+    let has_egress = u8::from(trip.egress.is_some());
+    fixed[6] = fixed[6] & !48 | (trip.direction as u8) << 4 | has_egress << 5;
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
-    fixed[78..80].copy_from_slice(&trip.egress.unwrap_or(NO_PORT).to_be_bytes());
+    fixed[78..80].copy_from_slice(&trip.egress.unwrap_or(0).to_be_bytes());
 }
 
 /// Gives a frame that carries a header its number in its queue. Numbers are given last, to frames
@@ -439,8 +439,7 @@ mod tests {
                 (header.ingress, header.element) = (numbers[2] as u16, numbers[3] as u8);
                 header.trip = Trip {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
-                    egress: Some(numbers[3] as u16)
-                        .filter(|&port| port != NO_PORT && bits & 16 != 0),
+                    egress: (bits & 16 != 0).then_some(numbers[3] as u16),
                     was_on_cores: code >= 16,
                 };
                 header.set_words(&words);

@@ -145,6 +145,11 @@ impl FunctionConfig {
         self.makes_rules() && !matches!(self, Self::Monitor(_))
     }
 
+    /// Whether it takes such a configuration from a file of its own, too.
+    pub const fn takes_changes_from_file(&self) -> bool {
+        matches!(self, Self::Router(config) if config.has_routes_file())
+    }
+
     /// This configuration as a change of a function of the same name, with all that takes long
     /// done; `None` if the function takes none.
     ///

@@ -9,6 +9,7 @@ use crate::threads::{Command, Commands, Done};
 use crate::worker::Worker;
 use std::io;
 use std::net::IpAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,11 +66,13 @@ impl Drop for Operator {
     }
 }
 
-/// A socket that nobody listens at any more is left over from a service that was killed.
+/// A socket that nobody listens at any more is left over from a service that was killed. Any other
+/// file is somebody's.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(path).is_ok() {
+            let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+            if !is_socket || UnixStream::connect(path).is_ok() {
                 return Err(error);
             }
             std::fs::remove_file(path)?;
@@ -82,7 +85,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 /// How often the listener looks for a connection.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a client may take to say what it wants, and a path to do it.
+/// How long a client may take to say what it wants and to hear the answer, and a path to do it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often a change is tried that finds packets waiting for rules to go.
@@ -107,6 +110,7 @@ impl Desk {
     fn attend(&mut self, mut client: UnixStream) -> io::Result<()> {
         client.set_nonblocking(false)?;
         client.set_read_timeout(Some(PATIENCE))?;
+        client.set_write_timeout(Some(PATIENCE))?;
         let answer = match read_line(&client) {
             Ok(Request::Rules(filter)) => self.rules(filter),
             Ok(Request::Apply { text, path }) => self.apply(&text, &path),
@@ -254,4 +258,24 @@ fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
             let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
             address & mask == value
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sockets_that_are_left_over_are_replaced() {
+        let folder = std::env::temp_dir().join(format!("twinpath-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (file, socket) = (folder.join("file"), folder.join("socket"));
+        std::fs::write(&file, "precious").expect("a file");
+        assert!(bind(&file).is_err());
+        assert_eq!(std::fs::read(&file).expect("still there"), b"precious");
+        let listener = bind(&socket).expect("nobody is there");
+        assert!(bind(&socket).is_err(), "somebody listens");
+        drop(listener);
+        assert!(bind(&socket).is_ok(), "nobody listens any more");
+        std::fs::remove_dir_all(&folder).expect("ours");
+    }
 }

@@ -136,7 +136,11 @@ fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     if let Some(name) = SETTINGS.into_iter().find(differs) {
         return Err(ReplaceError::Settings(name.to_owned()));
     }
-    match old.seed == new.seed {
+    let seed = |service: &Service| {
+        let head = service.written.get("service")?;
+        head.get("seed").cloned()
+    };
+    match seed(old) == seed(new) {
         true => Ok(()),
         false => Err(ReplaceError::Seed),
     }
@@ -154,7 +158,8 @@ fn elements(service: &Service) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Whether a function is configured as one of the other service.
+/// Whether a function is configured as one of the other service. What a file says may be other
+/// than it was.
 fn is_same_function(
     old: &Service,
     one: &FunctionConfig,
@@ -163,7 +168,9 @@ fn is_same_function(
 ) -> bool {
     let name = one.name();
     let table = name.to_string();
-    name == other.name() && old.written.get(&table) == new.written.get(&table)
+    name == other.name()
+        && old.written.get(&table) == new.written.get(&table)
+        && !other.takes_changes_from_file()
 }
 
 fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize>) -> bool {

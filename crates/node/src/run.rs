@@ -162,6 +162,8 @@ pub fn run_opened(
         &commands,
         is_stopped,
     )?;
+    // Whoever still waits for an answer hears that there is none.
+    drop(commands);
     drop(operator);
     let udp = exit.finish()?;
     let mut report = Report {

@@ -36,7 +36,7 @@ const ROUTER: &str = r#"
 address = "192.0.2.254"
 next_hops = [
     { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
-    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 2 },
+    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 65535 },
 ]
 routes = [
     { to = "0.0.0.0/0", via = "uplink" },
@@ -165,6 +165,7 @@ fn compare_service(service: &Service, trace: &Trace, variants: &[Variant], what:
             let (expected_flows, found_flows) =
                 (by_direction(&expected.flows), by_direction(&found.flows));
             assert_same(&expected_flows, &found_flows, &what);
+            assert_eq!(expected.ports, found.ports, "{what}");
             assert_eq!(counts(&expected), counts(&found), "{what}");
             assert_eq!(expected.report.drops, found.report.drops, "{what}");
             println!(

@@ -219,8 +219,24 @@ fn what_cannot_change_is_refused() {
     };
     let slots = refusal(&format!("{old}[fast_path]\nslots = 7\n"));
     assert!(matches!(slots, ReplaceError::Settings(name) if name == "fast_path"));
+    let seed = refusal(&old.replacen("[service]", "[service]\nseed = 9", 1));
+    assert!(matches!(seed, ReplaceError::Seed));
     let flows = refusal(&old.replace("allow", "deny"));
     assert!(flows.to_string().starts_with("firewall share flow state"));
     let gone = refusal("[service]\nchain = [\"acl\"]\n[acl]\n");
     assert!(matches!(gone, ReplaceError::FlowState(_)));
+}
+
+/// What a file says may have changed although its name has not.
+#[test]
+fn routes_in_a_file_are_read_again() {
+    let folder = std::env::temp_dir().join(format!("twinpath-routes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("routes"), "0.0.0.0/0 up\n").expect("a file");
+    let text = "[service]\nchain = [\"router\"]\n[router]\nroutes_file = \"routes\"\n\
+        next_hops = [{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }]\n";
+    let service = Service::parse(text, &folder.join("edge.toml")).expect("sound");
+    let change = Replacement::between(&service, &service).expect("the same service");
+    assert_eq!(change.applied.changed, ["router"]);
+    std::fs::remove_dir_all(&folder).expect("ours");
 }

@@ -24,6 +24,13 @@ pub struct Config {
     pub(super) errors_per_second: u32,
 }
 
+impl Config {
+    /// Whether there are routes in a file of their own.
+    pub const fn has_routes_file(&self) -> bool {
+        self.routes_file.is_some()
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {

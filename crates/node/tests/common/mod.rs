@@ -14,7 +14,7 @@ use twinpath_core::{FlowKey, Keyed, Side, Steering};
 use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
-use twinpath_node::sink::{Collect, Sink};
+use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::threads::no_commands;
 use twinpath_node::{Departure, Ports, build};
@@ -29,6 +29,8 @@ pub type OneWayFlows = BTreeMap<Option<(FlowKey, Side, Role)>, Vec<Vec<u8>>>;
 /// What a run gave.
 pub struct Outcome {
     pub flows: Flows,
+    /// How many packets left by each port, or by none that a function named.
+    pub ports: BTreeMap<Option<u16>, u64>,
     pub report: Report,
 }
 
@@ -73,10 +75,11 @@ pub fn vary(service: &Service, variant: Variant) -> Service {
 
 /// Runs a service over packets in memory.
 pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution) -> Outcome {
-    let mut sink = Collect::default();
+    let mut sink = Leaving::default();
     let report = run_into(&mut sink, service, trace, paths, execution);
     Outcome {
-        flows: by_flow(sink.0),
+        flows: by_flow(sink.packets),
+        ports: sink.ports,
         report,
     }
 }
@@ -86,6 +89,21 @@ pub fn run_in_order(service: &Service, trace: &Trace) -> Vec<(u64, Vec<u8>)> {
     let mut sink = Timed::default();
     run_into(&mut sink, service, trace, Paths::Slow, Execution::Virtual);
     sink.0
+}
+
+#[derive(Default)]
+struct Leaving {
+    packets: Vec<Vec<u8>>,
+    ports: BTreeMap<Option<u16>, u64>,
+}
+
+impl Sink for Leaving {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        let frame = &departure.frame;
+        *self.ports.entry(frame.trip().egress).or_default() += 1;
+        self.packets.push(frame.bytes().to_vec());
+        Ok(())
+    }
 }
 
 #[derive(Default)]
