@@ -1,5 +1,7 @@
 //! The switch's side: the state stage of the fast path.
 
+mod retire;
+
 use crate::config::Config;
 use crate::fsm::{Action, Event, Fsm, Slot};
 use crate::safeguards::All;
@@ -67,6 +69,8 @@ pub struct StateStage {
     known_epoch: u32,
     seed: u64,
     sweep_hand: SlotId,
+    /// No more flows are taken.
+    is_retiring: bool,
     stats: Stats,
 }
 
@@ -86,6 +90,7 @@ impl StateStage {
             known_epoch: 0,
             seed,
             sweep_hand: 0,
+            is_retiring: false,
             stats,
         }
     }
@@ -289,6 +294,7 @@ impl StateStage {
             true => Event::Complex,
             false => Event::Simple {
                 hot: fsm == Fsm::Initial
+                    && !self.is_retiring
                     && self.sketch.count(parsed.hash) >= self.config.hot_packets,
             },
         }
