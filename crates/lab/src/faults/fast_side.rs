@@ -22,6 +22,7 @@ impl Simulation {
         let is_over = (0..count).any(|_| !self.take_packet(&mut numbers));
         self.process(&numbers);
         self.sweep();
+        self.retire_or_not();
         if is_over {
             let grace = self.arrivals.below(10 * rate + 1);
             return self.plan_next(grace, Next::Calm);
@@ -204,6 +205,31 @@ impl Simulation {
         if !done {
             let later = self.now + self.scenario.to_cores.delay_ns;
             self.agenda.add(later, Next::GiveBack);
+        }
+    }
+
+    /// Now and then the fast path gives everything back, a little with each arrival; some time
+    /// after that it takes flows again.
+    fn retire_or_not(&mut self) {
+        let changes = self
+            .retirements
+            .permille(self.scenario.cores.retire_permille);
+        self.is_retiring |= changes;
+        if !self.is_retiring {
+            return;
+        }
+        self.begin(Cause::Retire);
+        let (clock, most) = (self.clock(), self.retirements.below(4) as usize);
+        let is_done =
+            self.fast_path
+                .bring_flows_home(most, clock, &mut self.pools, &mut self.output);
+        self.send_own();
+        self.check();
+        if is_done && self.retirements.flip() {
+            self.note(Happened::Retired);
+            self.coverage.retirements += 1;
+            self.is_retiring = false;
+            self.fast_path.keep_flows();
         }
     }
 

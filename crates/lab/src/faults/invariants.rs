@@ -333,6 +333,10 @@ fn may_change_slot(world: &Simulation, step: &Step, change: &SlotChange) -> bool
         }
         Cause::Sweep => stays && is_due(world, step, &change.before),
         Cause::GiveBack => stays && change.before.fsm == Fsm::Active,
+        Cause::Retire => {
+            let is_timer = is_due(world, step, &change.before);
+            stays && (change.before.fsm == Fsm::Active || is_timer)
+        }
         Cause::Returned {
             flow,
             message,

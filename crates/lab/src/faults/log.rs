@@ -139,6 +139,8 @@ pub(super) enum Happened {
     Calm,
     LongSilence,
     GivesBack,
+    /// The fast path has given everything back and takes flows again.
+    Retired,
     Sabotaged {
         line: LineId,
         how: &'static str,
@@ -257,6 +259,7 @@ impl fmt::Display for Happened {
             Self::Calm => f.write_str("from here on nothing goes wrong any more"),
             Self::LongSilence => f.write_str("a long silence"),
             Self::GivesBack => f.write_str("the fast path gives everything back"),
+            Self::Retired => f.write_str("the fast path has given everything back and goes on"),
             Self::Sabotaged { line, how } => write!(f, "sabotage {line}: {how}"),
         }
     }

@@ -110,6 +110,8 @@ coverage! {
     crashes,
     /// Pauses of a worker.
     pauses,
+    /// Times that the fast path had given everything back and took flows again.
+    retirements,
 }
 
 /// The outcome of a run.
