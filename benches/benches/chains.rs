@@ -171,7 +171,7 @@ fn overheads(scale: Scale) {
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
     let mut trace = Trace::new(scale.packets);
     for length in [1, 2, 4, 8] {
-        let mut kinds = [Caching::off(), never_hot()]
+        let mut kinds = [Caching::off(), never_hot(flows as usize)]
             .map(|caching| RuleBench::new(build(&chain(length)), caching));
         let mut rounds: [Vec<(f64, f64)>; 2] = Default::default();
         for round in 0..=ROUNDS {
@@ -197,8 +197,8 @@ fn overheads(scale: Scale) {
 }
 
 /// All is recorded and counted, and nothing ever selected.
-fn never_hot() -> Caching {
-    let mut caching = Caching::of(1);
+fn never_hot(rules: usize) -> Caching {
+    let mut caching = Caching::of(rules);
     caching.selection.threshold = u32::MAX;
     caching
 }
@@ -251,7 +251,7 @@ fn changes(scale: Scale) {
     // The entries are hot already: the next packet of each flow makes its rule.
     bench.now = bench.now + Duration::from_secs(1);
     trace.fill(&Plan::each_flow(flows));
-    let mut alone = RuleBench::new(build(&fastclick_chain()), never_hot());
+    let mut alone = RuleBench::new(build(&fastclick_chain()), never_hot(flows as usize));
     let mut slow = Duration::ZERO;
     for _ in 0..2 {
         trace.fill(&Plan::each_flow(flows));

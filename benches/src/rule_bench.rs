@@ -62,9 +62,7 @@ impl Caching {
             rules: [rules, 8192],
             selection: SelectionConfig {
                 threshold: 0,
-                entries: 1 << 23,
-                judged: 1 << 22,
-                ..SelectionConfig::default()
+                ..SelectionConfig::for_rules(rules)
             },
             idle_windows: u8::MAX,
         }
