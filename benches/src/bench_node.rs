@@ -1,11 +1,12 @@
 //! A node in one thread: what the fast path punts goes to the worker at once.
 
+use crate::packets::ARRIVAL;
 use std::path::Path;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
-use twinpath_core::{Frame, Instant};
+use twinpath_core::Frame;
 use twinpath_link::{Sender, number};
-use twinpath_node::{BATCH, FastOutput, Node, build};
+use twinpath_node::{BATCH, FETCHED_AHEAD, FastOutput, Node, build};
 
 /// A node with the numbering of its link.
 pub struct BenchNode {
@@ -42,7 +43,7 @@ impl BenchNode {
         let service =
             Service::parse(text, Path::new("bench.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
-        let now = Instant(1_000_000_000);
+        let now = ARRIVAL;
         node.fast_path.start(now);
         node.workers[0].start(now);
         Self {
@@ -65,14 +66,11 @@ impl BenchNode {
         let mut waiting = frames.drain(..);
         loop {
             self.batch.extend(waiting.by_ref().take(BATCH));
-            // As a driver does: fetch what comes next while this batch is worked on.
-            let next = &waiting.as_slice()[..waiting.len().min(BATCH)];
-            next.iter().for_each(Frame::prefetch);
+            // As a driver does: fetch what comes first in the next batch.
+            let next = waiting.as_slice().iter().take(FETCHED_AHEAD);
+            next.for_each(Frame::prefetch);
             if self.batch.is_empty() {
                 break;
-            }
-            for frame in &mut self.batch {
-                frame.set_timestamp(self.clock.packet);
             }
             self.node.fast_path.process(
                 &mut self.batch,

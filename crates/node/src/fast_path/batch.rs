@@ -1,9 +1,10 @@
 //! What is found out of a whole batch before its packets walk: headers, flows, rules. Reads of
 //! memory overlap.
 
-use super::{FastElement, FastPath, Io};
+use super::lane::Lane;
+use super::{FETCHED_AHEAD, FastElement, FastPath, Io};
 use crate::place::Place;
-use twinpath_coherence::Parsed;
+use twinpath_coherence::{Parsed, StateStage};
 use twinpath_core::wire::layout::{Layout, Network, dissect_plain};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Frame, Steering};
@@ -46,15 +47,34 @@ pub(super) struct Batch {
     prepared: Vec<Prepared>,
     /// By direction.
     lookups: [Lookups; 2],
+    pub(super) lane: Lane,
+}
+
+impl Batch {
+    /// Makes room for what will be known of so many frames.
+    #[inline]
+    pub(super) fn make_room(&mut self, frames: usize) {
+        if self.prepared.len() < frames {
+            self.prepared.resize(frames, Prepared::default());
+        }
+    }
+
+    /// Looks at tags, and fetches the slot that probably holds a packet's flow.
+    #[inline]
+    pub(super) fn fetch_slot(&mut self, number: usize, stage: &StateStage) {
+        if let Some(prepared) = self.prepared.get_mut(number)
+            && matches!(prepared.first, First::State)
+        {
+            prepared.parsed.suspect = stage.prefetch_slot(prepared.parsed.hash);
+        }
+    }
 }
 
 impl FastPath {
     /// Finds out about all frames.
     #[inline]
     pub(super) fn prepare(&mut self, frames: &[Frame], batch: &mut Batch) {
-        if batch.prepared.len() < frames.len() {
-            batch.prepared.resize(frames.len(), Prepared::default());
-        }
+        batch.make_room(frames.len());
         self.counts.packets_in += frames.len() as u64;
         let is_flow_state = matches!(
             self.elements.as_slice(),
@@ -69,33 +89,35 @@ impl FastPath {
     /// For chains that are all flow state. Returns the bytes of all frames.
     #[inline]
     fn prepare_state(&self, frames: &[Frame], batch: &mut Batch) -> u64 {
-        let stage = self.stage();
         let mut bytes_in = 0;
-        for (index, (frame, prepared)) in frames.iter().zip(&mut batch.prepared).enumerate() {
-            prefetch_ahead(frames, index);
+        for (number, frame) in frames.iter().enumerate() {
+            prefetch_ahead(frames, number);
             bytes_in += frame.len() as u64;
-            let parsed = &mut prepared.parsed;
-            let is_in =
-                parse_plain(&self.steering, frame, parsed) || parse(&self.steering, frame, parsed);
-            prepared.first = if is_in { First::State } else { First::Nothing };
-            if let Some(stage) = stage
-                && is_in
-            {
-                stage.prefetch_tags(parsed.hash);
-            }
+            self.prepare_flow(frame, number, batch);
         }
         self.prefetch_slots(frames.len(), batch);
         bytes_in
     }
 
+    /// Finds the flow of a frame, and fetches the tags that it has in flow state.
+    #[inline(never)]
+    pub(super) fn prepare_flow(&self, frame: &Frame, number: usize, batch: &mut Batch) {
+        let Some(prepared) = batch.prepared.get_mut(number) else {
+            return;
+        };
+        prepared.first = match parse(&self.steering, frame, &mut prepared.parsed) {
+            true => First::State,
+            false => First::Nothing,
+        };
+        if let (First::State, Some(stage)) = (prepared.first, self.stage()) {
+            stage.prefetch_tags(prepared.parsed.hash);
+        }
+    }
+
     #[inline]
     fn prefetch_slots(&self, frames: usize, batch: &mut Batch) {
         let Some(stage) = self.stage() else { return };
-        for prepared in batch.prepared.iter_mut().take(frames) {
-            if matches!(prepared.first, First::State) {
-                prepared.parsed.suspect = stage.prefetch_slot(prepared.parsed.hash);
-            }
-        }
+        (0..frames).for_each(|number| batch.fetch_slot(number, stage));
     }
 
     /// For chains that begin or end with rules. Returns the bytes of all frames.
@@ -201,8 +223,8 @@ impl FastPath {
 }
 
 #[inline(always)]
-fn prefetch_ahead(frames: &[Frame], index: usize) {
-    if let Some(ahead) = frames.get(index + 4) {
+pub(super) fn prefetch_ahead(frames: &[Frame], index: usize) {
+    if let Some(ahead) = frames.get(index + FETCHED_AHEAD) {
         ahead.prefetch();
     }
 }
@@ -217,27 +239,8 @@ fn layout_of(frame: &Frame) -> Option<Layout> {
     })
 }
 
-/// [`parse`] for plain frames; false for others. What is known of their layout makes steering them
-/// short, where both are compiled together.
-#[inline(always)]
-fn parse_plain(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
-    let bytes = frame.bytes();
-    let Some(layout) = dissect_plain(bytes) else {
-        return false;
-    };
-    let Some(keyed) = steering.plain_key(bytes, &layout) else {
-        return false;
-    };
-    // One by one: together they would be put together elsewhere and moved here.
-    parsed.layout = layout;
-    parsed.keyed = keyed;
-    parsed.hash = keyed.key.hash(steering.seed());
-    parsed.suspect = NO_SLOT;
-    true
-}
-
 /// Finds the flow of a frame; false if it has none.
-#[inline(never)]
+#[inline]
 fn parse(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
     let Ok(layout) = dissect(frame.bytes()) else {
         return false;

@@ -6,6 +6,7 @@
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
 mod batch;
+mod lane;
 mod rules;
 mod steps;
 
@@ -26,6 +27,10 @@ use twinpath_rulecache::Sides;
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
 pub const BATCH: usize = 32;
+
+/// How many frames ahead of the one at work packets are fetched from memory. Whoever has the next
+/// batch does well to fetch as many of its first.
+pub const FETCHED_AHEAD: usize = 8;
 
 /// Which path a packet that leaves has taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -200,12 +205,20 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let mut batch = std::mem::take(&mut self.batch);
-        self.prepare(frames, &mut batch);
         let mut io = Io { clock, pools, out };
-        for (index, frame) in frames.drain(..).enumerate() {
-            self.enter(frame, &batch, index, &mut io);
+        match self.has_lane() {
+            true => self.process_lane(frames, &mut batch, &mut io),
+            false => self.process_any(frames, &mut batch, &mut io),
         }
         self.batch = batch;
+    }
+
+    #[inline(never)]
+    fn process_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
+        self.prepare(frames, batch);
+        for (index, frame) in frames.drain(..).enumerate() {
+            self.enter(frame, batch, index, io);
+        }
     }
 
     /// A packet of a flow meets the flow's state.
