@@ -2,9 +2,10 @@
 
 use crate::packets::ARRIVAL;
 use std::path::Path;
+use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
-use twinpath_core::Frame;
+use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, number};
 use twinpath_node::{BATCH, FETCHED_AHEAD, FastOutput, Node, build};
 
@@ -60,6 +61,21 @@ impl BenchNode {
         }
     }
 
+    /// Lets time pass on both paths. Returns what time it is now.
+    pub fn pass_time(&mut self, time: Duration) -> Instant {
+        let now = self.clock.packet + time;
+        self.clock = Clock {
+            packet: now,
+            link: now,
+        };
+        let Node {
+            fast_path, pools, ..
+        } = &mut self.node;
+        fast_path.sweep(self.clock, pools, &mut self.output);
+        self.serve_punts();
+        now
+    }
+
     /// Sends all frames through both paths; they come back into `frames`, in order of departure.
     pub fn send(&mut self, frames: &mut Vec<Frame>) {
         let mut done = Vec::with_capacity(frames.len());
@@ -99,16 +115,18 @@ impl BenchNode {
             pools,
             worker_pools,
         } = &mut self.node;
-        let mut punts = std::mem::take(&mut self.output.punts);
-        for (worker, mut frame) in punts.drain(..) {
-            number(&mut frame, self.to_cores.number());
-            workers[worker].receive(frame, &mut worker_pools[worker], &mut self.returns);
-            for mut frame in self.returns.drain(..) {
-                number(&mut frame, self.from_cores.number());
-                fast_path.returned(worker, frame, self.clock, pools, &mut self.output);
+        // What comes back may make the fast path send again.
+        while !self.output.punts.is_empty() {
+            let punts = std::mem::take(&mut self.output.punts);
+            for (worker, mut frame) in punts {
+                number(&mut frame, self.to_cores.number());
+                workers[worker].receive(frame, &mut worker_pools[worker], &mut self.returns);
+                for mut frame in self.returns.drain(..) {
+                    number(&mut frame, self.from_cores.number());
+                    fast_path.returned(worker, frame, self.clock, pools, &mut self.output);
+                }
             }
         }
-        self.output.punts = punts;
     }
 
     /// Share of packets since the start that never saw the cores.

@@ -24,7 +24,7 @@ impl std::fmt::Display for Spread {
     }
 }
 
-/// When all packets arrive.
+/// When packets arrive at first.
 pub const ARRIVAL: Instant = Instant(1_000_000_000);
 
 /// The service that all packets go to.
@@ -102,6 +102,8 @@ pub struct Trace {
     _pool: Pool,
     frames: Vec<Frame>,
     template: Vec<u8>,
+    /// When the packets arrive that are filled in next.
+    pub arrival: Instant,
 }
 
 impl Trace {
@@ -119,6 +121,7 @@ impl Trace {
             _pool: pool,
             frames,
             template,
+            arrival: ARRIVAL,
         }
     }
 
@@ -130,7 +133,7 @@ impl Trace {
             frame.fill(&self.template);
             // It arrives anew.
             frame.set_trip(Trip::default());
-            frame.set_timestamp(ARRIVAL);
+            frame.set_timestamp(self.arrival);
             let flags = if plan.complex[index] { SYN } else { ACK };
             let bytes = frame.bytes_mut();
             rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index])))

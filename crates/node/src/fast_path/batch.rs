@@ -1,7 +1,7 @@
 //! What is found out of a whole batch before its packets walk: headers, flows, rules. Reads of
 //! memory overlap.
 
-use super::lane::Lane;
+use super::lane::{RuleLane, StateLane};
 use super::{FETCHED_AHEAD, FastElement, FastPath, Io};
 use crate::place::Place;
 use twinpath_coherence::{Parsed, StateStage};
@@ -9,7 +9,6 @@ use twinpath_core::wire::layout::{Layout, Network, dissect_plain};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Frame, Steering};
 use twinpath_fastpath::state_table::NO_SLOT;
-use twinpath_rulecache::key::Lanes;
 use twinpath_rulecache::{MatchKey, RuleId};
 
 /// The first element that a packet meets, and what it will find there.
@@ -36,9 +35,29 @@ struct Prepared {
 
 /// Keys of packets whose first element has rules, and the rules found.
 #[derive(Default)]
-struct Lookups {
-    keys: Vec<Lanes>,
+pub(super) struct Lookups {
+    keys: Vec<MatchKey>,
     found: Vec<Option<RuleId>>,
+}
+
+impl Lookups {
+    pub fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    /// Returns the number of the look-up.
+    #[inline(always)]
+    pub fn add(&mut self, key: MatchKey) -> u8 {
+        self.keys.push(key);
+        self.keys.len() as u8 - 1
+    }
+
+    /// A key, and the rule that was found for it.
+    #[inline(always)]
+    pub fn at(&self, number: u8) -> (&MatchKey, Option<RuleId>) {
+        let number = usize::from(number);
+        (&self.keys[number], self.found[number])
+    }
 }
 
 /// What is known of a batch; kept so that nothing is moved about.
@@ -46,8 +65,9 @@ struct Lookups {
 pub(super) struct Batch {
     prepared: Vec<Prepared>,
     /// By direction.
-    lookups: [Lookups; 2],
-    pub(super) lane: Lane,
+    pub(super) lookups: [Lookups; 2],
+    pub(super) state_lane: StateLane,
+    pub(super) rule_lane: RuleLane,
 }
 
 impl Batch {
@@ -122,25 +142,29 @@ impl FastPath {
 
     /// For chains that begin or end with rules. Returns the bytes of all frames.
     fn prepare_any(&mut self, frames: &[Frame], batch: &mut Batch) -> u64 {
-        for lookups in &mut batch.lookups {
-            lookups.keys.clear();
-        }
+        batch.lookups.iter_mut().for_each(Lookups::clear);
         let mut bytes_in = 0;
         for (index, frame) in frames.iter().enumerate() {
             prefetch_ahead(frames, index);
             bytes_in += frame.len() as u64;
-            let prepared = &mut batch.prepared[index];
-            prepared.first = match layout_of(frame) {
-                Some(layout) => {
-                    prepared.parsed.layout = layout;
-                    self.prepare_one(frame, prepared, &mut batch.lookups)
-                }
-                None => First::Nothing,
-            };
+            self.prepare_met(frame, index, batch);
         }
         self.look_up(batch);
         self.prefetch_slots(frames.len(), batch);
         bytes_in
+    }
+
+    /// Finds out what a frame meets first in any chain.
+    #[inline]
+    pub(super) fn prepare_met(&self, frame: &Frame, number: usize, batch: &mut Batch) {
+        let prepared = &mut batch.prepared[number];
+        prepared.first = match layout_of(frame) {
+            Some(layout) => {
+                prepared.parsed.layout = layout;
+                self.prepare_one(frame, prepared, &mut batch.lookups)
+            }
+            None => First::Nothing,
+        };
     }
 
     #[inline]
@@ -155,11 +179,7 @@ impl FastPath {
         let place = Place::first(prepared.direction, self.elements.len());
         match &self.elements[usize::from(place.element)] {
             FastElement::Rules(stage) => match stage.key(frame, &layout, place) {
-                Some(MatchKey(lanes)) => {
-                    let keys = &mut lookups[prepared.direction.index()].keys;
-                    keys.push(lanes);
-                    First::Rules(keys.len() as u8 - 1)
-                }
+                Some(key) => First::Rules(lookups[prepared.direction.index()].add(key)),
                 None => First::Cores,
             },
             FastElement::State(stage) => {
@@ -174,7 +194,7 @@ impl FastPath {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn direction(&self, frame: &Frame, layout: &Layout) -> Direction {
         match self.sides.is_one_way() {
             true => Direction::Original,
@@ -185,7 +205,7 @@ impl FastPath {
         }
     }
 
-    fn look_up(&mut self, batch: &mut Batch) {
+    pub(super) fn look_up(&mut self, batch: &mut Batch) {
         let elements = self.elements.len();
         for (direction, lookups) in Direction::BOTH.into_iter().zip(&mut batch.lookups) {
             let place = Place::first(direction, elements);
@@ -203,17 +223,14 @@ impl FastPath {
         let prepared = &batch.prepared[index];
         let direction = prepared.direction;
         if direction == Direction::Reply {
-            let mut trip = frame.trip();
-            trip.direction = direction;
-            frame.set_trip(trip);
+            frame.set_direction(direction);
         }
         let place = Place::first(direction, self.elements.len());
         match prepared.first {
             First::State => self.at_state(frame, &prepared.parsed, place, io),
             First::Rules(number) => {
-                let lookups = &batch.lookups[direction.index()];
-                let number = usize::from(number);
-                let met = (MatchKey(lookups.keys[number]), lookups.found[number]);
+                let (key, found) = batch.lookups[direction.index()].at(number);
+                let met = (*key, found);
                 self.at_rules(frame, &prepared.parsed.layout, place, met, io);
             }
             First::Cores => self.hand_to_cores(frame, &prepared.parsed.layout, place, io),

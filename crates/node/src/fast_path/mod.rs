@@ -16,6 +16,7 @@ pub(crate) use steps::Step;
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
 use batch::Batch;
+use lane::Lane;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
 use twinpath_core::wire::dissect;
@@ -206,15 +207,16 @@ impl FastPath {
     ) {
         let mut batch = std::mem::take(&mut self.batch);
         let mut io = Io { clock, pools, out };
-        match self.has_lane() {
-            true => self.process_lane(frames, &mut batch, &mut io),
-            false => self.process_any(frames, &mut batch, &mut io),
+        match self.lane() {
+            Some(Lane::State) => self.walk_state(frames, &mut batch, &mut io),
+            Some(Lane::Rules) => self.walk_rules(frames, &mut batch, &mut io),
+            None => self.walk_any(frames, &mut batch, &mut io),
         }
         self.batch = batch;
     }
 
     #[inline(never)]
-    fn process_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
+    fn walk_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
         self.prepare(frames, batch);
         for (index, frame) in frames.drain(..).enumerate() {
             self.enter(frame, batch, index, io);

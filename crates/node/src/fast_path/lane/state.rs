@@ -1,13 +1,11 @@
-//! The straight way through: plain packets of flows whose state is here, in a chain that is all
-//! flow state.
+//! The lane of chains that are all flow state.
 //!
-//! A batch is worked on in columns, so that the processor overlaps what it does for several
-//! packets: first parse and hash all, then look at all tags, then let them walk in order of
-//! arrival. A packet that needs anything else leaves the lane for [the walk of any
-//! packet](super::FastPath::process), at its turn.
+//! First all packets are parsed and hashed, then all tags are looked at; then programs run, and
+//! what they rewrite is done for many packets at once.
 
-use super::batch::{Batch, prefetch_ahead};
-use super::{Departure, FastElement, FastPath, Io, Via};
+use super::forwarded;
+use crate::fast_path::batch::{Batch, prefetch_ahead};
+use crate::fast_path::{FastElement, FastPath, Io};
 use crate::place::Place;
 use twinpath_coherence::PlainPacket;
 use twinpath_core::wire::layout::Plain;
@@ -17,31 +15,20 @@ use twinpath_fastpath::state_table::NO_SLOT;
 
 /// What is known of a batch's plain packets.
 #[derive(Default)]
-pub(super) struct Lane {
+pub struct StateLane {
     /// By number in the batch; what follows is of earlier ones.
     packets: Vec<PlainPacket>,
 }
 
 impl FastPath {
-    /// Whether the chain has a lane for plain packets.
-    #[inline]
-    pub(super) fn has_lane(&self) -> bool {
-        match self.elements.as_slice() {
-            [FastElement::State(stage)] => {
-                self.sides.is_one_way() && self.steering.are_connections() && stage.serves_plain()
-            }
-            _ => false,
-        }
-    }
-
-    /// The walk of a batch through a chain that has a lane.
-    pub(super) fn process_lane(
+    /// The walk of a batch through a chain that is all flow state.
+    pub(in crate::fast_path) fn walk_state(
         &mut self,
         frames: &mut Vec<Frame>,
         batch: &mut Batch,
         io: &mut Io<'_>,
     ) {
-        let mut lane = std::mem::take(&mut batch.lane);
+        let mut lane = std::mem::take(&mut batch.state_lane);
         batch.make_room(frames.len());
         self.counts.packets_in += frames.len() as u64;
         self.counts.bytes_in += self.find_plain(frames, batch, &mut lane);
@@ -52,11 +39,6 @@ impl FastPath {
             let bytes = self.rewrite_plain(&mut frames[..passed], &lane.packets[done..]);
             self.counts.fast_packets += passed as u64;
             self.counts.fast_bytes += bytes;
-            let forwarded = |frame| Departure {
-                frame,
-                via: Via::Fast,
-                is_reply: false,
-            };
             io.out
                 .departures
                 .extend(frames.drain(..passed).map(forwarded));
@@ -64,15 +46,15 @@ impl FastPath {
                 break;
             }
             let (frame, number) = (frames.remove(0), done + passed);
-            self.leave_lane(frame, number, outcome, &lane, batch, io);
+            self.leave_state(frame, number, outcome, &lane, batch, io);
             done = number + 1;
         }
-        batch.lane = lane;
+        batch.state_lane = lane;
     }
 
     /// Parses and hashes all frames. Returns their bytes.
     #[inline(never)]
-    fn find_plain(&self, frames: &[Frame], batch: &mut Batch, lane: &mut Lane) -> u64 {
+    fn find_plain(&self, frames: &[Frame], batch: &mut Batch, lane: &mut StateLane) -> u64 {
         let Some(stage) = self.stage() else { return 0 };
         let mut bytes_in = 0;
         if lane.packets.len() < frames.len() {
@@ -91,7 +73,7 @@ impl FastPath {
 
     /// Looks at tags, and fetches the slots that probably hold the flows.
     #[inline(never)]
-    fn fetch_slots(&self, frames: usize, batch: &mut Batch, lane: &mut Lane) {
+    fn fetch_slots(&self, frames: usize, batch: &mut Batch, lane: &mut StateLane) {
         let Some(stage) = self.stage() else { return };
         for (number, packet) in lane.packets.iter_mut().take(frames).enumerate() {
             match packet.is_plain {
@@ -138,12 +120,12 @@ impl FastPath {
     /// What was decided about a packet that leaves the lane is done; nothing has happened to one
     /// that is complex.
     #[inline(never)]
-    fn leave_lane(
+    fn leave_state(
         &mut self,
         mut frame: Frame,
         number: usize,
         outcome: Outcome,
-        lane: &Lane,
+        lane: &StateLane,
         batch: &Batch,
         io: &mut Io<'_>,
     ) {
