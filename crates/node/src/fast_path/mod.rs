@@ -31,7 +31,7 @@ pub const BATCH: usize = 32;
 
 /// How many frames ahead of the one at work packets are fetched from memory. Whoever has the next
 /// batch does well to fetch as many of its first.
-pub const FETCHED_AHEAD: usize = 8;
+pub const FETCHED_AHEAD: usize = 14;
 
 /// Which path a packet that leaves has taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
