@@ -1,5 +1,7 @@
 //! The switch's side: the state stage of the fast path.
 
+mod retire;
+
 use crate::config::Config;
 use crate::fsm::{Action, Event, Fsm, Slot};
 use crate::safeguards::All;
@@ -97,6 +99,8 @@ pub struct StateStage {
     known_epoch: u32,
     seed: u64,
     sweep_hand: SlotId,
+    /// No more flows are taken.
+    is_retiring: bool,
     stats: Stats,
 }
 
@@ -116,6 +120,7 @@ impl StateStage {
             known_epoch: 0,
             seed,
             sweep_hand: 0,
+            is_retiring: false,
             stats,
         }
     }
@@ -359,6 +364,7 @@ impl StateStage {
             true => Event::Complex,
             false => Event::Simple {
                 hot: fsm == Fsm::Initial
+                    && !self.is_retiring
                     && self.sketch.count(parsed.hash) >= self.config.hot_packets,
             },
         }
