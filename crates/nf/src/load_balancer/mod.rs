@@ -97,6 +97,7 @@ pub mod maglev;
 mod program;
 mod rule_function;
 mod schedule;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod values;

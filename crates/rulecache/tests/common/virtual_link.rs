@@ -322,7 +322,7 @@ impl World {
             return self.punt(packet);
         };
         let mut found = [None];
-        self.table.find_batch(&[key.0], &mut found);
+        self.table.find_batch(&[key], &mut found);
         let (now, bytes) = (self.now, packet.frame.bytes_mut());
         let decision = self.table.packet(&key, found[0], bytes, &layout, now);
         self.decided(packet, key, decision);
