@@ -207,6 +207,18 @@ impl Frame {
         self.book_mut().trip = trip;
     }
 
+    /// Sets which way the packet goes through the chain.
+    #[inline]
+    pub fn set_direction(&mut self, direction: Direction) {
+        self.book_mut().trip.direction = direction;
+    }
+
+    /// Sets the port that the packet leaves by.
+    #[inline]
+    pub fn set_egress(&mut self, egress: Option<u16>) {
+        self.book_mut().trip.egress = egress;
+    }
+
     /// Asks the processor to fetch the frame's bookkeeping and the packet's first line.
     #[inline(always)]
     pub fn prefetch(&self) {

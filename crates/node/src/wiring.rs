@@ -301,7 +301,7 @@ pub fn core_rules(service: &Service, paths: Paths) -> CoresConfig {
         selection: SelectionConfig {
             window: cache.window.duration(),
             threshold: cache.threshold,
-            ..SelectionConfig::default()
+            ..SelectionConfig::for_rules(cache.exact + cache.masked)
         },
         manager: ManagerConfig {
             exact: cache.exact,

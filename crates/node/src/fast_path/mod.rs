@@ -6,6 +6,7 @@
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
 mod batch;
+mod lane;
 mod rules;
 mod steps;
 
@@ -15,6 +16,7 @@ pub(crate) use steps::Step;
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
 use batch::Batch;
+use lane::Lane;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage, Stats};
 use twinpath_core::wire::dissect;
@@ -26,6 +28,10 @@ use twinpath_rulecache::Sides;
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
 pub const BATCH: usize = 32;
+
+/// How many frames ahead of the one at work packets are fetched from memory. Whoever has the next
+/// batch does well to fetch as many of its first.
+pub const FETCHED_AHEAD: usize = 14;
 
 /// Which path a packet that leaves has taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -215,12 +221,21 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let mut batch = std::mem::take(&mut self.batch);
-        self.prepare(frames, &mut batch);
         let mut io = Io { clock, pools, out };
-        for (index, frame) in frames.drain(..).enumerate() {
-            self.enter(frame, &batch, index, &mut io);
+        match self.lane() {
+            Some(Lane::State) => self.walk_state(frames, &mut batch, &mut io),
+            Some(Lane::Rules) => self.walk_rules(frames, &mut batch, &mut io),
+            None => self.walk_any(frames, &mut batch, &mut io),
         }
         self.batch = batch;
+    }
+
+    #[inline(never)]
+    fn walk_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
+        self.prepare(frames, batch);
+        for (index, frame) in frames.drain(..).enumerate() {
+            self.enter(frame, batch, index, io);
+        }
     }
 
     /// A packet of a flow meets the flow's state.
