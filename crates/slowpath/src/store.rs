@@ -326,6 +326,11 @@ impl<T: Default> FlowStore<T> {
         )
     }
 
+    /// Whether a flow has the words and handles that flows have now, for checkers.
+    pub fn has_moved(&self, id: FlowId) -> bool {
+        self.chunks[id.0 as usize / CHUNK].shape == self.shape
+    }
+
     /// Flows have so many words and handles from now on. Those that there are keep what they have
     /// until their chunk is moved. Whatever was still to be moved must have been.
     pub fn reshape(&mut self, words: usize, handles: usize) {

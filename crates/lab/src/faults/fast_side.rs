@@ -13,8 +13,12 @@ use twinpath_core::{DropReason, Frame, Side};
 use twinpath_node::{Departure, FastOutput, Via};
 
 impl Simulation {
-    /// Packets arrive, a few at once.
+    /// Packets arrive, a few at once; while a change asks for rest they wait.
     pub(super) fn arrive(&mut self) {
+        if self.is_resting() {
+            self.has_waiting_packets = true;
+            return;
+        }
         let traffic = &self.scenario.traffic;
         let (burst, rate) = (traffic.burst.max(1), traffic.gap_ns);
         let count = 1 + self.arrivals.below(burst.into());
@@ -22,7 +26,7 @@ impl Simulation {
         let is_over = (0..count).any(|_| !self.take_packet(&mut numbers));
         self.process(&numbers);
         self.sweep();
-        self.retire_or_not();
+        self.change_or_not();
         if is_over {
             let grace = self.arrivals.below(10 * rate + 1);
             return self.plan_next(grace, Next::Calm);
@@ -208,32 +212,7 @@ impl Simulation {
         }
     }
 
-    /// Now and then the fast path gives everything back, a little with each arrival; some time
-    /// after that it takes flows again.
-    fn retire_or_not(&mut self) {
-        let changes = self
-            .retirements
-            .permille(self.scenario.cores.retire_permille);
-        self.is_retiring |= changes;
-        if !self.is_retiring {
-            return;
-        }
-        self.begin(Cause::Retire);
-        let (clock, most) = (self.clock(), self.retirements.below(4) as usize);
-        let is_done =
-            self.fast_path
-                .bring_flows_home(most, clock, &mut self.pools, &mut self.output);
-        self.send_own();
-        self.check();
-        if is_done && self.retirements.flip() {
-            self.note(Happened::Retired);
-            self.coverage.retirements += 1;
-            self.is_retiring = false;
-            self.fast_path.keep_flows();
-        }
-    }
-
-    fn send_own(&mut self) {
+    pub(super) fn send_own(&mut self) {
         for (worker, frame) in std::mem::take(&mut self.output.punts) {
             self.send(to(worker), frame);
         }

@@ -54,9 +54,16 @@ pub(super) struct FlowHistory {
     pub frozen: Vec<u32>,
     /// What the cores had of it after the last step.
     pub at_cores: Option<(Grant, Vec<u32>)>,
+    /// Whether what they had was in the present chain's places.
+    pub has_followed: bool,
 }
 
 impl FlowHistory {
+    /// The words that the cores have of it: none if they do not know it.
+    pub fn known_words(&self) -> &[u32] {
+        self.at_cores.as_ref().map_or(&[], |(_, words)| words)
+    }
+
     /// Whether these cores have the value of this generation: done(g).
     pub fn is_done(&self, generation: u32) -> bool {
         self.installed == generation && self.imported == Imported::Now
@@ -90,8 +97,8 @@ impl FlowHistory {
         self.truth.account.close();
         if first.message == twinpath_link::Message::WriteBack {
             self.truth.initiator = first.initiator;
-            if let Ok(words) = first.words.as_slice().try_into() {
-                self.truth.account = Account(words);
+            if let Some(account) = Account::among(&first.words) {
+                self.truth.account = account;
             }
         }
     }
@@ -155,6 +162,7 @@ impl History {
                 imported: Imported::No,
                 frozen: Vec::new(),
                 at_cores: None,
+                has_followed: true,
             });
             flows.len() - 1
         })
