@@ -155,6 +155,12 @@ impl RuleCores {
         }
     }
 
+    /// Takes the memory of the selection's counts now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.selection.touch();
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> CoresCounters {
         self.counters
@@ -195,6 +201,12 @@ impl RuleCores {
         functions: Vec<Box<dyn RuleFunction>>,
     ) -> Vec<Box<dyn RuleFunction>> {
         std::mem::replace(&mut self.chain, RuleChain::new(functions)).into_functions()
+    }
+
+    /// Goes on with the counts of a segment whose functions this one has now, at the same places:
+    /// what was hot becomes a rule again with its next packet.
+    pub fn count_on_from(&mut self, former: &mut Self) {
+        self.selection.go_on_from(&mut former.selection);
     }
 
     /// The arrival of the last packet that was taken up.

@@ -156,6 +156,14 @@ impl RuleTable {
         }
     }
 
+    /// Takes the memory of rules now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.slots.touch();
+        self.exact.touch();
+        self.sensitive.touch();
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> TableCounters {
         self.counters

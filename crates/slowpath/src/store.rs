@@ -111,6 +111,12 @@ impl<T: Default> FlowStore<T> {
         }
     }
 
+    /// Takes the memory of the index now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.index.touch();
+    }
+
     /// How many flows there are.
     pub fn len(&self) -> usize {
         self.live

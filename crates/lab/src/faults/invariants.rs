@@ -335,8 +335,11 @@ fn may_change_slot(world: &Simulation, step: &Step, change: &SlotChange) -> bool
     let stays = change.flow == change.flow_before && !change.changes_words;
     match &step.cause {
         Cause::Packets(flows) => {
-            let is_theirs = change.flow.is_some_and(|flow| flows.contains(&flow));
-            let was_free = change.before.fsm == Fsm::Initial;
+            let comes = |flow: Option<usize>| flow.is_some_and(|flow| flows.contains(&flow));
+            let is_theirs = comes(change.flow);
+            // A packet in front of it may have let go of the slot.
+            let was_left = change.before.fsm == Fsm::Incomplete && comes(change.flow_before);
+            let was_free = change.before.fsm == Fsm::Initial || was_left;
             is_theirs && (change.flow == change.flow_before || was_free)
         }
         Cause::Sweep => stays && is_due(world, step, &change.before),
