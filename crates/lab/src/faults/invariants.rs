@@ -313,7 +313,8 @@ fn no_cross_talk(world: &Simulation, step: &Step) -> Checked {
         require(may_change_core(world, step, change), || {
             let (flow, before, after) = (change.flow, change.before, change.after);
             format!(
-                "the cores' flow {flow} goes from {before:?} to {after:?} because of {:?}",
+                "the cores' flow {flow} goes from {before:?} to {after:?} ({:?}) because of {:?}",
+                world.history.flows[flow].known_words(),
                 step.cause
             )
         })?;

@@ -5,7 +5,7 @@ use super::invariants::Rule;
 use super::ledger::{Account, MOST_HELD};
 use super::log::Happened;
 use super::simulation::Simulation;
-use super::step::{CoreChange, SlotChange};
+use super::step::{Cause, CoreChange, SlotChange};
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_coherence::{Cores, Grant};
 use twinpath_core::{DropReason, FlowKey};
@@ -135,14 +135,17 @@ impl Simulation {
     fn look_at_cores(&mut self, flow: usize) {
         let has_followed = self.has_followed(flow);
         let history = &mut self.history.flows[flow];
-        let is_moved = has_followed && !std::mem::replace(&mut history.has_followed, has_followed);
+        let had_followed = std::mem::replace(&mut history.has_followed, has_followed);
+        let is_moved = has_followed && !had_followed;
         let now = self.at_cores(flow);
         let then = self.history.flows[flow].at_cores.as_ref();
         let then = then.map(|(grant, words)| (*grant, words.as_slice()));
         if now == then {
             return;
         }
-        let only_follows = is_moved && self.is_the_same(then, now);
+        // With the next change flows follow the last one that had no occasion before.
+        let may_follow = is_moved || self.step.cause == Cause::Changed;
+        let only_follows = may_follow && self.is_the_same(then, now);
         let change = CoreChange {
             flow,
             before: then.map(|(grant, _)| grant),
