@@ -133,6 +133,7 @@ impl Simulation {
         self.fast_path
             .replace(Sides::ONE_WAY, self.steering.clone(), vec![plan], &mut left);
         self.variant = next;
+        self.history.orders_each_end = next.is_unusual();
         self.begin_mirror(chain.word_count());
         self.follow_expiry();
         Ok(())

@@ -85,7 +85,8 @@ impl Variant {
         traffic.expiry_ticks << u32::from(self.is_other)
     }
 
-    fn is_reversed(self) -> bool {
+    /// Whether the order is another than usual, or the ledger has others beside it.
+    pub fn is_unusual(self) -> bool {
         self.form != Form::Usual
     }
 }
@@ -133,7 +134,7 @@ pub(super) fn must_release(scenario: &Scenario, former: Variant, next: Variant) 
     let is_other = former.is_other != next.is_other;
     let is_alone = match scenario.functions {
         Functions::Ledger => former.form == next.form,
-        _ => former.is_reversed() == next.is_reversed(),
+        _ => former.is_unusual() == next.is_unusual(),
     };
     !is_alone || (is_other && scenario.functions.is_balanced())
 }
@@ -150,7 +151,7 @@ fn list(scenario: &Scenario, variant: Variant, notes: &Notes) -> Result<List, Se
         Functions::ReassemblerAndFirewall => vec![reassembler(other)?, firewall(other)?],
         Functions::FirewallAndLoadBalancer => vec![firewall(other)?, load_balancer(other)?],
     };
-    if variant.is_reversed() {
+    if variant.is_unusual() {
         functions.reverse();
     }
     Ok(functions)
