@@ -7,9 +7,7 @@ use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{
-    CacheMessage, Decision, Effect, Held, MatchKey, RuleId, RuleTable, Sides,
-};
+use twinpath_rulecache::{CacheMessage, Decision, Effect, Found, Held, MatchKey, RuleTable, Sides};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
@@ -85,7 +83,7 @@ impl FastPath {
         mut frame: Frame,
         layout: &Layout,
         place: Place,
-        (key, found): (MatchKey, Option<RuleId>),
+        (key, found): (MatchKey, Option<Found>),
         io: &mut Io<'_>,
     ) {
         let Some(stage) = self.rules(place.element) else {

@@ -66,7 +66,7 @@ impl FastPath {
         let stage = self.rules(place.element)?;
         let key = stage.key(frame, layout, place);
         let found = key.and_then(|key| stage.table.find(&key));
-        let active = found.and_then(|id| stage.table.active_rule(id));
+        let active = found.and_then(|found| stage.table.active_rule(stage.table.rule(found)));
         let rule = active.map(|(name, _)| name);
         Some(AtRules { key, rule })
     }
