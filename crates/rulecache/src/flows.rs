@@ -182,9 +182,9 @@ impl FlowTable {
 
     #[inline(always)]
     fn home(&self, key: FlowKey) -> usize {
-        let product =
-            u128::from(key.addresses ^ self.seeds[0]) * u128::from(key.rest ^ self.seeds[1]);
-        let hash = (product >> 64) as u64 ^ product as u64;
+        let [one, other] = self.seeds;
+        let mixed = fold_product(key.addresses ^ one, key.rest ^ other);
+        let hash = fold_product(mixed, one);
         ((hash >> 32) * self.lines.len() as u64 >> 32) as usize
     }
 
@@ -399,6 +399,13 @@ impl FlowTable {
         }
         self.lines[gap].0 = [0; 8];
     }
+}
+
+/// Multiplies to 128 bits and folds the halves.
+#[inline(always)]
+const fn fold_product(one: u64, other: u64) -> u64 {
+    let product = one as u128 * other as u128;
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// How often a line's rule counts the time to live down.
@@ -619,12 +626,12 @@ mod tests {
                 for flow in 0..65_536 {
                     load[table.home(flow_key(&key(flow * step, 0))) / 16] += 1;
                 }
-                let variance = load
+                let variance = load[..4096]
                     .iter()
                     .map(|&n| (f64::from(n) - 16.0).powi(2))
                     .sum::<f64>()
                     / 4096.0;
-                assert!((4.0..20.0).contains(&variance), "{variance}, by chance 16");
+                assert!((12.0..20.0).contains(&variance), "{variance}, by chance 16");
             }
         }
     }

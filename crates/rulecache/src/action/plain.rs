@@ -239,7 +239,9 @@ mod tests {
     use super::super::{Action, Fate, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
+    use crate::flows::{FlowKey, FlowTable};
     use proptest::prelude::*;
+    use twinpath_core::Instant;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, tcp};
 
     proptest! {
@@ -302,8 +304,20 @@ mod tests {
             let mut frame = before.clone();
             super::super::apply(&settled, &mut frame, &layout);
             prop_assert_eq!(&frame, &general);
-            let mut frame = before;
+            let mut frame = before.clone();
             apply_any(&settled, &mut frame, &layout);
+            prop_assert_eq!(&frame, &general);
+            let mut table = FlowTable::new(1, 1, 0);
+            prop_assert!(table.insert(0, (&mask, &key), &settled, Instant(0)));
+            let line = table.find(FlowKey::of(&key.0).expect("IPv4")).expect("there");
+            let (line, mut frame) = (table.line(line), before);
+            match is_udp {
+                true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout)
+                    .map(|headers| write_line::<{ udp::CHECKSUM_AT }>(line, table.macs(line), headers)),
+                false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout)
+                    .map(|headers| write_line::<{ tcp::CHECKSUM_AT }>(line, table.macs(line), headers)),
+            }
+            .expect("all headers are there");
             prop_assert_eq!(&frame, &general);
         }
     }
