@@ -16,23 +16,21 @@ use twinpath_node::replacement::{ReplaceError, Replacement};
 const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
 const WATCHFUL: &str = "[firewall]\ndefault = \"allow\"\nrules = [\n\
     { action = \"deny\", protocol = \"udp\" }, { action = \"deny\", protocol = \"tcp\", from = \"10.0.0.0/27\" }]\n\
-    timeouts = { tcp_transitory = \"200ms\" }\n";
-const STRICT: &str = "[firewall]\npick_up = false\nrules = [{ action = \"allow\", protocol = \"tcp\", from = \"10.0.0.0/8\" }]\n";
+    timeouts = { tcp_established = \"300ms\", tcp_transitory = \"200ms\", udp_unreplied = \"100ms\", fragments = \"100ms\" }\n";
+const STRICT: &str = "[firewall]\npick_up = false\nrules = [{ action = \"allow\", protocol = \"tcp\", from = \"10.0.0.0/8\" }]\n\
+    timeouts = { tcp_established = \"500ms\" }\n";
 const REASSEMBLER: &str = "[reassembler]\ngap_timeout = \"20ms\"\n";
 const IMPATIENT: &str = "[reassembler]\ngap_timeout = \"1ms\"\nretransmissions = \"drop\"\n\
-    most_segments_per_flow = 4\nmost_segments = 20000\nidle_timeout = \"10s\"\n";
+    most_bytes_per_flow = 600\nmost_segments = 20000\nidle_timeout = \"10s\"\n";
 
 fn inspector(rules: &str) -> String {
     format!("[inspector]\nrules = {rules:?}\n")
 }
 
-/// Rules of the example, and others.
-fn rules() -> [String; 2] {
-    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    [
-        inspector(&format!("{FOLDER}/examples/inspector.rules")),
-        inspector(&format!("{FOLDER}/crates/nf/src/inspector/attacks.rules")),
-    ]
+/// Two inspectors: what one bans at once the other has to search for.
+fn inspectors() -> [String; 2] {
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules");
+    ["shallow", "deep"].map(|name| inspector(&format!("{FOLDER}/{name}.rules")))
 }
 
 fn balancer(backends: &str) -> String {
@@ -77,6 +75,7 @@ fn compare_as(
     what: &str,
 ) -> (Outcome, f64) {
     let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
+    assert_nothing_lost(&expected, what);
     let mut share = 0.0;
     for &variant in variants {
         for execution in [Execution::Virtual, Execution::Threads] {
@@ -109,6 +108,17 @@ fn compare_as(
         }
     }
     (expected, share)
+}
+
+/// Whatever came in has left or is counted; a reassembler may make two packets of one.
+fn assert_nothing_lost(outcome: &Outcome, what: &str) {
+    let (totals, drops) = (&outcome.report.totals, &outcome.report.drops);
+    let gone = totals.packets_out + drops.values().sum::<u64>();
+    assert!(
+        gone >= totals.packets_in,
+        "{what}: {gone} of {}",
+        totals.packets_in
+    );
 }
 
 fn compare(first: &Service, changes: &[Change], trace: &Trace, what: &str) -> Outcome {
@@ -159,9 +169,35 @@ fn established_connections_outlive_a_change_of_rules() {
     assert!(opened >= 50, "counters go on: {opened}");
 }
 
+/// Connections expire on both paths after the same silence, whatever was configured when.
+#[test]
+fn time_outs_change() {
+    let trace = stretched(&tcp_traffic(0.0, 12_000), 50);
+    let patient = made(&["firewall"], &[FIREWALL]);
+    let hasty = "[firewall]\ndefault = \"allow\"\npick_up = false\n\
+        timeouts = { tcp_established = \"100ms\", udp_unreplied = \"100ms\", udp_replied = \"100ms\" }\n";
+    let hasty = made(&["firewall"], &[hasty]);
+    let changes = [
+        Change {
+            before: 2_000,
+            to: hasty.clone(),
+        },
+        Change {
+            before: 7_000,
+            to: patient.clone(),
+        },
+        Change {
+            before: 10_000,
+            to: hasty,
+        },
+    ];
+    let (outcome, _) = compare_as(&patient, &changes, &trace, &VARIANTS, "time-outs");
+    assert!(outcome.report.drops["invalid_state"] > 100);
+}
+
 #[test]
 fn functions_join_leave_and_change_places() {
-    let tables = [FIREWALL, REASSEMBLER, &rules()[0]];
+    let tables = [FIREWALL, REASSEMBLER, &inspectors()[0]];
     let chains: [&[&str]; 7] = [
         &["reassembler"],
         &["firewall", "reassembler"],
@@ -208,7 +244,7 @@ fn a_reassembler_takes_other_limits() {
 
 #[test]
 fn an_inspector_takes_other_rules() {
-    let [some, others] = rules();
+    let [some, others] = inspectors();
     let trace = tcp_traffic(0.05, 16_000);
     let chain = &["reassembler", "inspector"];
     let [some, others] = [some, others].map(|rules| made(chain, &[REASSEMBLER, &rules]));
@@ -386,7 +422,7 @@ fn beside_elements_with_rules() {
 
 #[test]
 fn on_captures() {
-    let tables = [FIREWALL, REASSEMBLER, &rules()[0]];
+    let tables = [FIREWALL, REASSEMBLER, &inspectors()[0]];
     for path in captures() {
         let trace = load(&path);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -406,10 +442,21 @@ fn on_captures() {
     }
 }
 
+/// The same packets over more time: connections may expire on the way.
+fn stretched(trace: &Trace, factor: u64) -> Trace {
+    let mut slow = Trace::new();
+    let first = trace.at(0).map_or(0, |frame| frame.timestamp_ns);
+    for frame in trace.iter() {
+        let elapsed = frame.timestamp_ns - first;
+        slow.push(first + factor * elapsed, frame.frame);
+    }
+    slow
+}
+
 /// Chains drawn at random, one after the other.
 #[test]
 fn any_chain_becomes_any_other() {
-    let [some, others] = rules();
+    let [some, others] = inspectors();
     let pick = |draw: &mut u64, of: u64| {
         *draw = draw
             .wrapping_mul(0x5851_f42d_4c95_7f2d)
@@ -434,8 +481,10 @@ fn any_chain_becomes_any_other() {
     let traces = [
         tcp_traffic(0.1, 6_000),
         balanced_traffic(&balancer(TWO), 6_000),
+        stretched(&tcp_traffic(0.1, 6_000), 50),
+        stretched(&balanced_traffic(&balancer(TWO), 6_000), 25),
     ];
-    for seed in 0..16 {
+    for seed in 0..24 {
         let mut draw = seed;
         let first = any(&mut draw);
         let changes: Vec<_> = (1..5)
@@ -444,7 +493,7 @@ fn any_chain_becomes_any_other() {
                 to: any(&mut draw),
             })
             .collect();
-        let trace = &traces[seed as usize % 2];
+        let trace = &traces[seed as usize % traces.len()];
         let variant = VARIANTS[seed as usize % VARIANTS.len()];
         compare_as(&first, &changes, trace, &[variant], &format!("seed {seed}"));
     }

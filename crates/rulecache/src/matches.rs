@@ -102,7 +102,7 @@ impl MatchCounts {
     #[inline(always)]
     fn place(&self, EntryId { function, entry }: EntryId) -> Place {
         let mixed = mix(u64::from(function) << 32 | u64::from(entry >> 1));
-        let line = (mixed >> 32) * self.lines.len() as u64 >> 32;
+        let line = ((mixed >> 32) * self.lines.len() as u64) >> 32;
         Place {
             line: line as usize,
             // Two bits for the number's lowest, so that there is always one.
@@ -245,7 +245,7 @@ mod tests {
         let counts = MatchCounts::new(4 * 4096);
         let patterns: [fn(u32) -> EntryId; 4] = [
             |n| id(1, 2 * n),
-            |n| id(2, 1 << 31 | 2 * n),
+            |n| id(2, (1 << 31) | (2 * n)),
             |n| id(3, n << 16 | 5000),
             |n| id((n % 8) as u8, n / 8 * 2),
         ];

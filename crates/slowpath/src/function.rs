@@ -142,7 +142,8 @@ pub trait NetworkFunction: Any + Send {
     /// Makes a flow's words and handle suit the configuration that
     /// [`reconfigure`](Self::reconfigure) took last. It is called once for each flow that there
     /// was, with what the old configuration left, and at no particular time: what it does depends
-    /// on nothing but its arguments.
+    /// on nothing but its arguments. Then the flow's next packet is handled by the cores: the fast
+    /// path never sees words that no packet has met under the new configuration.
     fn adapt(&mut self, _words: &mut [u32], _handle: &mut u32) {}
 
     /// Endpoints that stand for others (see [`twinpath_core::steering`]).

@@ -441,12 +441,11 @@ mod tests {
         store.remove(gone);
         store.reshape(3, 2);
         let mut moved = 0;
-        let mut follow =
-            |old: &[u32], had: &[u32], new: &mut [u32], has: &mut [u32]| {
-                assert_eq!((old.len(), had, new.len()), (2, &[7][..], 3));
-                (new[2], has[1]) = (old[1], had[0]);
-                moved += 1;
-            };
+        let mut follow = |old: &[u32], had: &[u32], new: &mut [u32], has: &mut [u32]| {
+            assert_eq!((old.len(), had, new.len()), (2, &[7][..], 3));
+            (new[2], has[1]) = (old[1], had[0]);
+            moved += 1;
+        };
         let asked = store.find(&place(1500).0, place(1500).1).expect("there");
         store.move_chunk(asked, &mut follow);
         store.move_chunk(asked, &mut follow);

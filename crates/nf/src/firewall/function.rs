@@ -295,8 +295,8 @@ impl NetworkFunction for Firewall {
         Connection::load(words).is_some_and(|connection| connection.is_expired(now))
     }
 
-    /// Connections go on as they are, with the time-outs that they have until they enter another
-    /// stage.
+    /// Connections go on as they are; the new time-outs hold from their next packet on, which is
+    /// the cores'.
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
         let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
             return false;

@@ -36,7 +36,7 @@ fn a_port_is_found_until_the_last_is_taken() {
         let port = port(&mut bench, from, 0).unwrap_or_else(|_| panic!("port {number}"));
         assert!(u32::from(port) >= 1024 + kept && given.insert(port));
         let are_even_left = number - kept < (PORTS - kept) / 2;
-        assert_eq!(port % 2 == 0, are_even_left, "{number}");
+        assert_eq!(port.is_multiple_of(2), are_even_left, "{number}");
     }
     let full = Endpoint::v4(host(PORTS), 5000);
     assert_eq!(port(&mut bench, full, 0), Err(DropReason::NoPort));
