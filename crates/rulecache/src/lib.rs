@@ -53,6 +53,7 @@ pub use chain::{Passage, RuleChain};
 pub use change::{Affected, Change, ChangeError, Reconfigure};
 pub use cores::{CoresConfig, CoresCounters, Output, RuleCores};
 pub use field::{Field, Fields};
+pub use flows::FlowKey;
 pub use function::{Answers, Hits, RuleFunction, Verdict};
 pub use key::MatchKey;
 pub use manager::{CachedRule, Manager, ManagerConfig, ManagerCounters, Offer};

@@ -7,7 +7,9 @@ use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{CacheMessage, Decision, Effect, Found, Held, MatchKey, RuleTable, Sides};
+use twinpath_rulecache::{
+    CacheMessage, Decision, Effect, FlowKey, Found, Held, MatchKey, RuleTable, Sides,
+};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
@@ -61,10 +63,15 @@ impl RuleStage {
     }
 
     /// [`Self::key`] of a plain packet.
-    #[inline(always)]
     pub fn plain_key(&self, frame: &Frame, plain: Plain, direction: Direction) -> MatchKey {
         let segment = Sides::segment(self.segment, direction);
         MatchKey::of_plain(frame.bytes(), plain, frame.port(), segment)
+    }
+
+    /// What tells a plain packet's flow.
+    #[inline(always)]
+    pub fn flow_key(&self, frame: &[u8], plain: Plain, direction: Direction) -> FlowKey {
+        FlowKey::of_plain(frame, plain, Sides::segment(self.segment, direction))
     }
 }
 

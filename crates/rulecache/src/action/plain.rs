@@ -107,8 +107,15 @@ pub(crate) fn write_line<const CHECKSUM_AT: usize>(
     ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].wrapping_sub(flows::decrements(line));
     transport[..4].copy_from_slice(&((line[3] >> 32) as u32).to_be_bytes());
     let [header, segment] = flows::checksum_changes(line);
-    mend(ip, ipv4::CHECKSUM_AT, |checksum| header.apply(checksum));
-    mend_transport::<CHECKSUM_AT>(transport, segment);
+    if let Some(checksum) = ip[ipv4::CHECKSUM_AT..].first_chunk_mut() {
+        header.mend(checksum);
+    }
+    if let Some(checksum) = transport[CHECKSUM_AT..].first_chunk_mut() {
+        match CHECKSUM_AT {
+            udp::CHECKSUM_AT => segment.mend_udp(checksum),
+            _ => segment.mend(checksum),
+        }
+    }
 }
 
 /// Rewrites a packet of an action that is settled; false, with nothing changed, if its headers

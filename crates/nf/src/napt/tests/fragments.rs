@@ -20,21 +20,64 @@ fn process(bench: &mut Bench, frame: &[u8], seconds: u64) -> Result<Vec<u8>, Dro
 #[test]
 fn a_translated_datagram_s_fragments_are_those_of_the_datagram_translated() {
     let mut bench = bench(BASIC);
-    for id in 1..4 {
+    let v4 = ["10.0.0.1", "10.0.0.2", "8.8.8.8:53", "192.0.2.1:0"];
+    let v6 = [
+        "[fd00::1]",
+        "[fd00::2]",
+        "[2001:db8:8::8]:53",
+        "[2001:db8::1]:0",
+    ];
+    for [host, other, server, external] in [v4, v6] {
         // Another host has that port outside, so that the port changes too.
-        let out = fragments("10.0.0.1:5000", "8.8.8.8:53", id);
-        let sent = out.map(|frame| process(&mut bench, &frame, 0).expect("translated"));
-        let layout = dissect(&sent[0]).expect("well formed");
-        let source = fields::source(&sent[0], &layout);
-        assert_eq!(source.address, end("192.0.2.1:0").address);
-        let expected = fragments(&source.to_string(), "8.8.8.8:53", id);
-        assert_eq!(sent, expected, "as if sent by the external endpoint");
-        let back = fragments("8.8.8.8:53", &source.to_string(), id);
-        let back = back.map(|frame| process(&mut bench, &frame, 0).expect("let in"));
-        assert_eq!(back, fragments("8.8.8.8:53", "10.0.0.1:5000", id));
+        udp(&mut bench, &format!("{other}:5000"), server, 0).expect("translated");
+        for id in [1, 2, 0x0005_0001] {
+            let host = format!("{host}:5000");
+            let out = fragments(&host, server, id);
+            let sent = out.map(|frame| process(&mut bench, &frame, 0).expect("translated"));
+            let layout = dissect(&sent[0]).expect("well formed");
+            let source = fields::source(&sent[0], &layout);
+            assert_eq!(source.address, end(external).address);
+            assert_ne!(source.port, 5000);
+            let expected = fragments(&source.to_string(), server, id);
+            assert_eq!(sent, expected, "as if sent by the external endpoint");
+            let back = fragments(server, &source.to_string(), id);
+            let back = back.map(|frame| process(&mut bench, &frame, 0).expect("let in"));
+            assert_eq!(back, fragments(server, &host, id));
+        }
     }
-    assert_eq!(bench.counter(0, "fragments_translated"), 12);
-    assert_eq!(bench.rules(), 0);
+    assert_eq!(bench.counter(0, "fragments_translated"), 24);
+    assert_eq!(bench.rules(), 2, "those of the other hosts alone");
+}
+
+/// Options before and behind the fragment header; the later fragment names the options, the first
+/// one the transport.
+#[test]
+fn extension_headers_of_a_fragmented_datagram_are_walked() {
+    let mut bench = bench(BASIC);
+    let whole = PacketBuilder::udp(end("[fd00::1]:5000"), end("[2001:db8:8::8]:53"))
+        .payload(&[7; 100])
+        .identification(9);
+    let with_options = |part: PacketBuilder, next: u8| {
+        let mut frame = part.to_vec().expect("fits");
+        let at = 14 + 40;
+        // What the fragment header names now follows options that it names instead.
+        let options = [frame[at], 0, 1, 4, 0, 0, 0, 0];
+        frame[at] = next;
+        frame.splice(at + 8..at + 8, options.into_iter().take(if next == 60 { 8 } else { 0 }));
+        let payload = u16::try_from(frame.len() - at).expect("fits");
+        frame[14 + 4..14 + 6].copy_from_slice(&payload.to_be_bytes());
+        frame
+    };
+    let first = with_options(whole.clone().fragment(0, true), 60);
+    let mut later = whole.fragment(48, false).to_vec().expect("fits");
+    later[14 + 40] = 60;
+    for frame in [first, later] {
+        let sent = process(&mut bench, &frame, 0).expect("translated");
+        let layout = dissect(&sent).expect("well formed");
+        let source = fields::source(&sent, &layout).address;
+        assert_eq!(source, end("[2001:db8::1]:0").address);
+    }
+    assert_eq!(bench.counter(0, "fragments_translated"), 2);
 }
 
 #[test]
