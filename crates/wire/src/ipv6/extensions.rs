@@ -217,7 +217,7 @@ mod tests {
             protocol: protocol::TCP,
             length: 48,
             fragment: Fragment::First,
-            identification: Some(0),
+            identification: Some(7),
             routing: Some(16),
         };
         assert_eq!(walked, expected);

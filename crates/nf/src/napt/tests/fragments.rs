@@ -1,7 +1,7 @@
 //! Fragments of translated datagrams.
 
 use super::*;
-use twinpath_core::wire::{Network, dissect, verify_ipv4_checksum};
+use twinpath_core::wire::{Network, dissect, protocol, verify_ipv4_checksum};
 
 /// Two fragments of one datagram.
 fn fragments(from: &str, to: &str, identification: u32) -> [Vec<u8>; 2] {
@@ -49,28 +49,23 @@ fn a_translated_datagram_s_fragments_are_those_of_the_datagram_translated() {
     assert_eq!(bench.rules(), 2, "those of the other hosts alone");
 }
 
-/// Options before and behind the fragment header; the later fragment names the options, the first
-/// one the transport.
+/// Options follow the fragment header, and are all that the later fragment's header names.
 #[test]
 fn extension_headers_of_a_fragmented_datagram_are_walked() {
     let mut bench = bench(BASIC);
     let whole = PacketBuilder::udp(end("[fd00::1]:5000"), end("[2001:db8:8::8]:53"))
         .payload(&[7; 100])
         .identification(9);
-    let with_options = |part: PacketBuilder, next: u8| {
-        let mut frame = part.to_vec().expect("fits");
-        let at = 14 + 40;
-        // What the fragment header names now follows options that it names instead.
-        let options = [frame[at], 0, 1, 4, 0, 0, 0, 0];
-        frame[at] = next;
-        frame.splice(at + 8..at + 8, options.into_iter().take(if next == 60 { 8 } else { 0 }));
-        let payload = u16::try_from(frame.len() - at).expect("fits");
-        frame[14 + 4..14 + 6].copy_from_slice(&payload.to_be_bytes());
-        frame
-    };
-    let first = with_options(whole.clone().fragment(0, true), 60);
+    let named_at = 14 + 40;
+    let mut first = whole.fragment(0, true).to_vec().expect("fits");
+    let options = [protocol::UDP, 0, 1, 4, 0, 0, 0, 0];
+    first.splice(named_at + 8..named_at + 8, options);
+    let payload = u16::try_from(first.len() - named_at).expect("fits");
+    first[named_at - 36..named_at - 34].copy_from_slice(&payload.to_be_bytes());
     let mut later = whole.fragment(48, false).to_vec().expect("fits");
-    later[14 + 40] = 60;
+    for frame in [&mut first, &mut later] {
+        frame[named_at] = protocol::DESTINATION_OPTIONS;
+    }
     for frame in [first, later] {
         let sent = process(&mut bench, &frame, 0).expect("translated");
         let layout = dissect(&sent).expect("well formed");
