@@ -194,6 +194,7 @@ impl RuleTable {
     /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
     pub fn touch(&mut self) {
         self.slots.touch();
+        self.flows.touch();
         self.exact.touch();
         self.sensitive.touch();
     }
