@@ -12,13 +12,18 @@ use twinpath_io::Trace;
 
 const ROUND_TRIPS: [&str; 3] = ["10us", "100us", "1ms"];
 
+const INSIDE: &str = "inside = [\"10.0.0.0/8\", \"172.16.0.0/12\", \"192.168.0.0/16\"]\n";
+const BESIDE: &str = "[rule_cache]\nwindow = \"20ms\"\nthreshold = 2\n\
+     [acl]\ndefault = \"allow\"\n[monitor]\nby = \"hosts\"\n";
+
 fn text(chain: &[&str], round_trip: &str) -> String {
+    let (inside, beside) = match chain.len() {
+        1 => ("", ""),
+        _ => (INSIDE, BESIDE),
+    };
     format!(
-        "[service]\nchain = {chain:?}\ninside = [\"10.0.0.0/8\", \"172.16.0.0/12\", \"192.168.0.0/16\"]\n\
-         [link]\nround_trip = \"{round_trip}\"\n\
-         [acl]\ndefault = \"allow\"\n[monitor]\nby = \"hosts\"\n\
-         [rule_cache]\nwindow = \"20ms\"\nthreshold = 2\n\
-         [firewall]\ndefault = \"allow\"\n"
+        "[service]\nchain = {chain:?}\n{inside}[link]\nround_trip = \"{round_trip}\"\n\
+         {beside}[firewall]\ndefault = \"allow\"\n"
     )
 }
 

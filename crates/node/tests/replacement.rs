@@ -175,12 +175,12 @@ fn a_list_changes_in_mid_traffic() {
 /// stays keeps its rules.
 #[test]
 fn what_was_hot_is_cached_again_at_once() {
-    const AT: usize = 5_000;
-    let cache = "[rule_cache]\nwindow = \"200ms\"\nthreshold = 2\n";
+    const AT: usize = 6_500;
+    let cache = "[rule_cache]\nwindow = \"100ms\"\nthreshold = 2\n";
     let text = |chain: &[&str], denied| text(chain, denied).replace(CACHE, cache);
     let old = service(&text(&["acl", "monitor"], "192.0.2.0/24"));
     let slow_after = |new: &Service| {
-        let sink = run_on(Execution::Virtual, &old, new, packets(10_000), AT);
+        let sink = run_on(Execution::Virtual, &old, new, packets(12_000), AT);
         let after = &sink.is_fast[AT + 1..AT + 1_000];
         assert!(
             sink.is_fast[..AT]
