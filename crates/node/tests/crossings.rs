@@ -1,5 +1,6 @@
 //! Packets of a connection that cross in opposite directions may meet an element in the middle
-//! either way round. How often that shows in what leaves: `cargo test --test crossings -- --nocapture`.
+//! either way round. How often that shows in what leaves is printed:
+//! `cargo test -p twinpath-node --test crossings -- --nocapture`.
 
 mod common;
 
@@ -65,7 +66,7 @@ fn traces() -> Vec<(String, Trace)> {
 }
 
 #[test]
-fn ends_that_cross_rarely_matter() {
+fn few_outcomes_differ_where_ends_cross() {
     let alone = ["firewall"].as_slice();
     let in_the_middle = ["acl", "firewall", "monitor"].as_slice();
     for round_trip in ROUND_TRIPS {

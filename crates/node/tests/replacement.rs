@@ -171,10 +171,10 @@ fn a_list_changes_in_mid_traffic() {
     }
 }
 
-/// What was hot before a change is cached again at once, and not a window later; an element that
-/// stays keeps its rules.
+/// An element that stays keeps its rules and counts; one that is made anew has to count for a
+/// window before it caches again.
 #[test]
-fn what_was_hot_is_cached_again_at_once() {
+fn an_element_that_stays_keeps_its_rules() {
     const AT: usize = 6_500;
     let cache = "[rule_cache]\nwindow = \"100ms\"\nthreshold = 2\n";
     let text = |chain: &[&str], denied| text(chain, denied).replace(CACHE, cache);
@@ -182,20 +182,12 @@ fn what_was_hot_is_cached_again_at_once() {
     let slow_after = |new: &Service| {
         let sink = run_on(Execution::Virtual, &old, new, packets(12_000), AT);
         let after = &sink.is_fast[AT + 1..AT + 1_000];
-        assert!(
-            sink.is_fast[..AT]
-                .iter()
-                .filter(|&&is_fast| is_fast)
-                .count()
-                > AT / 4
-        );
         after.iter().filter(|&&is_fast| !is_fast).count()
     };
     let stays = slow_after(&old);
-    let changes = slow_after(&service(&text(&["acl", "monitor"], "192.0.2.0/25")));
     let swaps = slow_after(&service(&text(&["monitor", "acl"], "192.0.2.0/24")));
-    println!("of 999 packets after a change on the cores: {stays}, {changes}, {swaps}");
-    assert!(stays < changes && changes < 500 && swaps > 900);
+    println!("of 999 packets after a change on the cores: {stays}, {swaps}");
+    assert!(stays < 100 && swaps > 900);
 }
 
 /// An address translation keeps its bindings when a function beside it changes or joins.

@@ -203,12 +203,6 @@ impl RuleCores {
         std::mem::replace(&mut self.chain, RuleChain::new(functions)).into_functions()
     }
 
-    /// Goes on with the counts of a segment whose functions this one has now, at the same places:
-    /// what was hot becomes a rule again with its next packet.
-    pub fn count_on_from(&mut self, former: &mut Self) {
-        self.selection.go_on_from(&mut former.selection);
-    }
-
     /// The arrival of the last packet that was taken up.
     pub fn clock(&self) -> Instant {
         self.clock

@@ -83,13 +83,6 @@ impl Selection {
         }
     }
 
-    /// Goes on with what another one has counted: the same functions are at the same places, but
-    /// no rule is cached any more, so that each may be selected again.
-    pub(crate) fn go_on_from(&mut self, former: &mut Self) {
-        std::mem::swap(self, former);
-        self.judged.fill((0, 0));
-    }
-
     pub(crate) fn touch(&mut self) {
         self.matches.touch();
     }

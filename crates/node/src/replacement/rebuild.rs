@@ -4,7 +4,7 @@ use super::{CorePlan, FunctionPlan};
 use crate::worker::CoreElement;
 use std::any::Any;
 use twinpath_core::{DropCounters, Instant};
-use twinpath_rulecache::{ChangeError, RuleCores, RuleFunction};
+use twinpath_rulecache::{ChangeError, RuleFunction};
 
 /// What was replaced: drop it where that disturbs nobody.
 #[derive(Default)]
@@ -38,8 +38,6 @@ pub(crate) struct Times {
 struct Quarry {
     elements: Vec<Option<CoreElement>>,
     functions: Vec<Vec<Option<Box<dyn RuleFunction>>>>,
-    /// Elements that are taken apart, still with what they have counted.
-    former: Vec<Option<Box<RuleCores>>>,
     refused: Vec<ChangeError>,
     drops: DropCounters,
     left: Leftovers,
@@ -55,14 +53,12 @@ pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times)
         .collect();
     let Quarry {
         functions,
-        former,
         refused,
         drops,
         mut left,
         ..
     } = quarry;
     left.add(functions);
-    left.add(former);
     Rebuilt {
         elements,
         refused,
@@ -76,7 +72,6 @@ impl Quarry {
         let mut quarry = Self {
             elements: Vec::new(),
             functions: Vec::new(),
-            former: Vec::new(),
             refused: Vec::new(),
             drops: DropCounters::default(),
             left: Leftovers::default(),
@@ -91,11 +86,10 @@ impl Quarry {
 
     /// An element stays whole, or only its functions are of use.
     fn add(&mut self, element: CoreElement, is_kept: bool) {
-        let mut former = None;
         let (element, functions) = match element {
             CoreElement::Rules(mut rules) if !is_kept => {
                 let functions = rules.exchange_functions(Vec::new());
-                former = Some(rules);
+                self.left.add(rules);
                 (None, functions)
             }
             CoreElement::Flows(flows) if !is_kept => {
@@ -106,7 +100,6 @@ impl Quarry {
             element => (Some(element), Vec::new()),
         };
         self.elements.push(element);
-        self.former.push(former);
         self.functions
             .push(functions.into_iter().map(Some).collect());
     }
@@ -115,9 +108,6 @@ impl Quarry {
         match plan {
             CorePlan::Keep(number) => self.elements.get_mut(number)?.take(),
             CorePlan::Rules(mut rules, functions) => {
-                if let Some(former) = self.counted(&functions) {
-                    rules.count_on_from(former);
-                }
                 let functions = functions.into_iter();
                 let functions = functions.filter_map(|function| self.function(function));
                 rules.exchange_functions(functions.collect());
@@ -136,26 +126,6 @@ impl Quarry {
                 Some(CoreElement::Flows(flows))
             }
         }
-    }
-
-    /// The old element whose counts are those of these functions: entries are counted by the
-    /// places of their functions.
-    fn counted(&mut self, plans: &[FunctionPlan]) -> Option<&mut RuleCores> {
-        let FunctionPlan::Keep { element, .. } = plans.first()? else {
-            return None;
-        };
-        let (from, old) = (*element, self.functions.get(*element)?.len());
-        let is_there = |(index, plan): (usize, &FunctionPlan)| match plan {
-            FunctionPlan::Keep { element, place, .. } => {
-                *element == from && usize::from(*place) == index
-            }
-            FunctionPlan::New(_) => index >= old,
-        };
-        let are_there = plans.iter().enumerate().all(is_there);
-        self.former
-            .get_mut(from)?
-            .as_deref_mut()
-            .filter(|_| are_there)
     }
 
     fn function(&mut self, plan: FunctionPlan) -> Option<Box<dyn RuleFunction>> {
