@@ -133,6 +133,11 @@ impl StateStage {
         self.sketch.advance(now);
     }
 
+    /// Takes the memory of all slots now, before packets could wait for it.
+    pub fn touch(&mut self) {
+        self.table.touch();
+    }
+
     /// What the protocol did so far.
     pub fn stats(&self) -> &Stats {
         &self.stats

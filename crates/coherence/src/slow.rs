@@ -102,6 +102,12 @@ impl Cores {
         self.clock = now;
     }
 
+    /// Takes the memory of the flows' index now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.store.touch();
+    }
+
     /// What the cores did so far.
     pub fn stats(&self) -> &CoreStats {
         &self.stats

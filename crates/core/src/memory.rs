@@ -72,6 +72,23 @@ impl<T: Zeroable> ZeroedArray<T> {
     }
 }
 
+impl<T: Zeroable> ZeroedArray<T> {
+    /// Takes the array's memory now, that is, as much as is quickly taken: a huge page costs
+    /// milliseconds when it is touched for the first time, which no packet should wait for. What
+    /// lies beyond is taken in passing.
+    pub fn touch(&mut self) {
+        const MOST_BYTES: usize = 256 << 20;
+        const PAGE: usize = 4096;
+        let step = (PAGE / size_of::<T>().max(1)).max(1);
+        let most = MOST_BYTES / size_of::<T>().max(1);
+        for element in self.iter_mut().take(most).step_by(step) {
+            let same = *element;
+            // SAFETY: the reference is valid for writes, and what is written was there before.
+            unsafe { std::ptr::write_volatile(element, same) };
+        }
+    }
+}
+
 /// What to allocate for an array, and where it starts in there: at the next multiple of the
 /// second.
 ///
@@ -192,6 +209,18 @@ mod tests {
                 after < before + (256 << 20),
                 "half of the array was touched"
             );
+        }
+    }
+
+    #[test]
+    fn touching_takes_memory_and_changes_nothing() {
+        let mut array = ZeroedArray::<CacheLine>::new(1 << 19);
+        array[77].0[1] = 9;
+        let before = resident_bytes();
+        array.touch();
+        assert_eq!((array[77].0[1], array[(1 << 19) - 1].0[7]), (9, 0));
+        if let (Some(before), Some(after)) = (before, resident_bytes()) {
+            assert!(after >= before + (24 << 20), "32 MiB were hardly touched");
         }
     }
 

@@ -396,6 +396,21 @@ impl Pool {
         Some(buffer)
     }
 
+    /// Makes the buffers now that would be made when they are first needed, unless they are too
+    /// many: see [`ZeroedArray::touch`].
+    fn touch(&mut self) {
+        const MOST_BYTES: usize = 256 << 20;
+        let most = (MOST_BYTES / self.stride.bytes).min(self.frames);
+        let missing = most.saturating_sub(self.fresh);
+        self.free.reserve(missing);
+        for _ in 0..missing {
+            let Some(buffer) = self.fresh_buffer() else {
+                return;
+            };
+            self.free.push(buffer);
+        }
+    }
+
     /// Becomes `larger` if that has more buffers, and goes on counting; what is left of the two is
     /// returned. Frames under way find their own way home.
     fn grow_to(&mut self, mut larger: Self) -> Self {
@@ -498,6 +513,12 @@ impl Pools {
             small: Pool::new(small, SMALL_PACKET_BYTES),
             large: Pool::new(large, LARGE_PACKET_BYTES),
         }
+    }
+
+    /// Takes the memory of ordinary buffers now, before packets could wait for it. Long buffers
+    /// are rarely needed, and theirs is taken in passing.
+    pub fn touch(&mut self) {
+        self.small.touch();
     }
 
     /// An empty frame with room for `packet_bytes`.

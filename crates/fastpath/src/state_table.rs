@@ -61,6 +61,14 @@ impl StateTable {
         }
     }
 
+    /// Takes the memory of all slots now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.tags.touch();
+        self.heads.touch();
+        self.words.touch();
+    }
+
     /// Number of slots.
     pub fn slots(&self) -> usize {
         self.heads.len()

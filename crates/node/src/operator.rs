@@ -138,8 +138,9 @@ impl Desk {
         let mut new = Service::parse(text, path).map_err(|error| error.to_string())?;
         // What the command line said stays.
         (new.run, new.seed) = (self.service.run, self.service.seed);
-        let replacement =
+        let mut replacement =
             Replacement::between(&self.service, &new).map_err(|error| error.to_string())?;
+        replacement.touch();
         let mut applied = replacement.applied.clone();
         let done = self.replace(Box::new(replacement))?;
         applied.pause_ns = done.pause.as_nanos() as u64;

@@ -144,6 +144,23 @@ impl Replacement {
         }
         Ok(replacement)
     }
+
+    /// Takes the memory of what is new, so that no packet has to wait for it.
+    pub fn touch(&mut self) {
+        for plan in &mut self.fast {
+            if let FastPlan::New(element) = plan {
+                element.touch();
+            }
+        }
+        for plan in self.cores.iter_mut().flatten() {
+            match plan {
+                CorePlan::Rules(rules, _) => rules.touch(),
+                CorePlan::NewFlows(flows) => flows.touch(),
+                CorePlan::Keep(_) | CorePlan::Flows(..) => {}
+            }
+        }
+        self.pools.iter_mut().for_each(Pools::touch);
+    }
 }
 
 /// The element of the old chain that stays as this one of the new chain.

@@ -61,6 +61,7 @@ pub struct Source {
     clock: Instant,
     truncated: Option<CaptureError>,
     is_stopped: Option<Arc<AtomicBool>>,
+    at_first: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// Longer frames than this are skipped and counted.
@@ -76,6 +77,17 @@ impl Source {
             clock: Instant::ZERO,
             truncated: None,
             is_stopped: None,
+            at_first: None,
+        }
+    }
+
+    /// The same packets; `begin` is called when the first is asked for, which is when a node is
+    /// ready for it.
+    pub fn beginning(self, begin: impl FnOnce() + Send + 'static) -> Self {
+        let at_first: Box<dyn FnOnce() + Send> = Box::new(begin);
+        Self {
+            at_first: Some(at_first),
+            ..self
         }
     }
 
@@ -114,6 +126,9 @@ impl Source {
     /// The port cannot be read on. A capture that merely ends in the middle of a packet is no
     /// error: see [`Self::truncated`].
     pub fn read(&mut self) -> Result<Read, CaptureError> {
+        if let Some(begin) = self.at_first.take() {
+            begin();
+        }
         let is_stopped = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
         if self.is_stopped.as_ref().is_some_and(is_stopped) {
             return Ok(Read::End);

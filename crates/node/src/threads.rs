@@ -84,6 +84,9 @@ pub fn run<S: Sink>(
     commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
+    if !tempo.is_lossless {
+        touch(node);
+    }
     let is_over = Arc::new(AtomicBool::new(false));
     let mut lanes = Vec::new();
     let mut ends = Vec::new();
@@ -135,6 +138,22 @@ pub fn run<S: Sink>(
         result.and(drained)?;
         Ok(fast.packet_clock.since(started))
     })
+}
+
+/// Takes the memory of all tables and buffers, on a thread for each party. Huge pages cost
+/// milliseconds each when they are touched first, and hashed tables touch all theirs with the
+/// first dozens of packets: a live run would drop those behind them.
+fn touch(node: &mut Node) {
+    std::thread::scope(|scope| {
+        for (worker, pools) in node.workers.iter_mut().zip(&mut node.worker_pools) {
+            scope.spawn(move || {
+                worker.touch();
+                pools.touch();
+            });
+        }
+        node.fast_path.touch();
+        node.pools.touch();
+    });
 }
 
 /// The run begins at its first packet.

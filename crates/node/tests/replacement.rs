@@ -17,7 +17,7 @@ use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::threads::{Command, Commands, Replaced};
-use twinpath_node::{Departure, Ports, build};
+use twinpath_node::{Departure, Ports, Via, build};
 
 const CACHE: &str = "[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n";
 const NAPT: &str = "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n";
@@ -50,6 +50,8 @@ fn packets(count: u64) -> Trace {
 /// when it was acknowledged.
 struct Changing {
     left: Vec<Vec<u8>>,
+    /// Of each, whether it went without the cores.
+    is_fast: Vec<bool>,
     at: usize,
     commands: mpsc::Sender<Command>,
     change: Option<Box<Replacement>>,
@@ -73,6 +75,7 @@ impl Sink for Changing {
             assert!(sent.is_ok(), "the run goes on");
             self.answer = Some(receiver);
         }
+        self.is_fast.push(departure.via == Via::Fast);
         self.left.push(departure.frame.bytes().to_vec());
         Ok(())
     }
@@ -81,11 +84,18 @@ impl Sink for Changing {
 /// Runs one service that becomes another when so many packets have left. Returns what left, and
 /// how much of it before the change was acknowledged.
 fn run_changing(old: &Service, new: &Service, trace: Trace, at: usize) -> (Vec<Vec<u8>>, usize) {
+    let sink = run_on(Execution::Threads, old, new, trace, at);
+    let before = sink.acknowledged.expect("the change is acknowledged");
+    (sink.left, before)
+}
+
+fn run_on(execution: Execution, old: &Service, new: &Service, trace: Trace, at: usize) -> Changing {
     let mut node = build(old, Paths::Both).expect("sound");
     let (commands, received): (_, Commands) = mpsc::channel();
     let change = Replacement::between(old, new).expect("the chain alone differs");
     let mut sink = Changing {
         left: Vec::new(),
+        is_fast: Vec::new(),
         at,
         commands,
         change: Some(Box::new(change)),
@@ -95,7 +105,7 @@ fn run_changing(old: &Service, new: &Service, trace: Trace, at: usize) -> (Vec<V
     let (ports, mut source) = (Ports::default(), Source::trace(trace));
     let mut observer = Observer::new(Live::hidden());
     let mut old = old.clone();
-    (old.run.execution, old.run.pace) = (Execution::Threads, Some(Pace::Lossless));
+    (old.run.execution, old.run.pace) = (execution, Some(Pace::Lossless));
     let stopped = AtomicBool::new(false);
     let (source, sink_) = (&mut source, &mut sink);
     let run = drive(
@@ -109,8 +119,7 @@ fn run_changing(old: &Service, new: &Service, trace: Trace, at: usize) -> (Vec<V
         &stopped,
     );
     run.expect("memory never fails");
-    let before = sink.acknowledged.expect("the change is acknowledged");
-    (sink.left, before)
+    sink
 }
 
 /// What leaves a service alone.
@@ -160,6 +169,25 @@ fn a_list_changes_in_mid_traffic() {
         assert!(late.keys().all(is_allowed), "an old decision was applied");
         assert!(before < left.len() - 1_000, "the change came in time");
     }
+}
+
+/// An element that stays keeps its rules and counts; one that is made anew has to count for a
+/// window before it caches again.
+#[test]
+fn an_element_that_stays_keeps_its_rules() {
+    const AT: usize = 6_500;
+    let cache = "[rule_cache]\nwindow = \"100ms\"\nthreshold = 2\n";
+    let text = |chain: &[&str], denied| text(chain, denied).replace(CACHE, cache);
+    let old = service(&text(&["acl", "monitor"], "192.0.2.0/24"));
+    let slow_after = |new: &Service| {
+        let sink = run_on(Execution::Virtual, &old, new, packets(12_000), AT);
+        let after = &sink.is_fast[AT + 1..AT + 1_000];
+        after.iter().filter(|&&is_fast| !is_fast).count()
+    };
+    let stays = slow_after(&old);
+    let swaps = slow_after(&service(&text(&["monitor", "acl"], "192.0.2.0/24")));
+    println!("of 999 packets after a change on the cores: {stays}, {swaps}");
+    assert!(stays < 100 && swaps > 900);
 }
 
 /// An address translation keeps its bindings when a function beside it changes or joins.

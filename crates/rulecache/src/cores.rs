@@ -155,6 +155,12 @@ impl RuleCores {
         }
     }
 
+    /// Takes the memory of the selection's counts now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.selection.touch();
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> CoresCounters {
         self.counters

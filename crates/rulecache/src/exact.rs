@@ -63,6 +63,11 @@ impl ExactTable {
         }
     }
 
+    /// Takes the memory now.
+    pub fn touch(&mut self) {
+        self.places.touch();
+    }
+
     pub const fn len(&self) -> usize {
         self.len
     }

@@ -182,6 +182,12 @@ impl FlowTable {
         }
     }
 
+    /// Takes the memory now.
+    pub fn touch(&mut self) {
+        self.lines.touch();
+        self.line_of.touch();
+    }
+
     pub const fn len(&self) -> usize {
         self.len
     }

@@ -99,6 +99,11 @@ impl MatchCounts {
         }
     }
 
+    /// Takes the memory now.
+    pub fn touch(&mut self) {
+        self.lines.touch();
+    }
+
     #[inline(always)]
     fn place(&self, EntryId { function, entry }: EntryId) -> Place {
         let mixed = mix(u64::from(function) << 32 | u64::from(entry >> 1));

@@ -83,6 +83,10 @@ impl Selection {
         }
     }
 
+    pub(crate) fn touch(&mut self) {
+        self.matches.touch();
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> SelectionCounters {
         self.counters

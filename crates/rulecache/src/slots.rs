@@ -80,6 +80,13 @@ impl Slots {
         }
     }
 
+    /// Takes the memory now.
+    pub fn touch(&mut self) {
+        self.actions.touch();
+        self.uses.touch();
+        self.matches.touch();
+    }
+
     pub fn len(&self) -> usize {
         self.actions.len()
     }

@@ -190,6 +190,15 @@ impl RuleTable {
         }
     }
 
+    /// Takes the memory of rules now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.slots.touch();
+        self.flows.touch();
+        self.exact.touch();
+        self.sensitive.touch();
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> TableCounters {
         self.counters

@@ -28,6 +28,11 @@ impl Variants {
         }
     }
 
+    /// Takes the memory now.
+    pub fn touch(&mut self) {
+        self.next.touch();
+    }
+
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len

@@ -111,6 +111,12 @@ impl<T: Default> FlowStore<T> {
         }
     }
 
+    /// Takes the memory of the index now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.index.touch();
+    }
+
     /// How many flows there are.
     pub fn len(&self) -> usize {
         self.live
@@ -324,6 +330,11 @@ impl<T: Default> FlowStore<T> {
             chunk.words(place),
             &chunk.heads[place].tag,
         )
+    }
+
+    /// Whether a flow has the words and handles that flows have now, for checkers.
+    pub fn has_moved(&self, id: FlowId) -> bool {
+        self.chunks[id.0 as usize / CHUNK].shape == self.shape
     }
 
     /// Flows have so many words and handles from now on. Those that there are keep what they have

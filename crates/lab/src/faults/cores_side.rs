@@ -15,7 +15,7 @@ use twinpath_link::{Header, Message};
 use twinpath_node::CoreElement;
 
 /// What a worker had counted before a step.
-struct Before {
+pub(super) struct Before {
     imports: u64,
     dropped: u64,
     reordered: u64,
@@ -124,7 +124,7 @@ impl Simulation {
         }
     }
 
-    fn before(&self, worker: usize) -> Before {
+    pub(super) fn before(&self, worker: usize) -> Before {
         let worker = &self.workers[worker];
         let (drops, counts) = (worker.drops(), worker.link_counts());
         Before {
@@ -136,7 +136,12 @@ impl Simulation {
     }
 
     /// Follows what a worker did: with a frame, or because a deadline passed.
-    fn after(&mut self, worker: usize, before: &Before, received: Option<(usize, &Cargo)>) {
+    pub(super) fn after(
+        &mut self,
+        worker: usize,
+        before: &Before,
+        received: Option<(usize, &Cargo)>,
+    ) {
         let now = self.before(worker);
         if let Some((flow, cargo)) = received.filter(|_| now.imports > before.imports) {
             let generation = cargo.generation;

@@ -7,6 +7,7 @@ pub(super) const SCENARIO: u64 = 1_000_001;
 pub(super) const ARRIVALS: u64 = 1_000_002;
 pub(super) const CORES: u64 = 1_000_003;
 pub(super) const SABOTAGE: u64 = 1_000_004;
+pub(super) const CHANGES: u64 = 1_000_005;
 /// The first line's; each line has one of its own.
 pub(super) const LINES: u64 = 1_000_100;
 

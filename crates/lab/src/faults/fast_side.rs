@@ -13,8 +13,12 @@ use twinpath_core::{DropReason, Frame, Side};
 use twinpath_node::{Departure, FastOutput, Via};
 
 impl Simulation {
-    /// Packets arrive, a few at once.
+    /// Packets arrive, a few at once; while a change asks for rest they wait.
     pub(super) fn arrive(&mut self) {
+        if self.is_resting() {
+            self.has_waiting_packets = true;
+            return;
+        }
         let traffic = &self.scenario.traffic;
         let (burst, rate) = (traffic.burst.max(1), traffic.gap_ns);
         let count = 1 + self.arrivals.below(burst.into());
@@ -22,6 +26,7 @@ impl Simulation {
         let is_over = (0..count).any(|_| !self.take_packet(&mut numbers));
         self.process(&numbers);
         self.sweep();
+        self.change_or_not();
         if is_over {
             let grace = self.arrivals.below(10 * rate + 1);
             return self.plan_next(grace, Next::Calm);
@@ -207,7 +212,7 @@ impl Simulation {
         }
     }
 
-    fn send_own(&mut self) {
+    pub(super) fn send_own(&mut self) {
         for (worker, frame) in std::mem::take(&mut self.output.punts) {
             self.send(to(worker), frame);
         }

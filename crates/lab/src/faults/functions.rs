@@ -1,6 +1,7 @@
 //! The network functions under test, configured as users do, and traffic for them.
 
-use super::ledger::{Ledger, Notes};
+use super::draw::Draw;
+use super::ledger::{Blank, Ledger, Notes};
 use super::scenario::{Functions, Scenario, Traffic};
 use super::simulation::SetupError;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use twinpath_nf::firewall::Firewall;
 use twinpath_nf::load_balancer::LoadBalancer;
 use twinpath_nf::reassembler::Reassembler;
-use twinpath_slowpath::{Chain, NetworkFunction};
+use twinpath_slowpath::{Chain, NetworkFunction, Successor};
 use twinpath_traffic::TrafficConfig;
 use twinpath_traffic::config::{FlowSize, Hosts, PacketSize, Service, SizeUnit, Tcp};
 
@@ -54,38 +55,148 @@ const LOAD_BALANCER: &str = r#"
     backends = [{ endpoint = "10.1.0.2:8080" }, { endpoint = "10.1.0.3:8080" }]
 "#;
 
+/// One of the chains of a scenario, which become each other.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Variant {
+    form: Form,
+    /// The functions are configured another way.
+    is_other: bool,
+}
+
+/// What stands around the ledger; real functions only change their order.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum Form {
+    #[default]
+    Usual,
+    BlankInFront,
+    BlankBehind,
+}
+
+impl Variant {
+    pub fn drawn(draw: &mut Draw) -> Self {
+        Self {
+            form: draw.pick(&[Form::Usual, Form::BlankInFront, Form::BlankBehind]),
+            is_other: draw.flip(),
+        }
+    }
+
+    /// After how many ticks a ledger's flow expires.
+    pub fn expiry_ticks(self, traffic: &Traffic) -> u32 {
+        traffic.expiry_ticks << u32::from(self.is_other)
+    }
+
+    /// Whether the order is another than usual, or the ledger has others beside it.
+    pub fn is_unusual(self) -> bool {
+        self.form != Form::Usual
+    }
+}
+
 /// The chain of a scenario, as each worker has one.
 ///
 /// # Errors
 /// A configuration is refused.
-pub(super) fn chain(scenario: &Scenario, notes: &Notes) -> Result<Chain, SetupError> {
-    Ok(Chain::new(match scenario.functions {
-        Functions::Ledger => vec![ledger(&scenario.traffic, notes)],
-        Functions::Firewall => vec![firewall()?],
-        Functions::Reassembler => vec![reassembler()?],
-        Functions::LoadBalancer => vec![load_balancer()?],
-        Functions::ReassemblerAndFirewall => vec![reassembler()?, firewall()?],
-        Functions::FirewallAndLoadBalancer => vec![firewall()?, load_balancer()?],
-    }))
+pub(super) fn chain(
+    scenario: &Scenario,
+    variant: Variant,
+    notes: &Notes,
+) -> Result<Chain, SetupError> {
+    Ok(Chain::new(list(scenario, variant, notes)?))
 }
 
-fn ledger(traffic: &Traffic, notes: &Notes) -> Box<dyn NetworkFunction> {
+/// What becomes of the functions of one chain in another, as production decides it.
+///
+/// # Errors
+/// A configuration is refused.
+pub(super) fn successors(
+    scenario: &Scenario,
+    former: Variant,
+    next: Variant,
+    notes: &Notes,
+) -> Result<Vec<Successor>, SetupError> {
+    let names: Vec<_> = list(scenario, former, notes)?
+        .iter()
+        .map(|function| function.name())
+        .collect();
+    let follow = |function: Box<dyn NetworkFunction>| {
+        let place = names.iter().position(|&name| name == function.name());
+        match place.filter(|_| function.name() != "blank") {
+            Some(place) if former.is_other == next.is_other => Successor::Same(place),
+            Some(place) => Successor::Reconfigured(place, function),
+            None => Successor::New(function),
+        }
+    };
+    let functions = list(scenario, next, notes)?;
+    Ok(functions.into_iter().map(follow).collect())
+}
+
+/// Whether functions have to let go of what they keep before a change.
+pub(super) fn must_release(scenario: &Scenario, former: Variant, next: Variant) -> bool {
+    let is_other = former.is_other != next.is_other;
+    let is_alone = match scenario.functions {
+        Functions::Ledger => former.form == next.form,
+        _ => former.is_unusual() == next.is_unusual(),
+    };
+    !is_alone || (is_other && scenario.functions.is_balanced())
+}
+
+type List = Vec<Box<dyn NetworkFunction>>;
+
+fn list(scenario: &Scenario, variant: Variant, notes: &Notes) -> Result<List, SetupError> {
+    let other = variant.is_other;
+    let mut functions = match scenario.functions {
+        Functions::Ledger => return Ok(around_ledger(scenario, variant, notes)),
+        Functions::Firewall => vec![firewall(other)?],
+        Functions::Reassembler => vec![reassembler(other)?],
+        Functions::LoadBalancer => vec![load_balancer(other)?],
+        Functions::ReassemblerAndFirewall => vec![reassembler(other)?, firewall(other)?],
+        Functions::FirewallAndLoadBalancer => vec![firewall(other)?, load_balancer(other)?],
+    };
+    if variant.is_unusual() {
+        functions.reverse();
+    }
+    Ok(functions)
+}
+
+fn around_ledger(scenario: &Scenario, variant: Variant, notes: &Notes) -> List {
+    let traffic = &scenario.traffic;
     let hold = Duration::from_nanos(traffic.hold_ns);
-    Box::new(Ledger::new(hold, traffic.expiry_ticks, notes))
+    let ledger = Box::new(Ledger::new(hold, variant.expiry_ticks(traffic), notes));
+    match variant.form {
+        Form::Usual => vec![ledger],
+        Form::BlankInFront => vec![Box::new(Blank::IN_FRONT), ledger],
+        Form::BlankBehind => vec![ledger, Box::new(Blank::BEHIND)],
+    }
 }
 
 type Built = Result<Box<dyn NetworkFunction>, SetupError>;
 
-fn firewall() -> Built {
-    Ok(Box::new(Firewall::new(&toml::from_str(FIREWALL)?)))
+/// The other firewall has longer time-outs for some connections, and refuses none.
+fn firewall(is_other: bool) -> Built {
+    let text = match is_other {
+        true => &FIREWALL
+            .replace("\"deny\", protocol", "\"allow\", protocol")
+            .replace("2s", "5s"),
+        false => FIREWALL,
+    };
+    Ok(Box::new(Firewall::new(&toml::from_str(text)?)))
 }
 
-fn reassembler() -> Built {
-    Ok(Box::new(Reassembler::new(&toml::from_str(REASSEMBLER)?)))
+/// The other reassembler waits longer for what is missing.
+fn reassembler(is_other: bool) -> Built {
+    let text = match is_other {
+        true => &REASSEMBLER.replace("20us", "90us"),
+        false => REASSEMBLER,
+    };
+    Ok(Box::new(Reassembler::new(&toml::from_str(text)?)))
 }
 
-fn load_balancer() -> Built {
-    Ok(Box::new(LoadBalancer::new(&toml::from_str(LOAD_BALANCER)?)))
+/// The other balancer has another server instead of the second.
+fn load_balancer(is_other: bool) -> Built {
+    let text = match is_other {
+        true => &LOAD_BALANCER.replace("10.1.0.3", "10.1.0.4"),
+        false => LOAD_BALANCER,
+    };
+    Ok(Box::new(LoadBalancer::new(&toml::from_str(text)?)))
 }
 
 /// Generated traffic for functions that users run; its own times are not used.

@@ -46,7 +46,8 @@ pub(super) struct FlowHistory {
     pub behind: usize,
     pub truth: Truth,
     pub last_applied: u32,
-    pub last_left: u32,
+    /// The last packet that left, from either end.
+    pub last_left: [u32; 2],
     /// The generation last installed.
     pub installed: u32,
     pub imported: Imported,
@@ -54,9 +55,16 @@ pub(super) struct FlowHistory {
     pub frozen: Vec<u32>,
     /// What the cores had of it after the last step.
     pub at_cores: Option<(Grant, Vec<u32>)>,
+    /// Whether what they had was in the present chain's places.
+    pub has_followed: bool,
 }
 
 impl FlowHistory {
+    /// The words that the cores have of it: none if they do not know it.
+    pub fn known_words(&self) -> &[u32] {
+        self.at_cores.as_ref().map_or(&[], |(_, words)| words)
+    }
+
     /// Whether these cores have the value of this generation: done(g).
     pub fn is_done(&self, generation: u32) -> bool {
         self.installed == generation && self.imported == Imported::Now
@@ -90,8 +98,8 @@ impl FlowHistory {
         self.truth.account.close();
         if first.message == twinpath_link::Message::WriteBack {
             self.truth.initiator = first.initiator;
-            if let Ok(words) = first.words.as_slice().try_into() {
-                self.truth.account = Account(words);
+            if let Some(account) = Account::among(&first.words) {
+                self.truth.account = account;
             }
         }
     }
@@ -130,6 +138,9 @@ pub(super) struct History {
     packets: Vec<PacketHistory>,
     /// After how many ticks a ledger's flow expires.
     pub expiry_ticks: u32,
+    /// Several functions work on each packet: what one of them lets go of together has another
+    /// way to go towards each end, and only packets from one end leave in order.
+    pub orders_each_end: bool,
 }
 
 impl History {
@@ -150,11 +161,12 @@ impl History {
                 behind: 0,
                 truth: Truth::default(),
                 last_applied: 0,
-                last_left: 0,
+                last_left: [0; 2],
                 installed: 0,
                 imported: Imported::No,
                 frozen: Vec::new(),
                 at_cores: None,
+                has_followed: true,
             });
             flows.len() - 1
         })
@@ -309,15 +321,21 @@ impl History {
         let (Some(flow), is_applied) = (packet.flow, packet.is_applied) else {
             return;
         };
+        let end = packet.side as usize;
         let history = &mut self.flows[flow];
+        let [low, high] = history.last_left;
+        let previous = match self.orders_each_end {
+            true => history.last_left[end],
+            false => low.max(high),
+        };
         step.left.push(Departure {
             flow,
             packet: number,
-            previous: history.last_left,
+            previous,
             is_applied,
             as_it_came,
         });
-        history.last_left = number;
+        history.last_left[end] = number;
     }
 
     /// The cores import the value that a frame brings.

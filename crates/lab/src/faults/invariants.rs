@@ -1,10 +1,11 @@
-//! The eight invariants of the protocol, and two of the data plane, checked after every step.
+//! The eight invariants of the protocol, two of the data plane and one of its change, checked after every step.
 //!
 //! What the protocol believes is read from production (the slots, the cores' flows and grants);
 //! what is true is the bystander's [history](super::history). Invariants 1 to 8 are those of the
 //! protocol's design, in its numbering.
 
 use super::history::{FlowHistory, Place};
+use super::ledger::Account;
 use super::simulation::Simulation;
 use super::step::{Cause, CoreChange, SlotChange, Step};
 use std::fmt;
@@ -35,11 +36,13 @@ pub enum Rule {
     LinkChecked,
     /// Every packet is somewhere.
     Conserved,
+    /// A change of the chain.
+    Succession,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NothingBehind,
         Self::OneTruth,
         Self::OneImport,
@@ -50,6 +53,7 @@ impl Rule {
         Self::Progress,
         Self::LinkChecked,
         Self::Conserved,
+        Self::Succession,
     ];
 
     /// What the rule says.
@@ -81,6 +85,9 @@ impl Rule {
             Self::Conserved => {
                 "every packet has left, was dropped for a counted reason, was lost on the link or in a crash, or is held; every buffer comes home"
             }
+            Self::Succession => {
+                "a change of the chain: no flow is at the fast path, no drop is forgotten, and pulls are numbered on"
+            }
         }
     }
 
@@ -95,7 +102,7 @@ impl Rule {
             Self::NoCrossTalk => no_cross_talk(world, step),
             Self::Progress => progress(world, step),
             // These show while a step is made, and are reported from there.
-            Self::LinkChecked => Ok(()),
+            Self::LinkChecked | Self::Succession => Ok(()),
             Self::Conserved => conserved(world, step),
         }
     }
@@ -185,22 +192,23 @@ fn holds_the_truth(world: &Simulation, number: usize, flow: &FlowHistory) -> Che
     let truth = flow.truth.account;
     if world.is_at_fast_path(flow) {
         let words = world.words_of(flow);
-        return require(words == truth.0, || {
+        return require(Account::among(words) == Some(truth), || {
             format!(
                 "the slot of flow {number} holds {words:?}, the truth is {:?}",
                 truth.0
             )
         });
     }
-    let at_cores = flow
-        .at_cores
-        .as_ref()
-        .map_or(&[0; 3][..], |(_, words)| words);
+    let at_cores = match flow.known_words() {
+        [] => Some(Account::default()),
+        words => Account::among(words),
+    };
     let may_be_gone = truth.is_expired(world.packet_now(), world.history.expiry_ticks);
-    let is_gone = may_be_gone && at_cores == [0; 3];
-    require(at_cores == truth.0 || is_gone, || {
+    let is_gone = may_be_gone && at_cores.is_some_and(Account::is_nothing);
+    require(at_cores == Some(truth) || is_gone, || {
+        let words = flow.known_words();
         format!(
-            "the cores have {at_cores:?} of flow {number}, the truth is {:?}",
+            "the cores have {words:?} of flow {number}, the truth is {:?}",
             truth.0
         )
     })
@@ -305,7 +313,8 @@ fn no_cross_talk(world: &Simulation, step: &Step) -> Checked {
         require(may_change_core(world, step, change), || {
             let (flow, before, after) = (change.flow, change.before, change.after);
             format!(
-                "the cores' flow {flow} goes from {before:?} to {after:?} because of {:?}",
+                "the cores' flow {flow} goes from {before:?} to {after:?} ({:?}) because of {:?}",
+                world.history.flows[flow].known_words(),
                 step.cause
             )
         })?;
@@ -327,12 +336,19 @@ fn may_change_slot(world: &Simulation, step: &Step, change: &SlotChange) -> bool
     let stays = change.flow == change.flow_before && !change.changes_words;
     match &step.cause {
         Cause::Packets(flows) => {
-            let is_theirs = change.flow.is_some_and(|flow| flows.contains(&flow));
-            let was_free = change.before.fsm == Fsm::Initial;
+            let comes = |flow: Option<usize>| flow.is_some_and(|flow| flows.contains(&flow));
+            let is_theirs = comes(change.flow);
+            // A packet in front of it may have let go of the slot.
+            let was_left = change.before.fsm == Fsm::Incomplete && comes(change.flow_before);
+            let was_free = change.before.fsm == Fsm::Initial || was_left;
             is_theirs && (change.flow == change.flow_before || was_free)
         }
         Cause::Sweep => stays && is_due(world, step, &change.before),
         Cause::GiveBack => stays && change.before.fsm == Fsm::Active,
+        Cause::Retire => {
+            let is_timer = is_due(world, step, &change.before);
+            stays && (change.before.fsm == Fsm::Active || is_timer)
+        }
         Cause::Returned {
             flow,
             message,
@@ -382,10 +398,7 @@ fn time_may_change(world: &Simulation, step: &Step, change: &CoreChange) -> bool
         .iter()
         .any(|applied| applied.flow == change.flow);
     let flow = &world.history.flows[change.flow];
-    let is_gone = flow
-        .at_cores
-        .as_ref()
-        .is_none_or(|(_, words)| words.iter().all(|&word| word == 0));
+    let is_gone = flow.known_words().iter().all(|&word| word == 0);
     let is_ledger = world.scenario.functions.is_ledger();
     before.is_ours() && keeps_grant && (entered || is_gone || !is_ledger)
 }

@@ -18,6 +18,7 @@
 //! While a packet is held the flow is pending. After some ticks without a packet the account
 //! expires.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -121,7 +122,7 @@ impl Ledger {
         }
     }
 
-    fn release(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    fn let_go(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let queue = self.held.remove(std::mem::take(flow.handle));
         for packet in queue.into_iter().flatten() {
             self.held_frames -= 1;
@@ -174,13 +175,29 @@ impl NetworkFunction for Ledger {
         if packet.tcp_flags() & flags::PSH != 0 && self.held_frames < MOST_HELD {
             return self.hold(packet, flow);
         }
-        self.release(flow, out);
+        self.let_go(flow, out);
         let now = packet.timestamp().ticks();
         self.enter(packet, now, flow, out);
     }
 
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        self.release(flow, out);
+        self.let_go(flow, out);
+    }
+
+    fn release(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        self.let_go(flow, out);
+    }
+
+    fn keeps_packets(&self) -> bool {
+        self.held_frames > 0
+    }
+
+    fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
+        let new = (new as &mut dyn Any).downcast_ref::<Self>();
+        if let Some(new) = new {
+            (self.hold, self.expiry_ticks) = (new.hold, new.expiry_ticks);
+        }
+        new.is_some()
     }
 
     fn is_pending(&self, _words: &[u32], handle: u32) -> bool {
@@ -295,11 +312,75 @@ fn entry() -> Vec<Action> {
     ]
 }
 
+/// A function that shifts the ledger's words and does nothing else: its own stay zero.
+pub(super) struct Blank {
+    words: usize,
+}
+
+/// Words of a blank in front of the ledger, and behind it.
+const BLANK_IN_FRONT: usize = 2;
+const BLANK_BEHIND: usize = 1;
+
+impl Blank {
+    pub const IN_FRONT: Self = Self {
+        words: BLANK_IN_FRONT,
+    };
+    pub const BEHIND: Self = Self {
+        words: BLANK_BEHIND,
+    };
+}
+
+/// How many words come before the ledger's, which the number of all tells.
+fn places_in_front(words: usize) -> Option<usize> {
+    match words {
+        WORDS => Some(0),
+        _ if words == WORDS + BLANK_BEHIND => Some(0),
+        _ if words == WORDS + BLANK_IN_FRONT => Some(BLANK_IN_FRONT),
+        _ => None,
+    }
+}
+
+impl NetworkFunction for Blank {
+    fn name(&self) -> &'static str {
+        "blank"
+    }
+
+    fn program(&self) -> FastProgram {
+        let (name, meaning) = ("blank", "always zero");
+        FastProgram {
+            name: "blank",
+            words: vec![Word { name, meaning }; self.words],
+            ..FastProgram::default()
+        }
+    }
+
+    fn handle(&mut self, packet: Packet, _flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        out.forward(packet);
+    }
+
+    fn is_expired(&self, _words: &[u32], _now: Instant) -> bool {
+        false
+    }
+
+    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
 /// What a bystander computes of an account, from its definition alone.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account(pub [u32; WORDS]);
 
 impl Account {
+    /// The account among the words of a whole chain: all others must be zero.
+    pub fn among(words: &[u32]) -> Option<Self> {
+        let first = places_in_front(words.len())?;
+        let (own, others) = (first..first + WORDS, 0..words.len());
+        let is_alone = others
+            .filter(|place| !own.contains(place))
+            .all(|place| words[place] == 0);
+        let own = words[own.clone()].try_into().ok()?;
+        is_alone.then_some(Self(own))
+    }
+
     pub fn is_nothing(self) -> bool {
         self.0 == [0; WORDS]
     }

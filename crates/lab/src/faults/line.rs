@@ -108,6 +108,11 @@ impl Line {
         }
     }
 
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     /// From now on nothing goes wrong any more.
     pub fn calm_down(&mut self) {
         self.faults = LineFaults {

@@ -139,6 +139,13 @@ pub(super) enum Happened {
     Calm,
     LongSilence,
     GivesBack,
+    /// The fast path has given everything back, and packets wait.
+    Rests,
+    Released {
+        worker: usize,
+    },
+    Changed,
+    GivesUp,
     Sabotaged {
         line: LineId,
         how: &'static str,
@@ -257,6 +264,10 @@ impl fmt::Display for Happened {
             Self::Calm => f.write_str("from here on nothing goes wrong any more"),
             Self::LongSilence => f.write_str("a long silence"),
             Self::GivesBack => f.write_str("the fast path gives everything back"),
+            Self::Rests => f.write_str("packets wait for a change of the chain"),
+            Self::Released { worker } => write!(f, "worker {worker} lets go of packets it keeps"),
+            Self::Changed => f.write_str("the chain changes"),
+            Self::GivesUp => f.write_str("the chain stays, and the fast path takes flows again"),
             Self::Sabotaged { line, how } => write!(f, "sabotage {line}: {how}"),
         }
     }

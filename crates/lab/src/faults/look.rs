@@ -1,20 +1,24 @@
 //! Looking into production after a step: which slots and flows are not as they were.
 
 use super::history::FlowHistory;
-use super::ledger::MOST_HELD;
+use super::invariants::Rule;
+use super::ledger::{Account, MOST_HELD};
 use super::log::Happened;
 use super::simulation::Simulation;
-use super::step::{CoreChange, SlotChange};
+use super::step::{Cause, CoreChange, SlotChange};
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_coherence::{Cores, Grant};
 use twinpath_core::{DropReason, FlowKey};
 use twinpath_node::Worker;
+use twinpath_slowpath::FlowId;
 
 impl Simulation {
     /// Compares slots and flows with what they were, and brings the history up to date.
     pub(super) fn look(&mut self) {
+        let newest = self.newest_generation;
         for slot in self.changed_slots() {
             self.follow_slot(slot);
+            self.check_generation(slot, newest);
         }
         for flow in 0..self.history.flows.len() {
             self.look_at_cores(flow);
@@ -69,6 +73,21 @@ impl Simulation {
         }
     }
 
+    /// Pulls are numbered on, whichever stage sends them: all of a step after those before it.
+    fn check_generation(&mut self, place: usize, newest: u32) {
+        let Slot {
+            fsm, generation, ..
+        } = self.slots[place];
+        if fsm == Fsm::Incomplete && generation != self.pulled[place] {
+            if generation <= newest {
+                let what = format!("a pull is numbered {generation}, {newest} was before");
+                self.step.fault(Rule::Succession, what);
+            }
+            self.pulled[place] = generation;
+            self.newest_generation = self.newest_generation.max(generation);
+        }
+    }
+
     fn follow_state(&mut self, place: usize, flow: usize, before: &Slot, after: &Slot) {
         if (before.fsm, before.generation) == (after.fsm, after.generation) {
             return;
@@ -92,29 +111,61 @@ impl Simulation {
 
     /// What the cores know of a flow.
     pub(super) fn at_cores(&self, flow: usize) -> Option<(Grant, &[u32])> {
+        let FlowHistory { worker, .. } = &self.history.flows[flow];
+        let store = flows_of(&self.workers[*worker]).store();
+        let (_, words, grant) = store.view(self.id_at_cores(flow)?);
+        Some((*grant, words))
+    }
+
+    fn id_at_cores(&self, flow: usize) -> Option<FlowId> {
         let FlowHistory {
             key, hash, worker, ..
         } = &self.history.flows[flow];
         let store = flows_of(&self.workers[*worker]).store();
-        let (_, words, grant) = store.view(store.find(key, *hash)?);
-        Some((*grant, words))
+        store.find(key, *hash)
+    }
+
+    /// Whether the cores have of a flow what the present chain has of it, or nothing.
+    fn has_followed(&self, flow: usize) -> bool {
+        let store = flows_of(&self.workers[self.history.flows[flow].worker]).store();
+        let id = self.id_at_cores(flow);
+        id.is_none_or(|id| store.has_moved(id))
     }
 
     fn look_at_cores(&mut self, flow: usize) {
+        let has_followed = self.has_followed(flow);
+        let history = &mut self.history.flows[flow];
+        let had_followed = std::mem::replace(&mut history.has_followed, has_followed);
+        let is_moved = has_followed && !had_followed;
         let now = self.at_cores(flow);
         let then = self.history.flows[flow].at_cores.as_ref();
         let then = then.map(|(grant, words)| (*grant, words.as_slice()));
         if now == then {
             return;
         }
+        // With the next change flows follow the last one that had no occasion before.
+        let may_follow = is_moved || self.step.cause == Cause::Changed;
+        let only_follows = may_follow && self.is_the_same(then, now);
         let change = CoreChange {
             flow,
             before: then.map(|(grant, _)| grant),
             after: now.map(|(grant, _)| grant),
         };
         let now = now.map(|(grant, words)| (grant, words.to_vec()));
-        self.step.cores.push(change);
         self.history.flows[flow].at_cores = now;
+        match only_follows {
+            true => self.coverage.flows_followed += 1,
+            false => self.step.cores.push(change),
+        }
+    }
+
+    /// Whether what two chains have of a flow is the same but for the places of its words.
+    fn is_the_same(&self, then: Option<(Grant, &[u32])>, now: Option<(Grant, &[u32])>) -> bool {
+        let (Some(then), Some(now)) = (then, now) else {
+            return false;
+        };
+        let is_ledger = self.scenario.functions.is_ledger();
+        then.0 == now.0 && (!is_ledger || Account::among(then.1) == Account::among(now.1))
     }
 
     /// Whether a worker's functions may hold so many packets back. The ledger's are known.
@@ -136,9 +187,7 @@ impl Simulation {
         for worker in 0..self.workers.len() {
             self.count_worker(worker);
         }
-        let Some(stats) = self.fast_path.stage().map(|stage| *stage.stats()) else {
-            return;
-        };
+        let stats = self.fast_path.coherence();
         let coverage = &mut self.coverage;
         coverage.pulls += stats.pulls;
         coverage.rearms += stats.rearms;

@@ -24,6 +24,7 @@
 //! without it is checked.
 
 mod agenda;
+mod change;
 mod cores_side;
 mod draw;
 mod fast_side;

@@ -110,6 +110,12 @@ coverage! {
     crashes,
     /// Pauses of a worker.
     pauses,
+    /// Changes of the chain.
+    changes,
+    /// Changes given up when the fast path had given everything back.
+    changes_given_up,
+    /// Flows that followed to another chain.
+    flows_followed,
 }
 
 /// The outcome of a run.

@@ -1,7 +1,8 @@
 //! What no link may do: to show that every rule can fail.
 //!
 //! Production code stays as it is. The simulated link forges, replays or steals frames in ways
-//! that neither loss nor delay nor detected reordering amounts to.
+//! that neither loss nor delay nor detected reordering amounts to, or the driver of a change does
+//! not wait for what it must wait for.
 
 use super::draw::{self, Draw};
 use super::fast_side::from;
@@ -37,11 +38,13 @@ pub enum Sabotage {
     WrongNumbers,
     /// Packets are taken off their frames.
     StolenPackets,
+    /// The chain is changed before all flows are home.
+    HastyChange,
 }
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 10] = [
+    pub const ALL: [(Self, Rule); 11] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -52,6 +55,7 @@ impl Sabotage {
         (Self::SwallowedAcknowledgements, Rule::Progress),
         (Self::WrongNumbers, Rule::LinkChecked),
         (Self::StolenPackets, Rule::Conserved),
+        (Self::HastyChange, Rule::Succession),
     ];
 
     /// The name by which the command asks for it, and what it does.
@@ -88,6 +92,10 @@ impl Sabotage {
             ),
             Self::WrongNumbers => ("wrong-numbers", "Frames bear wrong numbers"),
             Self::StolenPackets => ("stolen-packets", "Packets are taken off their frames"),
+            Self::HastyChange => (
+                "hasty-change",
+                "The chain is changed before all flows are home",
+            ),
         }
     }
 
@@ -132,7 +140,7 @@ const EPOCH_AT: usize = 12;
 const GENERATION_AT: usize = 16;
 
 impl Simulation {
-    fn sabotage(&self) -> Option<Sabotage> {
+    pub(super) fn sabotage(&self) -> Option<Sabotage> {
         self.saboteur.as_ref().map(|saboteur| saboteur.sabotage)
     }
 

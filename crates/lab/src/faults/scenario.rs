@@ -144,6 +144,9 @@ pub struct CoreFaults {
     pub pause_permille: u64,
     /// For how long at most.
     pub pause_ns: u64,
+    /// Arrivals in a thousand after which the fast path begins to give everything back, for a
+    /// change of the chain.
+    pub change_permille: u64,
 }
 
 impl Scenario {
@@ -280,5 +283,6 @@ fn cores(draw: &mut Draw, delay_ns: u64) -> CoreFaults {
         crash_permille: draw.sometimes(2, &[3, 10, 40]),
         pause_permille: draw.sometimes(3, &[3, 10, 40]),
         pause_ns: delay_ns * draw.between(2, 80),
+        change_permille: draw.sometimes(3, &[5, 20, 60]),
     }
 }

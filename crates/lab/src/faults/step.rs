@@ -17,6 +17,10 @@ pub(super) enum Cause {
     Sweep,
     /// The fast path gives everything back.
     GiveBack,
+    /// The fast path gives some state back and takes no more.
+    Retire,
+    /// The chain became another one.
+    Changed,
     /// A frame came back from the cores: its flow, and what it said when it was sent. It may not
     /// touch anything if it was overtaken.
     Returned {

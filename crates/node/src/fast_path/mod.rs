@@ -102,6 +102,17 @@ pub enum FastElement {
     State(Box<StateStage>),
 }
 
+impl FastElement {
+    /// Takes the memory of its tables now, before packets could wait for it.
+    pub(crate) fn touch(&mut self) {
+        match self {
+            Self::OnCores => {}
+            Self::Rules(stage) => stage.table.touch(),
+            Self::State(stage) => stage.touch(),
+        }
+    }
+}
+
 /// What a packet's walk needs besides the fast path itself.
 struct Io<'a> {
     clock: Clock,
@@ -155,6 +166,12 @@ impl FastPath {
         if let Some(stage) = self.stage_mut() {
             stage.start(now);
         }
+    }
+
+    /// Takes the memory of all tables now, before packets could wait for it (see
+    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    pub fn touch(&mut self) {
+        self.elements.iter_mut().for_each(FastElement::touch);
     }
 
     /// The elements of the chain, as they are here.

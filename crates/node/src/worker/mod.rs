@@ -35,6 +35,15 @@ pub enum CoreElement {
     Flows(Box<Cores>),
 }
 
+impl CoreElement {
+    fn touch(&mut self) {
+        match self {
+            Self::Rules(rules) => rules.touch(),
+            Self::Flows(flows) => flows.touch(),
+        }
+    }
+}
+
 /// A worker: the cores' side of one queue pair. One thread owns it.
 pub struct Worker {
     elements: Vec<CoreElement>,
@@ -88,6 +97,11 @@ impl Worker {
             }
         }
         (self.started, self.ticked) = (now, now);
+    }
+
+    /// Takes the memory of all tables now, before packets could wait for it.
+    pub fn touch(&mut self) {
+        self.elements.iter_mut().for_each(CoreElement::touch);
     }
 
     /// The elements.

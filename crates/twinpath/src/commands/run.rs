@@ -61,7 +61,7 @@ pub struct Arguments {
     /// Answer `twinpath rules` and `twinpath apply` at this local socket
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// End the run after this time, such as 10s or 5m
+    /// End the run so long after it was ready for packets, such as 10s or 5m
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Human>,
     /// Show nothing but warnings and errors
@@ -119,7 +119,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         );
     }
     if let Some(time) = arguments.time {
-        stop.after(time.duration());
+        let stop = stop.clone();
+        let begin = move || stop.after(time.duration());
+        opened.source = opened.source.beginning(begin);
     }
     let finished = run_opened(
         &service,
