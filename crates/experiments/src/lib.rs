@@ -30,6 +30,7 @@ mod results;
 pub mod run;
 pub mod state_cache;
 pub mod sweep;
+pub mod testbed;
 pub mod turboswitch;
 pub mod verdict;
 
