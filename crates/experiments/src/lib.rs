@@ -31,7 +31,9 @@ pub mod run;
 pub mod state_cache;
 pub mod sweep;
 pub mod testbed;
+pub mod traffic;
 pub mod turboswitch;
+pub mod two_paths;
 pub mod verdict;
 
 pub use error::{ExperimentError, PlanError};

@@ -31,7 +31,7 @@ use crate::error::{Misplaced, PlanError};
 use crate::model::{self, Model};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::{Spanned, Table, Value};
 
 /// Most points of one plan.
@@ -56,6 +56,8 @@ pub struct Plan {
     pub expectations: Vec<Expectation>,
     /// The file's text.
     pub text: String,
+    /// What files that it names are seen from.
+    pub folder: PathBuf,
     parameters: Axes,
     quick: Axes,
 }
@@ -192,10 +194,24 @@ impl Plan {
     pub fn parse(text: &str, path: &Path) -> Result<Self, PlanError> {
         let file: File =
             toml::from_str(text).map_err(|error| PlanError::of_toml(&error, text, path))?;
-        let stem = path.file_stem().unwrap_or_default();
-        let name = stem.to_string_lossy().into_owned();
-        file.into_plan(name, text)
+        file.into_plan(path, text, Checks::All)
             .map_err(|misplaced| PlanError::at(misplaced, text, path))
+    }
+
+    /// Reads a plan that was run, beside its results. Files that its parameters name are not looked for:
+    /// they are elsewhere.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn recall(path: &Path) -> Result<Self, PlanError> {
+        let text = std::fs::read_to_string(path).map_err(|source| PlanError::File {
+            path: path.into(),
+            source,
+        })?;
+        let file: File =
+            toml::from_str(&text).map_err(|error| PlanError::of_toml(&error, &text, path))?;
+        file.into_plan(path, &text, Checks::Names)
+            .map_err(|misplaced| PlanError::at(misplaced, &text, path))
     }
 
     /// Every point of the sweep, in order: the last parameter by name changes fastest.
@@ -224,15 +240,27 @@ impl Plan {
     }
 }
 
+/// What is checked of a plan.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Checks {
+    All,
+    /// All but parameters.
+    Names,
+}
+
 impl File {
-    fn into_plan(self, name: String, text: &str) -> Result<Plan, Misplaced> {
+    fn into_plan(self, path: &Path, text: &str, checks: Checks) -> Result<Plan, Misplaced> {
+        let name = path.file_stem().unwrap_or_default();
+        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
         let model = model::find(self.plan.model.get_ref())
             .ok_or_else(|| (self.plan.model.span(), unknown_model()))?;
         for parameters in [&self.parameters, &self.quick] {
-            check_each(model, parameters)?;
+            if checks == Checks::All {
+                check_each(model, parameters, &folder)?;
+            }
         }
         let plan = Plan {
-            name,
+            name: name.to_string_lossy().into_owned(),
             title: self.plan.title,
             figure: self.plan.figure,
             note: self.plan.note,
@@ -240,11 +268,14 @@ impl File {
             figures: self.figure.iter().map(|f| f.get_ref().clone()).collect(),
             expectations: self.expect.iter().map(|e| e.get_ref().clone()).collect(),
             text: text.to_owned(),
+            folder,
             parameters: axes(&self.parameters),
             quick: axes(&self.quick),
         };
         for quick in [false, true] {
-            check_points(&plan, quick, &[&self.quick, &self.parameters])?;
+            if checks == Checks::All {
+                check_points(&plan, quick, &[&self.quick, &self.parameters])?;
+            }
         }
         self.figure
             .iter()
@@ -279,6 +310,7 @@ fn axes(parameters: &BTreeMap<String, Spanned<Value>>) -> Axes {
 fn check_each(
     model: &dyn Model,
     parameters: &BTreeMap<String, Spanned<Value>>,
+    folder: &Path,
 ) -> Result<(), Misplaced> {
     for (name, value) in parameters {
         let values = listed(value.get_ref());
@@ -287,7 +319,7 @@ fn check_each(
         }
         for each in values {
             let alone = Table::from_iter([(name.clone(), each)]);
-            let checked = model.check(&alone);
+            let checked = model.check(&alone, folder);
             // Others may be needed to make it right; then the whole point is checked below.
             if let Err(misfit) = checked
                 && misfit.field.is_none_or(|field| field == name)
@@ -311,7 +343,7 @@ fn check_points(
         return Err((0..0, message));
     }
     for point in plan.points(quick) {
-        let Err(misfit) = plan.model.check(&point) else {
+        let Err(misfit) = plan.model.check(&point, &plan.folder) else {
             continue;
         };
         let field = misfit.field.unwrap_or_default();

@@ -60,7 +60,7 @@ pub fn run(
     let points = plan.points(quick);
     let numbers: Vec<usize> = options.shard.points(points.len()).collect();
     let count = numbers.len();
-    let rows = sweep::run(plan.model, &points, &numbers, &mut |done| {
+    let rows = sweep::run(plan, &points, &numbers, &mut |done| {
         progress(done, count)
     })
     .map_err(|misfit| {
@@ -139,9 +139,9 @@ fn common_plan(folders: &[PathBuf]) -> Result<Plan, ExperimentError> {
     let first = folders
         .first()
         .ok_or_else(|| ExperimentError::NoPlans(PathBuf::new()))?;
-    let plan = Plan::load(&first.join(PLAN_FILE))?;
+    let plan = Plan::recall(&first.join(PLAN_FILE))?;
     for other in folders {
-        if Plan::load(&other.join(PLAN_FILE))?.text != plan.text {
+        if Plan::recall(&other.join(PLAN_FILE))?.text != plan.text {
             return Err(ExperimentError::DifferentPlans {
                 first: first.clone(),
                 other: other.clone(),

@@ -11,6 +11,7 @@ mod world;
 
 use crate::model::{Column, Misfit, Model};
 use serde::Deserialize;
+use std::path::Path;
 use toml::Table;
 
 /// The model.
@@ -100,11 +101,11 @@ impl Model for StateCache {
         &COLUMNS
     }
 
-    fn check(&self, parameters: &Table) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), Misfit> {
         Parameters::read(parameters).map(|_| ())
     }
 
-    fn run(&self, parameters: &Table) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, Misfit> {
         let parameters = Parameters::read(parameters)?;
         let outcome = world::run(&parameters);
         let measured = (parameters.packets - parameters.packets / 2) as f64;
