@@ -1,7 +1,8 @@
 //! What a plan can name: a testbed with parameters and measurements.
 
+use crate::measured::Measured;
 use crate::pisa::Pisa;
-use crate::state_cache::StateCache;
+use crate::sfc_pipeline::SfcPipeline;
 use crate::turboswitch::TurboSwitch;
 use crate::two_paths::TwoPaths;
 use std::path::Path;
@@ -67,7 +68,7 @@ impl From<toml::de::Error> for Misfit {
 }
 
 /// All models.
-pub const MODELS: [&dyn Model; 4] = [&TwoPaths, &TurboSwitch, &Pisa, &StateCache];
+pub const MODELS: [&dyn Model; 5] = [&TwoPaths, &TurboSwitch, &Pisa, &SfcPipeline, &Measured];
 
 /// The model of this name.
 pub fn find(name: &str) -> Option<&'static dyn Model> {

@@ -84,7 +84,10 @@ pub(crate) fn run(
             let (next, rows, done) = (&next, &rows, done.clone());
             scope.spawn(move || {
                 while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = plan.model.run(&points[*number], &plan.folder).map(|row| (*number, row));
+                    let row = plan
+                        .model
+                        .run(&points[*number], &plan.folder)
+                        .map(|row| (*number, row));
                     rows.lock().expect("nobody panics with it").push(row);
                     let _ = done.send(());
                 }

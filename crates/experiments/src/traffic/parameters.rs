@@ -131,7 +131,10 @@ impl Default for TrafficParameters {
 impl TrafficParameters {
     /// Takes files as named from `folder`.
     pub(crate) fn resolve(&mut self, folder: &Path) {
-        for path in [&mut self.flow_sizes, &mut self.capture].into_iter().flatten() {
+        for path in [&mut self.flow_sizes, &mut self.capture]
+            .into_iter()
+            .flatten()
+        {
             *path = folder.join(&*path);
         }
         if let FrameBytes::Named(path) = &mut self.frame_bytes
@@ -149,16 +152,52 @@ impl TrafficParameters {
         let within = |value: f64, low: f64, high: f64| (low..=high).contains(&value);
         let rate = |value: Option<f64>| value.is_none_or(|value| within(value, 1e-6, 1e5));
         let checks = [
-            ((10..=10_000_000_000).contains(&self.packets), "packets", "10 to ten thousand million"),
-            (self.duration_ms.is_none_or(|ms| within(ms, 1e-3, 1e7)), "duration_ms", "above 0 and at most three hours"),
-            (rate(self.input_gbps), "input_gbps", "above 0 and at most 100,000"),
-            (rate(self.input_mpps), "input_mpps", "above 0 and at most 100,000"),
-            (within(self.burst_us, 1e-3, 1e6), "burst_us", "above 0 and at most a second"),
-            (within(self.silence_us, 1e-3, 1e6), "silence_us", "above 0 and at most a second"),
-            ((1..=10_000_000).contains(&self.flows), "flows", "1 to 10 million"),
+            (
+                (10..=10_000_000_000).contains(&self.packets),
+                "packets",
+                "10 to ten thousand million",
+            ),
+            (
+                self.duration_ms.is_none_or(|ms| within(ms, 1e-3, 1e7)),
+                "duration_ms",
+                "above 0 and at most three hours",
+            ),
+            (
+                rate(self.input_gbps),
+                "input_gbps",
+                "above 0 and at most 100,000",
+            ),
+            (
+                rate(self.input_mpps),
+                "input_mpps",
+                "above 0 and at most 100,000",
+            ),
+            (
+                within(self.burst_us, 1e-3, 1e6),
+                "burst_us",
+                "above 0 and at most a second",
+            ),
+            (
+                within(self.silence_us, 1e-3, 1e6),
+                "silence_us",
+                "above 0 and at most a second",
+            ),
+            (
+                (1..=10_000_000).contains(&self.flows),
+                "flows",
+                "1 to 10 million",
+            ),
             (within(self.zipf, 0.0, 4.0), "zipf", "0 to 4"),
-            (within(self.churn_per_minute, 0.0, 1e9), "churn_per_minute", "0 to a thousand million"),
-            (within(self.flow_pps, 1e-3, 1e9), "flow_pps", "above 0 and at most a thousand million"),
+            (
+                within(self.churn_per_minute, 0.0, 1e9),
+                "churn_per_minute",
+                "0 to a thousand million",
+            ),
+            (
+                within(self.flow_pps, 1e-3, 1e9),
+                "flow_pps",
+                "above 0 and at most a thousand million",
+            ),
             (within(self.flow_spread, 0.0, 5.0), "flow_spread", "0 to 5"),
             (within(self.history_s, 0.0, 1e4), "history_s", "0 to 10,000"),
             (within(self.time_scale, 1e-6, 1e9), "time_scale", "above 0"),
@@ -174,7 +213,10 @@ impl TrafficParameters {
     fn check_together(&self) -> Result<(), Misfit> {
         let both = self.input_gbps.is_some() && self.input_mpps.is_some();
         if both {
-            return Err(Misfit::new("input_mpps", "either this or input_gbps, not both"));
+            return Err(Misfit::new(
+                "input_mpps",
+                "either this or input_gbps, not both",
+            ));
         }
         let has_rate = self.input_gbps.is_some() || self.input_mpps.is_some();
         if self.capture.is_some() && has_rate {
@@ -185,10 +227,16 @@ impl TrafficParameters {
         }
         if self.flow_model == FlowModel::Open {
             if self.flow_sizes.is_none() {
-                return Err(Misfit::new("flow_model", "the open model needs flow_sizes"));
+                return Err(Misfit::new(
+                    "flow_sizes",
+                    "missing: the open model needs it",
+                ));
             }
-            if self.flow_size_unit != SizeUnit::Packets {
-                return Err(Misfit::new("flow_size_unit", "the open model counts packets"));
+            if self.flow_sizes.is_some() && self.flow_size_unit != SizeUnit::Packets {
+                return Err(Misfit::new(
+                    "flow_size_unit",
+                    "the open model counts packets",
+                ));
             }
         }
         Ok(())
@@ -214,7 +262,10 @@ impl TrafficParameters {
     pub(crate) fn fixed_frame_bytes(&self) -> Result<usize, Misfit> {
         match self.frame_bytes {
             FrameBytes::Fixed(bytes) => Ok(bytes.into()),
-            FrameBytes::Named(_) => Err(Misfit::new("frame_bytes", "the open model needs one length")),
+            FrameBytes::Named(_) => Err(Misfit::new(
+                "frame_bytes",
+                "the open model needs one length",
+            )),
         }
     }
 

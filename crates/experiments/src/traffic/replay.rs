@@ -24,7 +24,8 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn load(path: &Path, time_scale: f64) -> Result<Self, Misfit> {
         let wrong = |message: String| Misfit::new("capture", message);
-        let trace = Trace::load_at_most(path, MOST_BYTES).map_err(|error| wrong(error.to_string()))?;
+        let trace =
+            Trace::load_at_most(path, MOST_BYTES).map_err(|error| wrong(error.to_string()))?;
         let times = || trace.iter().map(|frame| frame.timestamp_ns);
         let (Some(first_ns), Some(last_ns)) = (times().min(), times().max()) else {
             return Err(wrong(format!("{}: no packet", path.display())));
@@ -57,7 +58,9 @@ impl Replay {
         let place = buffer.get_mut(..frame.frame.len())?;
         place.copy_from_slice(frame.frame);
         let since_ns = frame.timestamp_ns - self.first_ns + self.rounds * self.round_ns;
-        self.last = self.last.max(Time::from_ns_f64(since_ns as f64 / self.time_scale));
+        self.last = self
+            .last
+            .max(Time::from_ns_f64(since_ns as f64 / self.time_scale));
         Some(Incoming {
             at: self.last,
             len: frame.frame.len(),

@@ -24,7 +24,10 @@ fn packets(parameters: &TrafficParameters) -> Vec<(Incoming, Vec<u8>)> {
 
 /// Bits on the wire in the time from the first to the last packet, in Gb/s.
 fn gbps(packets: &[(Incoming, Vec<u8>)]) -> f64 {
-    let bits: usize = packets.iter().map(|(packet, _)| 8 * (packet.len + 24)).sum();
+    let bits: usize = packets
+        .iter()
+        .map(|(packet, _)| 8 * (packet.len + 24))
+        .sum();
     let (first, last) = (packets[0].0.at, packets[packets.len() - 1].0.at);
     bits as f64 * 1e-9 / (last - first).s_f64()
 }
@@ -48,9 +51,13 @@ fn every_kind_of_traffic_has_the_rate_asked_for() {
         format!("frame_bytes = '{sizes}'"),
         "zipf = 0\nflows = 7\nchurn_per_minute = 1e6".to_owned(),
         format!("flow_sizes = '{flows}'"),
-        format!("flow_model = 'open'\nflow_sizes = '{flows}'\nhistory_s = 2\nflow_pps = 1e4\nflow_sizes_between = 'logarithms'"),
+        format!(
+            "flow_model = 'open'\nflow_sizes = '{flows}'\nhistory_s = 2\nflow_pps = 1e4\nflow_sizes_between = 'logarithms'"
+        ),
     ] {
-        let found = gbps(&packets(&parameters(&format!("input_gbps = 40\npackets = 200_000\n{text}"))));
+        let found = gbps(&packets(&parameters(&format!(
+            "input_gbps = 40\npackets = 200_000\n{text}"
+        ))));
         assert!((found / 40.0 - 1.0).abs() < 0.06, "{text}: {found}");
     }
     let found = packets(&parameters("input_mpps = 1000\npackets = 100_000"));
@@ -59,18 +66,35 @@ fn every_kind_of_traffic_has_the_rate_asked_for() {
 
 #[test]
 fn flows_are_as_many_and_as_popular_as_asked_for() {
-    let found = packets(&parameters("input_gbps = 10\nflows = 50\nzipf = 0\npackets = 50_000"));
-    let count = |flow: u64| found.iter().filter(|(packet, _)| packet.flow == Some(flow)).count();
+    let found = packets(&parameters(
+        "input_gbps = 10\nflows = 50\nzipf = 0\npackets = 50_000",
+    ));
+    let count = |flow: u64| {
+        found
+            .iter()
+            .filter(|(packet, _)| packet.flow == Some(flow))
+            .count()
+    };
     assert!((0..50).all(|flow| (850..1150).contains(&count(flow))));
     let found = packets(&parameters("input_gbps = 10\nflows = 50\npackets = 50_000"));
     let most = (0..50)
-        .map(|flow| found.iter().filter(|(packet, _)| packet.flow == Some(flow)).count())
+        .map(|flow| {
+            found
+                .iter()
+                .filter(|(packet, _)| packet.flow == Some(flow))
+                .count()
+        })
         .max();
     assert!(most.is_some_and(|most| most > 10_000), "{most:?}");
-    let churning = packets(&parameters("input_gbps = 10\nflows = 50\nchurn_per_minute = 6e6\npackets = 50_000"));
+    let churning = packets(&parameters(
+        "input_gbps = 10\nflows = 50\nchurn_per_minute = 6e6\npackets = 50_000",
+    ));
     // 42 ms at 100 flows a millisecond.
     let flows = churning.iter().filter_map(|(packet, _)| packet.flow).max();
-    assert!(flows.is_some_and(|flows| (3800..4600).contains(&flows)), "{flows:?}");
+    assert!(
+        flows.is_some_and(|flows| (3800..4600).contains(&flows)),
+        "{flows:?}"
+    );
 }
 
 #[test]
@@ -87,7 +111,8 @@ fn open_flows_have_addresses_of_their_own() {
         let other = sources.insert(packet.flow, source);
         assert!(other.is_none_or(|other| other == source));
     }
-    let distinct: std::collections::BTreeSet<_> = sources.values().map(ToString::to_string).collect();
+    let distinct: std::collections::BTreeSet<_> =
+        sources.values().map(ToString::to_string).collect();
     assert_eq!(distinct.len(), sources.len());
     assert!(sources.len() > 1000);
 }
@@ -96,9 +121,15 @@ fn capture() -> (TempDir, PathBuf) {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("three.pcap");
     let mut writer = CaptureWriter::create(&path).expect("a file");
-    let (from, to) = (Endpoint::v4([10, 0, 0, 1], 1), Endpoint::v4([10, 0, 0, 2], 2));
+    let (from, to) = (
+        Endpoint::v4([10, 0, 0, 1], 1),
+        Endpoint::v4([10, 0, 0, 2], 2),
+    );
     for at_ns in [1_000_000_000, 1_000_010_000, 1_000_030_000] {
-        let packet = PacketBuilder::udp(from, to).payload(b"abc").to_vec().expect("a packet");
+        let packet = PacketBuilder::udp(from, to)
+            .payload(b"abc")
+            .to_vec()
+            .expect("a packet");
         writer.write(at_ns, &packet).expect("room");
     }
     writer.finish().expect("written");
@@ -108,11 +139,24 @@ fn capture() -> (TempDir, PathBuf) {
 #[test]
 fn a_capture_is_replayed_faster_and_again() {
     let (_folder, path) = capture();
-    let text = format!("capture = '{}'\ntime_scale = 10\npackets = 10", path.display());
-    let times: Vec<u64> = packets(&parameters(&text)).iter().map(|(packet, _)| packet.at.ns()).collect();
+    let text = format!(
+        "capture = '{}'\ntime_scale = 10\npackets = 10",
+        path.display()
+    );
+    let times: Vec<u64> = packets(&parameters(&text))
+        .iter()
+        .map(|(packet, _)| packet.at.ns())
+        .collect();
     // A round takes 30 us and a mean gap of 15 us, all ten times as fast.
-    assert_eq!(times, [0, 1000, 3000, 4500, 5500, 7500, 9000, 10_000, 12_000, 13_500]);
-    let slow = packets(&parameters(&text.replace("10\npackets = 10", "0.5\npackets = 10")));
+    assert_eq!(
+        times,
+        [
+            0, 1000, 3000, 4500, 5500, 7500, 9000, 10_000, 12_000, 13_500
+        ]
+    );
+    let slow = packets(&parameters(
+        &text.replace("10\npackets = 10", "0.5\npackets = 10"),
+    ));
     assert_eq!(slow[2].0.at.ns(), 60_000);
     let ended = packets(&parameters(&format!("{text}\nduration_ms = 0.005")));
     assert_eq!(ended.len(), 4);
@@ -129,8 +173,11 @@ fn what_does_not_go_together_is_refused_by_name() {
         ("input_gbps = 1\ninput_mpps = 1", "input_mpps"),
         ("capture = 'a'\ninput_gbps = 1", "capture"),
         ("time_scale = 0", "time_scale"),
-        ("flow_model = 'open'", "flow_model"),
-        ("flow_model = 'open'\nflow_sizes = 'a'\nflow_size_unit = 'bytes'", "flow_size_unit"),
+        ("flow_model = 'open'", "flow_sizes"),
+        (
+            "flow_model = 'open'\nflow_sizes = 'a'\nflow_size_unit = 'bytes'",
+            "flow_size_unit",
+        ),
         ("duration_ms = -1", "duration_ms"),
         ("churn_per_minute = 1e12", "churn_per_minute"),
     ] {
@@ -140,13 +187,18 @@ fn what_does_not_go_together_is_refused_by_name() {
     }
     for (text, field) in [
         ("flow_sizes = '/no/such/file'\ninput_gbps = 1", "flow_sizes"),
-        ("frame_bytes = '/no/such/file'\ninput_gbps = 1", "frame_bytes"),
+        (
+            "frame_bytes = '/no/such/file'\ninput_gbps = 1",
+            "frame_bytes",
+        ),
         ("frame_bytes = 9999\ninput_gbps = 1", "frame_bytes"),
         ("capture = '/no/such/file'", "capture"),
         ("input_gbps = 1e-6", "input_gbps"),
     ] {
         let parameters = parameters(text);
-        let made = parameters.generator(24.0).and_then(|config| Traffic::new(&parameters, &config));
+        let made = parameters
+            .generator(24.0)
+            .and_then(|config| Traffic::new(&parameters, &config));
         let misfit = made.err().expect(text);
         assert_eq!(misfit.field, Some(field), "{text}: {misfit}");
     }
@@ -160,14 +212,24 @@ fn shared_distributions_and_captures_can_be_replayed() {
     let Some(cdfs) = twinpath_captures::shared("cdf") else {
         return;
     };
-    for name in ["hkust_CDF_dctcp_websearch.txt", "hpcc_FbHdp_distribution.txt", "internet_agh_201506_flow_stats.csv"] {
-        let text = format!("input_gbps = 10\npackets = 2000\nflow_sizes = '{}'", cdfs.join(name).display());
+    for name in [
+        "hkust_CDF_dctcp_websearch.txt",
+        "hpcc_FbHdp_distribution.txt",
+        "internet_agh_201506_flow_stats.csv",
+    ] {
+        let text = format!(
+            "input_gbps = 10\npackets = 2000\nflow_sizes = '{}'",
+            cdfs.join(name).display()
+        );
         assert_eq!(packets(&parameters(&text)).len(), 2000, "{name}");
     }
     let Some(traces) = twinpath_captures::shared("traces") else {
         return;
     };
     let backbone = traces.join("snabb_backbone_sanitized4k.pcap");
-    let text = format!("capture = '{}'\ntime_scale = 3\npackets = 10_000", backbone.display());
+    let text = format!(
+        "capture = '{}'\ntime_scale = 3\npackets = 10_000",
+        backbone.display()
+    );
     assert_eq!(packets(&parameters(&text)).len(), 10_000);
 }

@@ -77,7 +77,10 @@ mod tests {
         barrier.done(c);
         assert_eq!(barrier.next_free(), None);
         barrier.done(a);
-        assert_eq!([(); 3].map(|()| barrier.next_free()), [Some('x'), Some('y'), None]);
+        assert_eq!(
+            [(); 3].map(|()| barrier.next_free()),
+            [Some('x'), Some('y'), None]
+        );
         assert_eq!(barrier.enter(), 5);
         barrier.wait('z');
         assert_eq!(barrier.next_free(), None);

@@ -111,6 +111,11 @@ impl Bank {
         &mut self.lines[line.min(last)]
     }
 
+    /// Another chain's packets come from now on.
+    pub(super) fn serve(&mut self, setting: &Setting, elements: &[Vec<String>]) {
+        self.ways = groups(setting, elements).1;
+    }
+
     /// How many stages packets of this element pass.
     pub(super) fn stages(&self, element: u8) -> usize {
         self.ways.get(usize::from(element)).map_or(0, Vec::len)
@@ -199,13 +204,18 @@ fn groups(setting: &Setting, elements: &[Vec<String>]) -> (Vec<Group>, Ways) {
         };
         return (vec![group], elements.iter().map(way).collect());
     }
-    let groups = (0..all.len()).map(|stage| stage_group(setting, stage)).collect();
-    let each = |(stage, function): (usize, &String)| work(setting, std::slice::from_ref(function), stage);
+    let groups = (0..all.len())
+        .map(|stage| stage_group(setting, stage))
+        .collect();
+    let each =
+        |(stage, function): (usize, &String)| work(setting, std::slice::from_ref(function), stage);
     let mut works = all.iter().enumerate().map(each);
     if is_all_slow {
         return (groups, vec![works.collect(); elements.len()]);
     }
-    let ways = elements.iter().map(|element| works.by_ref().take(element.len()).collect());
+    let ways = elements
+        .iter()
+        .map(|element| works.by_ref().take(element.len()).collect());
     let ways = ways.collect();
     (groups, ways)
 }
@@ -214,7 +224,8 @@ fn groups(setting: &Setting, elements: &[Vec<String>]) -> (Vec<Group>, Ways) {
 fn stage_group(setting: &Setting, stage: usize) -> Group {
     let own = vec![1.0; setting.stages[stage]];
     let sharing = setting.testbed.sharing.as_ref();
-    let share = sharing.filter(|_| setting.parameters.share_cores);
+    let shares = setting.parameters.share_cores && !setting.is_all_slow();
+    let share = sharing.filter(|_| shares);
     let shared = match (share, stage.checked_sub(1)) {
         (Some(sharing), Some(before)) => vec![sharing.core_share.value(); setting.stages[before]],
         _ => Vec::new(),

@@ -12,41 +12,89 @@ const fn column(name: &'static str, meaning: &'static str) -> Column {
     Column { name, meaning }
 }
 
-pub(super) const COLUMNS: [Column; 34] = [
+pub(super) const COLUMNS: [Column; 37] = [
     column("input_gbps", "what came, on the wire"),
     column("input_mpps", "packets that came, in millions a second"),
     column("output_gbps", "what left, on the wire"),
     column("output_mpps", "packets that left, in millions a second"),
-    column("lost_share", "packets that were lost at a full port, ring or pool"),
+    column(
+        "lost_share",
+        "packets that were lost at a full port, ring or pool",
+    ),
     column("fast_share", "packets that left without the cores"),
-    column("latency_us", "from arrival at the switch to the end of processing, mean"),
+    column(
+        "latency_us",
+        "from arrival at the switch to the end of processing, mean",
+    ),
     column("latency_p50_us", "the same, median"),
     column("latency_p99_us", "the same, 99th percentile"),
     column("latency_max_us", "the same, maximum"),
-    column("fast_latency_us", "the same of packets that left without the cores, mean"),
-    column("slow_latency_us", "the same of packets that went to the cores, mean"),
+    column(
+        "fast_latency_us",
+        "the same of packets that left without the cores, mean",
+    ),
+    column(
+        "slow_latency_us",
+        "the same of packets that went to the cores, mean",
+    ),
     column("slow_latency_p99_us", "the same, 99th percentile"),
     column("busy_share", "time that the cores worked"),
     column("power_w", "of ports in use, devices and cores"),
     column("gbps_per_w", "energy efficiency: what left for each watt"),
     column("states", "flows whose state is at the switch in the end"),
     column("pulls_per_s", "states asked for"),
-    column("cancelled_share", "of these, the ones that another packet cancelled"),
+    column(
+        "cancelled_share",
+        "of these, the ones that another packet cancelled",
+    ),
     column("collision_share", "packets of hot flows that found no slot"),
-    column("write_backs_per_s", "states given back because of a complex packet"),
+    column(
+        "write_backs_per_s",
+        "states given back because of a complex packet",
+    ),
     column("rules", "rules that packets meet in the end"),
     column("rules_mean", "the same, mean over time"),
     column("rules_selected", "rules that the cores asked for"),
     column("rules_per_s", "the same a second"),
     column("table_entries", "table entries of the rules in the end"),
-    column("entries_per_s", "table entries written for new rules a second"),
-    column("requests_refused", "requests for which the control plane had no room"),
+    column(
+        "entries_per_s",
+        "table entries written for new rules a second",
+    ),
+    column(
+        "requests_refused",
+        "requests for which the control plane had no room",
+    ),
     column("flows", "flows that sent a packet"),
-    column("flows_by_rules", "of these, the ones of which a packet met a rule"),
-    column("efficiency", "cache efficiency: flows by rules for each rule selected (SFCache §V-E)"),
-    column("selected_share", "rules selected for each flow (SFCache §V-E)"),
-    column("most_gbps_by_insertions", "input at which the control plane would be busy all the time (SFCache §V-F)"),
-    column("most_gbps_by_rules", "input at which the tables would be full (SFCache §V-F)"),
+    column(
+        "flows_by_rules",
+        "of these, the ones of which a packet met a rule",
+    ),
+    column(
+        "efficiency",
+        "cache efficiency: flows by rules for each rule selected (SFCache §V-E)",
+    ),
+    column(
+        "selected_share",
+        "rules selected for each flow (SFCache §V-E)",
+    ),
+    column(
+        "most_gbps_by_insertions",
+        "input at which the control plane would be busy all the time (SFCache §V-F)",
+    ),
+    column(
+        "most_gbps_by_rules",
+        "input at which the tables would be full (SFCache §V-F)",
+    ),
+    column(
+        "closed_form",
+        "what a full table of one way holds of uniform flows: (1 - exp(-x)) / x of x flows a slot",
+    ),
+    column(
+        "interruption_us",
+        "time in which no packet was taken, while the chain was replaced",
+    ),
+    column("waited_packets", "packets that waited for it"),
 ];
 
 /// Counters that the node has at some time.
@@ -90,6 +138,8 @@ pub(super) struct End {
     pub(super) written: Written,
     pub(super) busy: Time,
     pub(super) cores: usize,
+    /// How long packets waited for a change of the chain, and how many.
+    pub(super) change: (Time, u64),
 }
 
 impl Measures {
@@ -160,6 +210,11 @@ impl Measures {
         ];
         row.extend(self.node_columns(end, seconds));
         row.extend(self.rule_columns(setting, end, (seconds, input)));
+        let parameters = &setting.parameters;
+        let load = parameters.traffic.flows as f64 / parameters.slots as f64;
+        let (interruption, waited) = end.change;
+        row.push((1.0 - libm::exp(-load)) / load);
+        row.extend([interruption.us_f64(), waited as f64]);
         row
     }
 
@@ -175,7 +230,12 @@ impl Measures {
         ]
     }
 
-    fn rule_columns(&self, setting: &Setting, end: &End, (seconds, input): (f64, f64)) -> [f64; 13] {
+    fn rule_columns(
+        &self,
+        setting: &Setting,
+        end: &End,
+        (seconds, input): (f64, f64),
+    ) -> [f64; 13] {
         let selected = (end.node.selected - self.first.selected) as f64;
         let agent = setting.agent();
         let of_agent = |value: fn(&crate::testbed::AgentPreset) -> f64| agent.map_or(0.0, value);
@@ -221,9 +281,10 @@ fn watts(setting: &Setting, output_gbps: f64) -> f64 {
         load_w: 0.0,
         port_w,
     };
-    let mut power = Power::default()
-        .with(1, ports, edge, 0.0)
-        .with(setting.devices as u32, device, 1, 0.0);
+    let mut power =
+        Power::default()
+            .with(1, ports, edge, 0.0)
+            .with(setting.devices as u32, device, 1, 0.0);
     if let Some(store) = setting.store() {
         let stores = (output_gbps / store.port_gbps.value()).ceil().max(1.0) as u32;
         let each = Draw {

@@ -25,6 +25,7 @@
 //! | `header_split` | headers alone go to the cores, payloads wait in a store (Ribosome) |
 
 mod barrier;
+mod change;
 mod control_plane;
 mod cores;
 mod measures;

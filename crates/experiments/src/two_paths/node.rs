@@ -24,7 +24,10 @@ pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
         return Err(Misfit::new("system", message));
     }
     if system == System::ReadOnlyCache && !shares_state {
-        return Err(Misfit::new("system", "no function of the chain has flow state"));
+        return Err(Misfit::new(
+            "system",
+            "no function of the chain has flow state",
+        ));
     }
     Ok(())
 }

@@ -42,12 +42,15 @@ pub struct Parameters {
     pub hot_packets: u16,
     /// The sketch's window. Our assumption.
     pub sketch_window_us: f64,
-    /// Silence after which a slot is given up (SwitchNIC §5.2: a time that is not given). Our assumption.
+    /// Silence after which a slot is given up (SwitchNIC §5.2: a time that is not given). Derived from
+    /// §6.3: of 10^8 new flows a minute, 32k slots hold those of 20 ms.
     pub time_to_live_us: f64,
     /// Length of an evaluation window of rules (SFCache §III-E).
     pub window_ms: f64,
     /// Matches in a window above which a rule is cached (SFCache §III-E).
     pub threshold: u32,
+    /// Instead of a threshold: matches a second, times the window.
+    pub matches_per_s: Option<f64>,
     /// Windows without use after which a rule is taken out.
     pub idle_windows: u8,
     /// Instead of the testbed's: rules that the tables hold.
@@ -58,6 +61,10 @@ pub struct Parameters {
     pub write_share: f64,
     /// The rules of an inspector, as seen from the plan.
     pub inspector_rules: PathBuf,
+    /// Another chain that takes the place of the first one while packets come.
+    pub replace_chain: Option<String>,
+    /// When it does, in ms of the packets' time.
+    pub replace_at_ms: f64,
     /// Share of the packets that come before measuring begins.
     pub warm_up: f64,
     /// How many times slower packets come until then.
@@ -115,14 +122,17 @@ impl Default for Parameters {
             ways: 1,
             hot_packets: 4,
             sketch_window_us: 100_000.0,
-            time_to_live_us: 1_000_000.0,
+            time_to_live_us: 20_000.0,
             window_ms: 100.0,
             threshold: 100,
+            matches_per_s: None,
             idle_windows: 1,
             entries: None,
             complex_share: 0.0,
             write_share: 0.0,
-            inspector_rules: "inspector.rules".into(),
+            inspector_rules: "traffic/inspector.rules".into(),
+            replace_chain: None,
+            replace_at_ms: 0.0,
             warm_up: 0.5,
             slow_start: 1.0,
             rate: RateName::Given,
@@ -133,6 +143,7 @@ impl Default for Parameters {
 }
 
 /// Parameters and what they refer to: all that a run needs.
+#[derive(Clone)]
 pub(super) struct Setting {
     pub(super) parameters: Parameters,
     pub(super) testbed: Testbed,
@@ -166,28 +177,71 @@ impl Parameters {
 
     fn check(&self) -> Result<(), Misfit> {
         let within = |value: f64, low: f64, high: f64| (low..=high).contains(&value);
-        let count = |count: Option<usize>, most: usize| count.is_none_or(|n| (1..=most).contains(&n));
+        let count =
+            |count: Option<usize>, most: usize| count.is_none_or(|n| (1..=most).contains(&n));
         let time = |us: f64| within(us, 1e-3, 1e9);
         let checks = [
             (count(self.devices, MOST_CORES), "devices", "1 to 64"),
             (count(self.cores, MOST_CORES), "cores", "1 to 64"),
-            (self.round_trip_us.is_none_or(|us| within(us, 0.0, 1e6)), "round_trip_us", "0 to a second"),
-            ((1..=10_000_000).contains(&self.slots), "slots", "1 to 10 million"),
+            (
+                self.round_trip_us.is_none_or(|us| within(us, 0.0, 1e6)),
+                "round_trip_us",
+                "0 to a second",
+            ),
+            (
+                (1..=10_000_000).contains(&self.slots),
+                "slots",
+                "1 to 10 million",
+            ),
             (matches!(self.ways, 1 | 2 | 4 | 8), "ways", "1, 2, 4 or 8"),
             (time(self.sketch_window_us), "sketch_window_us", "above 0"),
             (time(self.time_to_live_us), "time_to_live_us", "above 0"),
-            (within(self.window_ms, 0.01, 1e6), "window_ms", "0.01 to a million"),
+            (
+                within(self.window_ms, 0.01, 1e6),
+                "window_ms",
+                "0.01 to a million",
+            ),
+            (
+                self.matches_per_s.is_none_or(|n| within(n, 0.0, 1e9)),
+                "matches_per_s",
+                "0 to a thousand million",
+            ),
             (self.idle_windows > 0, "idle_windows", "above 0"),
-            (count(self.entries, 16_000_000), "entries", "1 to 16 million"),
-            (within(self.complex_share, 0.0, 0.5), "complex_share", "0 to 0.5"),
+            (
+                count(self.entries, 16_000_000),
+                "entries",
+                "1 to 16 million",
+            ),
+            (
+                within(self.complex_share, 0.0, 0.5),
+                "complex_share",
+                "0 to 0.5",
+            ),
             (within(self.write_share, 0.0, 1.0), "write_share", "0 to 1"),
+            (
+                within(self.replace_at_ms, 0.0, 1e6),
+                "replace_at_ms",
+                "0 to a million",
+            ),
             (within(self.warm_up, 0.0, 0.95), "warm_up", "0 to 0.95"),
-            (within(self.slow_start, 1.0, 1e6), "slow_start", "1 to a million"),
+            (
+                within(self.slow_start, 1.0, 1e6),
+                "slow_start",
+                "1 to a million",
+            ),
             (within(self.loss_share, 0.0, 0.5), "loss_share", "0 to 0.5"),
         ];
         let wrong = checks.into_iter().find(|(holds, ..)| !holds);
         wrong.map_or(Ok(()), |(_, field, range)| {
             Err(Misfit::new(field, format!("must be {range}")))
+        })
+    }
+
+    /// Matches in a window above which a rule is cached.
+    pub(super) fn matches(&self) -> u32 {
+        let per_s = self.matches_per_s;
+        per_s.map_or(self.threshold, |per_s| {
+            (per_s * self.window_ms / 1e3) as u32
         })
     }
 
@@ -201,7 +255,7 @@ impl Parameters {
         self.traffic.check_complete()?;
         let on = self.cores_name(&testbed)?;
         let preset = &testbed.cores[&on];
-        let functions = self.functions()?;
+        let functions = functions(&self.chain, "chain")?;
         let cores = self.cores.unwrap_or(preset.cores.count());
         let setting = Setting {
             devices: self.devices.unwrap_or(preset.devices.count()),
@@ -224,7 +278,9 @@ impl Parameters {
         };
         let usual = usual.or_else(|| {
             let mut others = testbed.cores.iter();
-            others.find(|(name, _)| *name != "server").or(testbed.cores.iter().next())
+            others
+                .find(|(name, _)| *name != "server")
+                .or(testbed.cores.iter().next())
         });
         let found = match &self.on {
             Some(name) => testbed.cores.get_key_value(name),
@@ -232,20 +288,11 @@ impl Parameters {
         };
         found.map(|(name, _)| name.clone()).ok_or_else(|| {
             let names: Vec<&str> = testbed.cores.keys().map(String::as_str).collect();
-            Misfit::new("on", format!("the testbed's cores are: {}", names.join(", ")))
+            Misfit::new(
+                "on",
+                format!("the testbed's cores are: {}", names.join(", ")),
+            )
         })
-    }
-
-    fn functions(&self) -> Result<Vec<String>, Misfit> {
-        let known = ["acl", "firewall", "inspector", "kv_store", "load_balancer", "napt", "reassembler"];
-        let functions: Vec<String> = self.chain.split('+').map(|name| name.trim().to_owned()).collect();
-        match functions.iter().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(functions),
-            Some(name) => Err(Misfit::new(
-                "chain",
-                format!("{name:?} is none of: {}", known.join(", ")),
-            )),
-        }
     }
 
     fn stages(&self, functions: usize, cores: usize) -> Result<Vec<usize>, Misfit> {
@@ -253,7 +300,8 @@ impl Parameters {
             return Ok(vec![cores]);
         };
         let wrong = || {
-            let expected = format!("expected {functions} numbers with + between them, {cores} cores together");
+            let expected =
+                format!("expected {functions} numbers with + between them, {cores} cores together");
             Misfit::new("stage_cores", expected)
         };
         let numbers: Result<Vec<usize>, _> = text.split('+').map(|n| n.trim().parse()).collect();
@@ -265,7 +313,52 @@ impl Parameters {
     }
 }
 
+/// The names in a chain as plans write it.
+fn functions(chain: &str, field: &'static str) -> Result<Vec<String>, Misfit> {
+    let known = [
+        "acl",
+        "firewall",
+        "inspector",
+        "kv_store",
+        "load_balancer",
+        "napt",
+        "reassembler",
+    ];
+    let functions: Vec<String> = chain
+        .split('+')
+        .map(|name| name.trim().to_owned())
+        .collect();
+    match functions
+        .iter()
+        .find(|name| !known.contains(&name.as_str()))
+    {
+        None => Ok(functions),
+        Some(name) => {
+            let message = format!("{name:?} is none of: {}", known.join(", "));
+            Err(Misfit::new(field, message))
+        }
+    }
+}
+
 impl Setting {
+    /// The same with the chain that takes the place of the first, if there is one.
+    pub(super) fn replaced(&self) -> Result<Option<Self>, Misfit> {
+        let Some(chain) = &self.parameters.replace_chain else {
+            return Ok(None);
+        };
+        if self.stages.len() > 1 {
+            let message = "with stage_cores, cores belong to functions: these cannot be replaced";
+            return Err(Misfit::new("replace_chain", message));
+        }
+        let functions = functions(chain, "replace_chain")?;
+        let other = Self {
+            functions,
+            ..self.clone()
+        };
+        super::change::check(self, &other)?;
+        Ok(Some(other))
+    }
+
     pub(super) fn preset(&self) -> &CoresPreset {
         &self.testbed.cores[&self.on]
     }
@@ -304,7 +397,10 @@ impl Setting {
             return Err(Misfit::new("system", "the testbed has no agent"));
         }
         if system == System::HeaderSplit && self.testbed.store.is_none() {
-            return Err(Misfit::new("system", "the testbed has no store for payloads"));
+            return Err(Misfit::new(
+                "system",
+                "the testbed has no store for payloads",
+            ));
         }
         if self.devices * self.cores > MOST_CORES {
             let message = format!("more than {MOST_CORES} cores of all devices together");
@@ -321,6 +417,7 @@ impl Setting {
                 return Err(Misfit::new(field, message));
             }
         }
-        super::node::check(self)
+        super::node::check(self)?;
+        self.replaced().map(drop)
     }
 }

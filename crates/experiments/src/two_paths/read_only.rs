@@ -94,7 +94,12 @@ mod tests {
         for (before, after) in whole.steps.iter().zip(&read_only.steps) {
             let writes = ["put", "delete"].contains(&before.name);
             let expected = if writes { Exit::Escalate } else { before.exit };
-            assert_eq!((after.exit, after.then.is_empty()), (expected, writes), "{}", before.name);
+            assert_eq!(
+                (after.exit, after.then.is_empty()),
+                (expected, writes),
+                "{}",
+                before.name
+            );
         }
     }
 }

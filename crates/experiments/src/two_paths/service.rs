@@ -43,7 +43,9 @@ impl Setting {
     fn service_text(&self) -> String {
         let parameters = &self.parameters;
         let chain = self.chain();
-        let makes_rules = chain.iter().any(|name| matches!(name.as_str(), "acl" | "napt"));
+        let makes_rules = chain
+            .iter()
+            .any(|name| matches!(name.as_str(), "acl" | "napt"));
         let workers = match makes_rules {
             true => 1,
             false => self.devices * self.cores,
@@ -68,7 +70,9 @@ impl Setting {
             ring = (2 * ring).clamp(1024, 1 << 17),
         );
         self.write_rule_cache(&mut text, &timeout);
-        chain.iter().for_each(|name| self.write_function(name, &mut text));
+        chain
+            .iter()
+            .for_each(|name| self.write_function(name, &mut text));
         text
     }
 
@@ -92,17 +96,32 @@ impl Setting {
              threshold = {}\nidle_windows = {}\n",
             parameters.system == System::RuleCache,
             (parameters.window_ms * 1e3) as u64,
-            parameters.threshold,
+            parameters.matches(),
             parameters.idle_windows,
         );
     }
 
     fn write_function(&self, name: &str, text: &mut String) {
         let _ = match name {
-            "acl" => writeln!(text, "[acl]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", protocol = \"tcp\", to_port = 25 }}]"),
-            "firewall" => writeln!(text, "[firewall]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", protocol = \"tcp\", to_port = 25 }}]"),
-            "inspector" => writeln!(text, "[inspector]\nrules = {:?}", absolute(&self.parameters.inspector_rules)),
-            "napt" => writeln!(text, "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [{}]\nsessions = {}", external(), self.flows_known().min(16_000_000)),
+            "acl" => writeln!(
+                text,
+                "[acl]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", protocol = \"tcp\", to_port = 25 }}]"
+            ),
+            "firewall" => writeln!(
+                text,
+                "[firewall]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", protocol = \"tcp\", to_port = 25 }}]"
+            ),
+            "inspector" => writeln!(
+                text,
+                "[inspector]\nrules = {:?}",
+                absolute(&self.parameters.inspector_rules)
+            ),
+            "napt" => writeln!(
+                text,
+                "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [{}]\nsessions = {}",
+                external(),
+                self.flows_known().min(16_000_000)
+            ),
             "load_balancer" => self.write_balancer(text),
             "reassembler" => writeln!(text, "[reassembler]\ngap_timeout = \"100ms\""),
             _ => Ok(()),
@@ -174,6 +193,8 @@ fn absolute(path: &Path) -> std::path::PathBuf {
 
 /// Addresses that clients share: enough ports for each flow to have its own.
 fn external() -> String {
-    let addresses: Vec<String> = (1..=250).map(|host| format!("\"198.51.100.{host}\"")).collect();
+    let addresses: Vec<String> = (1..=250)
+        .map(|host| format!("\"198.51.100.{host}\""))
+        .collect();
     addresses.join(", ")
 }

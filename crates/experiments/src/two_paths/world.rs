@@ -1,6 +1,7 @@
 //! The testbed, event by event.
 
 use super::barrier::Barrier;
+use super::change::Change;
 use super::control_plane::{ControlPlane, Passage};
 use super::cores::{At, Bank, Whose};
 use super::measures::{End, Measures, Node as NodeCounts};
@@ -41,11 +42,15 @@ pub(super) fn run_tapped(setting: &Setting, rate: f64, tap: Tap<'_>) -> Result<O
     workers.for_each(|worker| worker.start(instant(Time::ZERO)));
     testbed.fetch(&mut agenda);
     agenda.at(READING, Event::Reading);
+    if testbed.change.is_some() {
+        let at = Time::from_us_f64(setting.parameters.replace_at_ms * 1e3);
+        agenda.at(at, Event::Change);
+    }
     while !testbed.is_over {
         let until = agenda.now() + READING;
         run_until(&mut testbed, &mut agenda, until);
     }
-    let end = testbed.end(agenda.now());
+    let end = testbed.end(testbed.last);
     Ok(Outcome {
         row: testbed.measures.row(setting, &end),
         lost_share: testbed.measures.lost_share(),
@@ -70,6 +75,8 @@ enum Event {
     Wake(usize),
     /// The number of rules is read.
     Reading,
+    /// The chain is to be replaced.
+    Change,
 }
 
 /// A frame behind the switch.
@@ -99,6 +106,8 @@ struct Testbed<'a> {
     warm_up: u64,
     is_measuring: bool,
     is_over: bool,
+    /// When the last packet arrived.
+    last: Time,
     numbers: Vec<(Sender, Sender)>,
     barrier: Barrier<(usize, Frame)>,
     wakes: Vec<Time>,
@@ -110,6 +119,9 @@ struct Testbed<'a> {
     /// Whether packets of this flow are watched one by one.
     watches_flows: bool,
     steering: Steering,
+    change: Option<Change>,
+    /// Frames between the fast path and the cores, either way.
+    under_way: u64,
 }
 
 /// Payloads that wait outside of the switch.
@@ -146,6 +158,7 @@ impl<'a> Testbed<'a> {
             warm_up: (parameters.traffic.packets as f64 * parameters.warm_up) as u64,
             is_measuring: parameters.warm_up == 0.0,
             is_over: false,
+            last: Time::ZERO,
             numbers: vec![Default::default(); workers],
             barrier: Barrier::default(),
             wakes: vec![Time(u64::MAX); workers],
@@ -156,6 +169,11 @@ impl<'a> Testbed<'a> {
             tap,
             watches_flows: setting.agent().is_some(),
             steering: setting.steering()?,
+            change: match setting.replaced()? {
+                Some(other) => Some(Change::new(setting, other)?),
+                None => None,
+            },
+            under_way: 0,
             node,
         })
     }
@@ -188,6 +206,7 @@ impl<'a> Testbed<'a> {
     fn arrival(&mut self, agenda: &mut Agenda<Event>) {
         let Some(incoming) = self.next else { return };
         let now = agenda.now();
+        self.last = now;
         if !self.is_measuring && self.fetched > self.warm_up {
             self.is_measuring = true;
             let end = self.end(now);
@@ -202,12 +221,12 @@ impl<'a> Testbed<'a> {
         };
         frame.set_timestamp(instant(now));
         frame.set_received_ns(now.ns());
-        self.batch.push(frame);
+        if let Some(change) = self.change.as_mut().filter(|change| change.is_under_way()) {
+            change.wait(frame);
+            return self.fetch(agenda);
+        }
         let fast_before = self.measures.fast;
-        let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
-        path.process(&mut self.batch, clock(now), pools, &mut self.output);
-        path.sweep(clock(now), pools, &mut self.output);
-        self.put_out(agenda);
+        self.enter(frame, agenda);
         if let Some(flow) = incoming.flow.filter(|_| self.watches_flows) {
             self.measures.flows.insert(flow);
             if self.measures.fast > fast_before {
@@ -215,6 +234,55 @@ impl<'a> Testbed<'a> {
             }
         }
         self.fetch(agenda);
+    }
+
+    /// A packet meets the fast path.
+    fn enter(&mut self, frame: Frame, agenda: &mut Agenda<Event>) {
+        let clock = clock(agenda.now());
+        self.batch.push(frame);
+        let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
+        path.process(&mut self.batch, clock, pools, &mut self.output);
+        path.sweep(clock, pools, &mut self.output);
+        self.put_out(agenda);
+    }
+
+    /// Goes on with a change of the chain, if nothing is under way any more.
+    fn change_chain(&mut self, agenda: &mut Agenda<Event>) {
+        let is_changing = |change: &Change| change.is_under_way();
+        if self.under_way > 0 || !self.change.as_ref().is_some_and(is_changing) {
+            return;
+        }
+        let clock = clock(agenda.now());
+        let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
+        let is_settled = path.settle_rules(clock, pools, &mut self.output);
+        self.put_out(agenda);
+        if !is_settled || self.under_way > 0 {
+            return;
+        }
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        let Some(mut replacement) = change.take() else {
+            return;
+        };
+        let plans = std::mem::take(&mut replacement.cores);
+        match self.node.workers[0].replace(plans, clock.packet) {
+            Err(plans) => {
+                replacement.cores = plans;
+                return change.put_back(replacement);
+            }
+            Ok((_, mut left)) => {
+                let path = &mut self.node.fast_path;
+                path.replace(replacement.sides, replacement.fast, &mut left);
+            }
+        }
+        let (setting, waiting) = change.end(agenda.now());
+        if let Ok(elements) = setting.elements() {
+            self.bank.serve(&setting, &elements);
+        }
+        waiting
+            .into_iter()
+            .for_each(|frame| self.enter(frame, agenda));
     }
 
     /// Departures leave, punts go to the devices.
@@ -268,16 +336,17 @@ impl<'a> Testbed<'a> {
         };
         match self.bank.cross(now, worker, bytes) {
             Err(_) => self.lose(frame),
-            Ok(arrived) => agenda.at(
-                arrived,
-                Event::AtCores(Crossing {
+            Ok(arrived) => {
+                self.under_way += 1;
+                let crossing = Crossing {
                     frame,
                     whose,
                     at,
                     bytes,
                     ticket: u64::MAX,
-                }),
-            ),
+                };
+                agenda.at(arrived, Event::AtCores(crossing));
+            }
         }
     }
 
@@ -297,16 +366,21 @@ impl<'a> Testbed<'a> {
     /// Reports of rules must not overtake packets, which several cores work on.
     fn at_cores(&mut self, mut crossing: Crossing, agenda: &mut Agenda<Event>) {
         if crossing.ticket == u64::MAX {
-            if Header::read(crossing.frame.bytes()).is_ok_and(|h| h.message == Message::RuleReport) {
+            if Header::read(crossing.frame.bytes()).is_ok_and(|h| h.message == Message::RuleReport)
+            {
                 self.barrier.wait((crossing.whose.worker, crossing.frame));
                 return self.free(agenda);
             }
             crossing.ticket = self.barrier.enter();
         }
         let now = agenda.now();
-        match self.bank.work(now, crossing.at, crossing.whose, crossing.bytes) {
+        match self
+            .bank
+            .work(now, crossing.at, crossing.whose, crossing.bytes)
+        {
             Err(_) => {
                 self.barrier.done(crossing.ticket);
+                self.under_way -= 1;
                 self.lose(crossing.frame);
                 self.free(agenda);
             }
@@ -333,6 +407,7 @@ impl<'a> Testbed<'a> {
     }
 
     fn receive(&mut self, worker: usize, mut frame: Frame, agenda: &mut Agenda<Event>) {
+        self.under_way -= 1;
         number(&mut frame, self.numbers[worker].0.number());
         let pools = &mut self.node.worker_pools[worker];
         self.node.workers[worker].receive(frame, pools, &mut self.returns);
@@ -349,7 +424,10 @@ impl<'a> Testbed<'a> {
                 bytes = bytes.min(store.header_bytes);
             }
             match self.bank.come_back(agenda.now(), worker, bytes) {
-                Ok(back) => agenda.at(back, Event::Back(worker, frame)),
+                Ok(back) => {
+                    self.under_way += 1;
+                    agenda.at(back, Event::Back(worker, frame));
+                }
                 Err(_) => self.lose(frame),
             }
         }
@@ -381,6 +459,7 @@ impl<'a> Testbed<'a> {
     }
 
     fn back(&mut self, worker: usize, frame: Frame, agenda: &mut Agenda<Event>) {
+        self.under_way -= 1;
         let Some(control_plane) = &mut self.control_plane else {
             return self.returned(worker, frame, agenda);
         };
@@ -392,6 +471,7 @@ impl<'a> Testbed<'a> {
                     self.returned(worker, rest, agenda);
                 }
                 if let Some((at, frame)) = late {
+                    self.under_way += 1;
                     agenda.at(at, Event::Written(worker, frame));
                 }
             }
@@ -410,8 +490,13 @@ impl<'a> Testbed<'a> {
         End {
             now,
             node: self.counts(),
-            written: self.control_plane.as_ref().map(ControlPlane::counts).unwrap_or_default(),
+            written: self
+                .control_plane
+                .as_ref()
+                .map(ControlPlane::counts)
+                .unwrap_or_default(),
             busy: self.bank.busy(),
+            change: self.change.as_ref().map(Change::told).unwrap_or_default(),
             cores: self.bank.cores(),
         }
     }
@@ -427,7 +512,10 @@ impl<'a> Testbed<'a> {
             counts.write_backs = stats.write_backs;
             counts.states = stats.population[2];
         }
-        counts.rules = path.rule_stages().map(|stage| stage.table.active() as u64).sum();
+        counts.rules = path
+            .rule_stages()
+            .map(|stage| stage.table.active() as u64)
+            .sum();
         let rules = self.node.workers.iter().flat_map(|worker| worker.rules());
         counts.selected = rules.map(|rules| rules.manager().counters().added).sum();
         counts
@@ -447,6 +535,7 @@ impl World for Testbed<'_> {
             Event::Done(crossing) => self.done(crossing, agenda),
             Event::Back(worker, frame) => self.back(worker, frame, agenda),
             Event::Written(worker, frame) => {
+                self.under_way -= 1;
                 if let Some(control_plane) = &mut self.control_plane {
                     control_plane.written(&frame);
                 }
@@ -455,10 +544,20 @@ impl World for Testbed<'_> {
             Event::Joined(end, frame) => self.left(frame, false, end),
             Event::Wake(worker) => self.wake(worker, agenda),
             Event::Reading => {
-                let active = self.node.fast_path.rule_stages().map(|stage| stage.table.active());
+                let active = self
+                    .node
+                    .fast_path
+                    .rule_stages()
+                    .map(|stage| stage.table.active());
                 self.measures.rules(active.sum());
                 agenda.after(READING, Event::Reading);
             }
+            Event::Change => {
+                if let Some(change) = &mut self.change {
+                    change.begin(agenda.now());
+                }
+            }
         }
+        self.change_chain(agenda);
     }
 }
