@@ -23,6 +23,8 @@ const READING: Time = Time(1_000_000_000);
 pub(super) struct Outcome {
     pub(super) row: Vec<f64>,
     pub(super) lost_share: f64,
+    /// Of the packets that came, those that left.
+    pub(super) carried_share: f64,
 }
 
 /// Sees everything that leaves.
@@ -54,6 +56,7 @@ pub(super) fn run_tapped(setting: &Setting, rate: f64, tap: Tap<'_>) -> Result<O
     Ok(Outcome {
         row: testbed.measures.row(setting, &end),
         lost_share: testbed.measures.lost_share(),
+        carried_share: testbed.measures.left as f64 / testbed.measures.arrived.max(1) as f64,
     })
 }
 
