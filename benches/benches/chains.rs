@@ -9,11 +9,13 @@
 
 use std::io::Write;
 use std::time::{Duration, Instant as Clock};
-use twinpath_benches::chains::{build, chain, fastclick_chain};
+use twinpath_benches::bench_node::BenchNode;
+use twinpath_benches::chains::{build, chain, fastclick_chain, fastclick_service};
 use twinpath_benches::limit::Lines;
 use twinpath_benches::packets::{Plan, Spread, Trace};
 use twinpath_benches::rule_bench::{Caching, RuleBench};
 use twinpath_benches::table::{Passes, ns_each, passes};
+use twinpath_control::service::Paths;
 use twinpath_core::Frame;
 use twinpath_rulecache::{EntryId, RuleFunction};
 
@@ -46,6 +48,7 @@ fn main() {
     let parts: [Part; 5] = [
         ("length", lengths),
         ("flows", flow_counts),
+        ("node", node_flow_counts),
         ("overhead", overheads),
         ("requests", requests),
         ("changes", changes),
@@ -124,6 +127,38 @@ fn flow_counts(scale: Scale) {
     }
 }
 
+/// The same through a whole node: steering, the walk through the chain, departure.
+fn node_flow_counts(scale: Scale) {
+    println!("the same chain as a service, through a whole node");
+    for spread in [Spread::Uniform, Spread::Zipf(0.99)] {
+        for flows in [1_000, 32_000, 1_000_000] {
+            let flows = scale.few(flows);
+            let plan = Plan::new(scale.packets, flows, spread, 0.0, 1);
+            let mut node = BenchNode::new(&fastclick_service(flows as usize), Paths::Both);
+            // Some more, for packets that are held while rules become active.
+            let mut trace = Trace::new(scale.packets.max(flows as usize) + 4096);
+            for _ in 0..4 {
+                trace.fill(&Plan::each_flow(flows));
+                send_first(&mut trace, flows as usize, |frames| node.send(frames));
+                // Rules become active some hundred at a time, each time after a round trip.
+                for _ in 0..flows / 64 {
+                    node.pass_time(Duration::from_micros(1));
+                }
+                trace.arrival = node.pass_time(Duration::from_millis(500));
+            }
+            let before = node.fast_packets();
+            let cached = measure(&mut trace, &plan, |frames| node.send(frames));
+            let sent = (ROUNDS * plan.len()) as f64;
+            let hits = 100.0 * (node.fast_packets() - before) as f64 / sent;
+            row(
+                &format!("{flows} flows {spread}"),
+                cached,
+                &format!("   {hits:.1} % hits"),
+            );
+        }
+    }
+}
+
 /// A chain in which every flow has its rule.
 fn prepared(
     functions: Vec<Box<dyn RuleFunction>>,
@@ -175,7 +210,7 @@ fn overheads(scale: Scale) {
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
     let mut trace = Trace::new(scale.packets);
     for length in [1, 2, 4, 8] {
-        let mut kinds = [Caching::off(), never_hot()]
+        let mut kinds = [Caching::off(), never_hot(flows as usize)]
             .map(|caching| RuleBench::new(build(&chain(length)), caching));
         let mut rounds: [Vec<(f64, f64)>; 2] = Default::default();
         for round in 0..=ROUNDS {
@@ -283,8 +318,8 @@ fn in_windows(bench: &mut RuleBench, trace: &mut Trace, count: usize, packets: f
 }
 
 /// All is recorded and counted, and nothing ever selected.
-fn never_hot() -> Caching {
-    let mut caching = Caching::of(1);
+fn never_hot(rules: usize) -> Caching {
+    let mut caching = Caching::of(rules);
     caching.selection.threshold = u32::MAX;
     caching
 }
@@ -348,7 +383,7 @@ fn changes(scale: Scale) {
     // The entries are hot already: the next packet of each flow makes its rule.
     bench.now = bench.now + Duration::from_secs(1);
     trace.fill(&Plan::each_flow(flows));
-    let mut alone = RuleBench::new(build(&fastclick_chain()), never_hot());
+    let mut alone = RuleBench::new(build(&fastclick_chain()), never_hot(flows as usize));
     let mut slow = Duration::ZERO;
     for _ in 0..2 {
         trace.fill(&Plan::each_flow(flows));

@@ -90,7 +90,7 @@ fn run(window: Duration, seconds: f64) -> String {
         selection: SelectionConfig {
             window,
             threshold: window.as_millis() as u32,
-            ..SelectionConfig::default()
+            ..SelectionConfig::for_rules(150_000)
         },
         idle_windows: 1,
         ..Caching::of(1)

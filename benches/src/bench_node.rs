@@ -1,11 +1,13 @@
 //! A node in one thread: what the fast path punts goes to the worker at once.
 
+use crate::packets::ARRIVAL;
 use std::path::Path;
+use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, number};
-use twinpath_node::{BATCH, FastOutput, Node, build};
+use twinpath_node::{BATCH, FETCHED_AHEAD, FastOutput, Node, build};
 
 /// A node with the numbering of its link.
 pub struct BenchNode {
@@ -42,7 +44,7 @@ impl BenchNode {
         let service =
             Service::parse(text, Path::new("bench.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
-        let now = Instant(1_000_000_000);
+        let now = ARRIVAL;
         node.fast_path.start(now);
         node.workers[0].start(now);
         Self {
@@ -59,20 +61,32 @@ impl BenchNode {
         }
     }
 
+    /// Lets time pass on both paths. Returns what time it is now.
+    pub fn pass_time(&mut self, time: Duration) -> Instant {
+        let now = self.clock.packet + time;
+        self.clock = Clock {
+            packet: now,
+            link: now,
+        };
+        let Node {
+            fast_path, pools, ..
+        } = &mut self.node;
+        fast_path.sweep(self.clock, pools, &mut self.output);
+        self.serve_punts();
+        now
+    }
+
     /// Sends all frames through both paths; they come back into `frames`, in order of departure.
     pub fn send(&mut self, frames: &mut Vec<Frame>) {
         let mut done = Vec::with_capacity(frames.len());
         let mut waiting = frames.drain(..);
         loop {
             self.batch.extend(waiting.by_ref().take(BATCH));
-            // As a driver does: fetch what comes next while this batch is worked on.
-            let next = &waiting.as_slice()[..waiting.len().min(BATCH)];
-            next.iter().for_each(Frame::prefetch);
+            // As a driver does: fetch what comes first in the next batch.
+            let next = waiting.as_slice().iter().take(FETCHED_AHEAD);
+            next.for_each(Frame::prefetch);
             if self.batch.is_empty() {
                 break;
-            }
-            for frame in &mut self.batch {
-                frame.set_timestamp(self.clock.packet);
             }
             self.node.fast_path.process(
                 &mut self.batch,
@@ -101,16 +115,18 @@ impl BenchNode {
             pools,
             worker_pools,
         } = &mut self.node;
-        let mut punts = std::mem::take(&mut self.output.punts);
-        for (worker, mut frame) in punts.drain(..) {
-            number(&mut frame, self.to_cores.number());
-            workers[worker].receive(frame, &mut worker_pools[worker], &mut self.returns);
-            for mut frame in self.returns.drain(..) {
-                number(&mut frame, self.from_cores.number());
-                fast_path.returned(worker, frame, self.clock, pools, &mut self.output);
+        // What comes back may make the fast path send again.
+        while !self.output.punts.is_empty() {
+            let punts = std::mem::take(&mut self.output.punts);
+            for (worker, mut frame) in punts {
+                number(&mut frame, self.to_cores.number());
+                workers[worker].receive(frame, &mut worker_pools[worker], &mut self.returns);
+                for mut frame in self.returns.drain(..) {
+                    number(&mut frame, self.from_cores.number());
+                    fast_path.returned(worker, frame, self.clock, pools, &mut self.output);
+                }
             }
         }
-        self.output.punts = punts;
     }
 
     /// Share of packets since the start that never saw the cores.

@@ -74,6 +74,17 @@ pub fn fastclick_chain() -> Vec<Kind> {
     vec![Kind::Acl(100), Kind::Napt, Kind::LoadBalancer]
 }
 
+/// The same chain as a service, with room for a rule for each of so many flows.
+pub fn fastclick_service(flows: usize) -> String {
+    let (acl, napt, balancer) = (acl_text(100), napt_text(), balancer_text());
+    format!(
+        "[service]\nname = 'bench'\nchain = ['acl', 'napt', 'load_balancer']\n\
+         [rule_cache]\nexact = {flows}\nthreshold = 0\nwindow = '500ms'\nidle_windows = 255\n\
+         [acl]\n{acl}\n[napt]\n{napt}\n[load_balancer]\n{balancer}\n"
+    )
+    .replace("[[services]]", "[[load_balancer.services]]")
+}
+
 /// All functions of a chain.
 pub fn build(kinds: &[Kind]) -> Vec<Box<dyn RuleFunction>> {
     kinds.iter().map(|kind| kind.build()).collect()

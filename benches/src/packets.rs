@@ -4,7 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, rewrite};
-use twinpath_core::{Frame, Pool, Trip};
+use twinpath_core::{Frame, Instant, Pool, Trip};
 
 /// How packets are spread over flows.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -23,6 +23,9 @@ impl std::fmt::Display for Spread {
         }
     }
 }
+
+/// When packets arrive at first.
+pub const ARRIVAL: Instant = Instant(1_000_000_000);
 
 /// The service that all packets go to.
 pub const SERVICE: Endpoint = Endpoint {
@@ -99,6 +102,8 @@ pub struct Trace {
     _pool: Pool,
     frames: Vec<Frame>,
     template: Vec<u8>,
+    /// When the packets arrive that are filled in next.
+    pub arrival: Instant,
 }
 
 impl Trace {
@@ -116,6 +121,7 @@ impl Trace {
             _pool: pool,
             frames,
             template,
+            arrival: ARRIVAL,
         }
     }
 
@@ -127,6 +133,7 @@ impl Trace {
             frame.fill(&self.template);
             // It arrives anew.
             frame.set_trip(Trip::default());
+            frame.set_timestamp(self.arrival);
             let flags = if plan.complex[index] { SYN } else { ACK };
             let bytes = frame.bytes_mut();
             rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index])))

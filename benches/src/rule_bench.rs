@@ -17,7 +17,7 @@ pub const BATCH: usize = 32;
 #[derive(Default)]
 struct Batch {
     layouts: Vec<Layout>,
-    keys: Vec<[u64; 6]>,
+    keys: Vec<MatchKey>,
     found: Vec<Option<RuleId>>,
 }
 
@@ -66,9 +66,7 @@ impl Caching {
             rules: [rules, 8192],
             selection: SelectionConfig {
                 threshold: 0,
-                entries: 1 << 23,
-                judged: 1 << 22,
-                ..SelectionConfig::default()
+                ..SelectionConfig::for_rules(rules)
             },
             idle_windows: u8::MAX,
         }
@@ -160,7 +158,7 @@ impl RuleBench {
         self.table.find_batch(&batch.keys, &mut batch.found);
         let mut has_slow = false;
         for (place, mut frame) in frames.drain(..).enumerate() {
-            let (layout, key) = (&batch.layouts[place], MatchKey(batch.keys[place]));
+            let (layout, key) = (&batch.layouts[place], batch.keys[place]);
             let bytes = frame.bytes_mut();
             let decision = self
                 .table
@@ -321,7 +319,7 @@ impl Batch {
         self.layouts.extend(frames.iter().map(layout));
         let keys = frames.iter().zip(&self.layouts).map(|(frame, layout)| {
             let key = MatchKey::of(frame.bytes(), layout, frame.port(), 0);
-            key.expect("packets are plain").0
+            key.expect("packets are plain")
         });
         self.keys.extend(keys);
         self.found.clear();

@@ -1,16 +1,18 @@
 //! The switch's side: the state stage of the fast path.
 
+mod retire;
+
 use crate::config::Config;
 use crate::fsm::{Action, Event, Fsm, Slot};
 use crate::safeguards::All;
 use crate::stats::Stats;
 use twinpath_core::key::Role;
-use twinpath_core::steering::opener;
-use twinpath_core::wire::layout::Layout;
+use twinpath_core::steering::{PlainKey, opener};
+use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
 use twinpath_fastpath::few_words::are_zero;
 use twinpath_fastpath::state_table::SlotId;
-use twinpath_fastpath::{Interpreter, Outcome, PacketView, Sketch, StateTable};
+use twinpath_fastpath::{Interpreter, Outcome, PacketView, PlainView, Rewrite, Sketch, StateTable};
 use twinpath_link::{Header, Message};
 
 /// The two clocks of a path.
@@ -37,6 +39,36 @@ pub struct Parsed {
     /// The slot that probably holds the flow, or
     /// [`NO_SLOT`](twinpath_fastpath::state_table::NO_SLOT).
     pub suspect: SlotId,
+}
+
+/// What parsing and steering found of a plain packet: a [`Parsed`] in half the room.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct PlainPacket {
+    /// Whether the packet is plain. If not the suspect is
+    /// [`NO_SLOT`](twinpath_fastpath::state_table::NO_SLOT), and the rest means nothing.
+    pub is_plain: bool,
+    /// The hash of the flow's key.
+    pub hash: u64,
+    /// Its flow.
+    pub flow: PlainKey,
+    /// What it was found to be.
+    pub plain: Plain,
+    /// As in [`Parsed`].
+    pub suspect: SlotId,
+    /// What is left to be done to it.
+    pub rewrite: Rewrite,
+}
+
+impl PlainPacket {
+    /// The same as for any packet.
+    pub const fn parsed(&self) -> Parsed {
+        Parsed {
+            layout: self.plain.layout(),
+            keyed: self.flow.whole(),
+            hash: self.hash,
+            suspect: self.suspect,
+        }
+    }
 }
 
 /// What the state stage decides about a packet.
@@ -67,6 +99,8 @@ pub struct StateStage {
     known_epoch: u32,
     seed: u64,
     sweep_hand: SlotId,
+    /// No more flows are taken.
+    is_retiring: bool,
     stats: Stats,
 }
 
@@ -86,6 +120,7 @@ impl StateStage {
             known_epoch: 0,
             seed,
             sweep_hand: 0,
+            is_retiring: false,
             stats,
         }
     }
@@ -152,6 +187,46 @@ impl StateStage {
             return self.act(outcome, id, frame, parsed, clock);
         }
         self.any_packet(frame, parsed, clock)
+    }
+
+    /// Whether [`Self::plain_packet`] can decide about packets.
+    pub fn serves_plain(&self) -> bool {
+        self.interpreter.serves_plain()
+    }
+
+    /// What nearly every packet is: plain, and the slot that was fetched is active and knows its
+    /// flow. Runs the programs; what they rewrite is [left to do](Self::rewrite_plain). Nothing has
+    /// happened to a packet that is [complex](Outcome::Complex); [`Self::packet`] decides about
+    /// those.
+    #[inline(always)]
+    pub fn plain_packet(&mut self, frame: &mut Frame, packet: &mut PlainPacket) -> Outcome {
+        let key = packet.flow.key.whole();
+        let Some((control, words)) = self.table.held(packet.suspect, &key) else {
+            return Outcome::Complex;
+        };
+        if Slot::fsm_of(*control) != Fsm::Active || are_zero(words) {
+            return Outcome::Complex;
+        }
+        let now = frame.timestamp();
+        let view = PlainView {
+            bytes: frame.bytes_mut(),
+            plain: packet.plain,
+            direction: direction(packet.flow.side, Slot::initiator_of(*control)),
+            alias_row: packet.flow.alias_row,
+            now,
+        };
+        let outcome = self.interpreter.plain(view, words, &mut packet.rewrite);
+        if outcome != Outcome::Complex {
+            control[Slot::TIME_LANE] = now.0;
+        }
+        outcome
+    }
+
+    /// Rewrites a packet as was decided about it.
+    #[inline(always)]
+    pub fn rewrite_plain(&self, frame: &mut Frame, packet: &PlainPacket) {
+        self.interpreter
+            .rewrite_plain(frame.bytes_mut(), packet.plain, packet.rewrite);
     }
 
     #[inline(never)]
@@ -289,6 +364,7 @@ impl StateStage {
             true => Event::Complex,
             false => Event::Simple {
                 hot: fsm == Fsm::Initial
+                    && !self.is_retiring
                     && self.sketch.count(parsed.hash) >= self.config.hot_packets,
             },
         }

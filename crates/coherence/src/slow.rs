@@ -7,8 +7,9 @@ use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Packet, Pools};
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
+use twinpath_slowpath::succession::Before;
 use twinpath_slowpath::timers::{Deadline, Timers};
-use twinpath_slowpath::{FlowId, FlowStore};
+use twinpath_slowpath::{FlowId, FlowStore, NetworkFunction, Passage, Successor};
 
 use crate::fast::direction;
 
@@ -63,9 +64,16 @@ pub struct Cores {
     departing: Vec<Packet>,
     replies: Vec<Packet>,
     aged: Vec<FlowId>,
+    /// How flows follow that still have the state of the chain before; it is empty once all have.
+    passage: Option<Passage>,
+    /// Packets until more of them follow.
+    rest: u32,
     drops: DropCounters,
     stats: CoreStats,
 }
+
+/// While flows follow to another chain, some that are not asked for do with one packet in so many.
+const FOLLOWING_EVERY: u32 = 16;
 
 impl Cores {
     /// Cores in their `epoch`-th incarnation (from 1), with room for `flows` flows.
@@ -81,6 +89,8 @@ impl Cores {
             departing: Vec::new(),
             replies: Vec::new(),
             aged: Vec::new(),
+            passage: None,
+            rest: 0,
             drops: DropCounters::default(),
             stats: CoreStats::default(),
         }
@@ -117,6 +127,96 @@ impl Cores {
         self.epoch
     }
 
+    /// Lets go of all packets that functions keep, in order within each flow: the chain is about
+    /// to change. All state must be the cores'.
+    pub fn release(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
+        // What one function lets go of another may keep, but only once.
+        for _ in 0..self.chain.len() {
+            if !self.chain.keeps_packets() {
+                return;
+            }
+            let keep = |id: &FlowId| self.store.keeps_handles(*id);
+            let keeping: Vec<FlowId> = self.store.ids().filter(keep).collect();
+            for id in keeping {
+                self.release_one(id, now, pools, out);
+            }
+        }
+    }
+
+    fn release_one(
+        &mut self,
+        id: FlowId,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Vec<Outgoing>,
+    ) {
+        self.catch_up(id);
+        let mut io = ChainIo {
+            departing: &mut self.departing,
+            replies: &mut self.replies,
+            drops: &mut self.drops,
+            pools,
+        };
+        let wake = self.chain.release(&mut self.store.record(id), now, &mut io);
+        let key = *self.store.view(id).0;
+        self.put_out(key, out);
+        self.wake_at(wake, id);
+        self.forget_if_worthless(id);
+    }
+
+    /// Becomes the cores of another chain, in a run that began at `started`: flows keep what the
+    /// functions that stay know of them. All state must be the cores', and nothing under way.
+    /// Returns the functions that are left.
+    pub fn succeed(
+        &mut self,
+        successors: Vec<Successor>,
+        started: Instant,
+    ) -> Vec<Box<dyn NetworkFunction>> {
+        while self.follow_on() {}
+        let (passage, left) = self.chain.succeed(successors, started);
+        self.store
+            .reshape(self.chain.word_count(), self.chain.len());
+        self.passage = Some(passage);
+        left
+    }
+
+    /// Brings a flow, and others beside it, to the present chain.
+    #[inline]
+    fn catch_up(&mut self, id: FlowId) {
+        if let Some(passage) = &self.passage {
+            let chain = &mut self.chain;
+            self.store
+                .move_chunk(id, |words, handles, new_words, new_handles| {
+                    let before = Before { words, handles };
+                    chain.follow(passage, before, new_words, new_handles);
+                });
+        }
+    }
+
+    /// Brings more flows to the present chain; false if all are there.
+    #[cold]
+    fn follow_on(&mut self) -> bool {
+        let next = self.store.to_move();
+        match next {
+            Some(id) => self.catch_up(id),
+            None => self.passage = None,
+        }
+        next.is_some()
+    }
+
+    /// While flows follow to another chain, each packet is an occasion.
+    #[inline]
+    fn follow_now_and_then(&mut self) {
+        if self.passage.is_none() {
+            return;
+        }
+        self.rest = self.rest.saturating_sub(1);
+        if self.rest == 0 {
+            self.rest = FOLLOWING_EVERY;
+            self.follow_on();
+        }
+    }
+
     /// Handles one frame from the fast path. What goes back is appended to `out`.
     pub fn receive(
         &mut self,
@@ -131,6 +231,7 @@ impl Cores {
             self.refuse(header, frame, pools, out);
             return;
         };
+        self.catch_up(id);
         let taken = self.take_message(header, id);
         let spare = match self.packet(header, frame, id) {
             Ok(packet) => {
@@ -144,6 +245,7 @@ impl Cores {
         spare.into_iter().for_each(|frame| pools.give(frame));
         self.forget_if_worthless(id);
         self.age(out);
+        self.follow_now_and_then();
     }
 
     /// The flow that a frame is about; a message without a packet makes no flow, unless it brings
@@ -361,6 +463,7 @@ impl Cores {
         if !self.store.lives(id, deadline.incarnation) || !self.store.record(id).tag.is_ours() {
             return;
         }
+        self.catch_up(id);
         let mut io = ChainIo {
             departing: &mut self.departing,
             replies: &mut self.replies,
@@ -407,6 +510,7 @@ impl Cores {
     }
 
     fn age_one(&mut self, id: FlowId, out: &mut Vec<Outgoing>) {
+        self.catch_up(id);
         let clock = self.clock;
         let record = self.store.record(id);
         if let Some(generation) = record.tag.to_recall()

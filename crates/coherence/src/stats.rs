@@ -32,3 +32,38 @@ pub struct Stats {
     /// Slots by state: initial, incomplete, active, frozen.
     pub population: [u64; 4],
 }
+
+impl Stats {
+    /// Adds what a stage counted that is gone; it has no slots any more.
+    pub fn absorb(&mut self, gone: &Self) {
+        let Self {
+            pulls,
+            installs,
+            declines,
+            cancellations,
+            rearms,
+            incomplete_timeouts,
+            write_backs,
+            idle_write_backs,
+            write_back_retries,
+            acknowledgements,
+            stale_messages,
+            collisions,
+            core_restarts,
+            population: _,
+        } = *gone;
+        self.pulls += pulls;
+        self.installs += installs;
+        self.declines += declines;
+        self.cancellations += cancellations;
+        self.rearms += rearms;
+        self.incomplete_timeouts += incomplete_timeouts;
+        self.write_backs += write_backs;
+        self.idle_write_backs += idle_write_backs;
+        self.write_back_retries += write_back_retries;
+        self.acknowledgements += acknowledgements;
+        self.stale_messages += stale_messages;
+        self.collisions += collisions;
+        self.core_restarts += core_restarts;
+    }
+}

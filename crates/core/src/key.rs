@@ -63,25 +63,6 @@ impl FlowKey {
         Self::between(source, destination, protocol, KeyKind::Connection)
     }
 
-    /// [`Self::connection`] of IPv4 endpoints as [`v4_ends`](crate::wire::fields::v4_ends) has
-    /// them.
-    #[inline(always)]
-    pub const fn v4_connection(source: u64, destination: u64, protocol: u8) -> (Self, Side) {
-        let source_is_low = source <= destination;
-        let (low, high) = match source_is_low {
-            true => (source, destination),
-            false => (destination, source),
-        };
-        let key = Self([
-            0,
-            V4_MAPPED | low >> 16,
-            0,
-            V4_MAPPED | high >> 16,
-            low << 48 | (high & 0xffff) << 32 | (protocol as u64) << 24,
-        ]);
-        (key, Side::from_bit(!source_is_low))
-    }
-
     /// The key of what has no ports in every packet, and the side that `source` is.
     pub fn fragments(source: Address, destination: Address, protocol: u8) -> (Self, Side) {
         let end = |address| Endpoint { address, port: 0 };
@@ -185,6 +166,36 @@ impl FlowKey {
     }
 }
 
+/// The [`FlowKey`] of a connection over IPv4, without the lanes that are zero in all of them.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct V4Key([u64; 3]);
+
+impl V4Key {
+    /// [`FlowKey::connection`] of IPv4 endpoints as [`v4_ends`](crate::wire::fields::v4_ends) has
+    /// them.
+    #[inline(always)]
+    pub const fn connection(source: u64, destination: u64, protocol: u8) -> (Self, Side) {
+        let source_is_low = source <= destination;
+        let (low, high) = match source_is_low {
+            true => (source, destination),
+            false => (destination, source),
+        };
+        let key = Self([
+            V4_MAPPED | low >> 16,
+            V4_MAPPED | high >> 16,
+            low << 48 | (high & 0xffff) << 32 | (protocol as u64) << 24,
+        ]);
+        (key, Side::from_bit(!source_is_low))
+    }
+
+    /// The whole key.
+    #[inline(always)]
+    pub const fn whole(self) -> FlowKey {
+        let [low, high, ports] = self.0;
+        FlowKey([0, low, 0, high, ports])
+    }
+}
+
 impl std::fmt::Display for FlowKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.kind() {
@@ -279,8 +290,9 @@ mod tests {
             let b = if near { [a[0], a[1], a[2], a[3], b[4], b[5]] } else { b };
             let number = |end: [u8; 6]| end.iter().fold(0, |all, &byte| all << 8 | u64::from(byte));
             let endpoint = |end: [u8; 6]| Endpoint::v4([end[0], end[1], end[2], end[3]], number(end) as u16);
+            let (key, side) = V4Key::connection(number(a), number(b), protocol);
             prop_assert_eq!(
-                FlowKey::v4_connection(number(a), number(b), protocol),
+                (key.whole(), side),
                 FlowKey::connection(endpoint(a), endpoint(b), protocol)
             );
         }

@@ -25,7 +25,7 @@ pub mod time;
 
 pub use counters::DropCounters;
 pub use drop_reason::DropReason;
-pub use key::{FlowKey, Keyed, Side};
+pub use key::{FlowKey, Keyed, Side, V4Key};
 pub use packet::{Direction, Packet};
 pub use pool::{Frame, Pool, Pools, Trip};
 pub use steering::Steering;

@@ -20,6 +20,8 @@ unsafe impl Zeroable for u16 {}
 unsafe impl Zeroable for u32 {}
 // SAFETY: plain integers.
 unsafe impl Zeroable for u64 {}
+// SAFETY: every bit pattern is a number.
+unsafe impl Zeroable for u128 {}
 // SAFETY: zero where each element is, and `Copy` because its elements are.
 unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 
@@ -136,6 +138,33 @@ pub fn prefetch<T>(reference: &T) {
     let _ = reference;
 }
 
+/// Which of the eight 16-bit lanes of a number equal another: two bits each, the lowest lane in
+/// the lowest bits.
+#[inline(always)]
+#[must_use]
+pub fn equal_lanes(lanes: u128, lane: u16) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi16,
+        };
+        let lanes = _mm_set_epi64x((lanes >> 64) as i64, lanes as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi16(lanes, _mm_set1_epi16(lane as i16))) as u32
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    equal_lanes_anywhere(lanes, lane)
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn equal_lanes_anywhere(lanes: u128, lane: u16) -> u32 {
+    let bits = |number: u32| match (lanes >> (16 * number)) as u16 == lane {
+        true => 3 << (2 * number),
+        false => 0,
+    };
+    (0..8).fold(0, |found, number| found | bits(number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +206,15 @@ mod tests {
                 assert_eq!(array[len - 1], 7);
             }
         }
+    }
+
+    #[test]
+    fn equal_lanes_are_found() {
+        for lanes in [0, u128::MAX, 0x0001_0002_0003_0001_0001_ffff_8000_0001] {
+            for lane in [0, 1, 2, 3, 0x8000, 0xffff] {
+                assert_eq!(equal_lanes(lanes, lane), equal_lanes_anywhere(lanes, lane));
+            }
+        }
+        assert_eq!(equal_lanes(0x0005_0000_0005, 5), 0b11_00_11);
     }
 }

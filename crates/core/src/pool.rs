@@ -207,6 +207,18 @@ impl Frame {
         self.book_mut().trip = trip;
     }
 
+    /// Sets which way the packet goes through the chain.
+    #[inline]
+    pub fn set_direction(&mut self, direction: Direction) {
+        self.book_mut().trip.direction = direction;
+    }
+
+    /// Sets the port that the packet leaves by.
+    #[inline]
+    pub fn set_egress(&mut self, egress: Option<u16>) {
+        self.book_mut().trip.egress = egress;
+    }
+
     /// Asks the processor to fetch the frame's bookkeeping and the packet's first line.
     #[inline(always)]
     pub fn prefetch(&self) {
@@ -382,6 +394,16 @@ impl Pool {
         Some(buffer)
     }
 
+    /// Becomes `larger` if that has more buffers, and goes on counting; what is left of the two is
+    /// returned. Frames under way find their own way home.
+    fn grow_to(&mut self, mut larger: Self) -> Self {
+        if larger.frames > self.frames {
+            (larger.low_water, larger.exhausted) = (self.low_water, self.exhausted);
+            std::mem::swap(self, &mut larger);
+        }
+        larger
+    }
+
     fn collect_returned(&mut self) {
         while let Some(buffer) = self.region.returned.pop() {
             self.free.push(buffer);
@@ -503,6 +525,15 @@ impl Pools {
         }
     }
 
+    /// Becomes `larger` where that has more buffers, and goes on counting. Returns what is left of
+    /// the two, to be freed elsewhere; frames under way find their own way home.
+    pub fn grow_to(&mut self, larger: Self) -> Self {
+        Self {
+            small: self.small.grow_to(larger.small),
+            large: self.large.grow_to(larger.large),
+        }
+    }
+
     /// The pool of ordinary buffers.
     pub fn small(&mut self) -> &mut Pool {
         &mut self.small
@@ -568,6 +599,23 @@ mod tests {
             dropper.join().expect("no panic");
             assert!(frames.iter().all(|frame| frame.bytes() == b"x"));
         }
+    }
+
+    #[test]
+    fn pools_grow_while_frames_are_under_way() {
+        let mut pools = Pools::new(2, 3);
+        let [first, second] = [(); 2].map(|()| pools.take_filled(b"x").expect("room"));
+        assert!(pools.take(1).is_none());
+        let left = pools.grow_to(Pools::new(3, 2));
+        assert_eq!((pools.small.frames, pools.large.frames), (3, 3));
+        assert_eq!((pools.small.exhausted, pools.small.low_water), (1, 0));
+        assert_eq!((left.small.frames, left.large.frames), (2, 2));
+        pools.give(first);
+        drop(left);
+        assert_eq!(second.bytes(), b"x");
+        drop(second);
+        let taken: Vec<_> = std::iter::from_fn(|| pools.take(1)).collect();
+        assert_eq!(taken.len(), 3);
     }
 
     #[test]

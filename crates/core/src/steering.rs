@@ -6,9 +6,9 @@
 //! the service*. The balancer tells steering which endpoints stand for which service (an alias),
 //! so that both directions of a rewritten connection have one key, one slot and one worker.
 
-use crate::key::{FlowKey, Keyed, Role, Side};
+use crate::key::{FlowKey, Keyed, Role, Side, V4Key};
 use crate::wire::fields;
-use crate::wire::layout::{Fragment, Layout, Network, Transport};
+use crate::wire::layout::{Fragment, Layout, Network, Plain, Transport};
 use crate::wire::{Endpoint, kv};
 
 /// One endpoint that stands for another.
@@ -22,6 +22,30 @@ pub struct Alias {
     pub stands_for: Endpoint,
     /// The row of `from` in the owner's endpoint table.
     pub row: u32,
+}
+
+/// The flow of a plain packet: a [`Keyed`] in less room.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlainKey {
+    /// The flow's key.
+    pub key: V4Key,
+    /// The end that sent the packet.
+    pub side: Side,
+    /// As in [`Keyed`].
+    pub alias_row: u32,
+}
+
+impl PlainKey {
+    /// The same as for any packet.
+    #[must_use]
+    pub const fn whole(&self) -> Keyed {
+        Keyed {
+            key: self.key.whole(),
+            side: self.side,
+            role: Role::Member,
+            alias_row: self.alias_row,
+        }
+    }
 }
 
 /// Why aliases cannot be used.
@@ -56,8 +80,45 @@ pub struct Steering {
     /// Bits by hash: an endpoint whose bit is not set stands for itself. It has many more bits
     /// than there are aliases, and takes fewer cache lines than the table.
     filter: Vec<u64>,
+    /// The IPv4 addresses of aliases lie between these: nearly every endpoint is told apart by
+    /// that alone.
+    v4_range: V4Range,
     aliases: usize,
     seed: u64,
+}
+
+/// The first of a range of IPv4 addresses and the distance to the last; at first an empty one.
+#[derive(Copy, Clone, Debug)]
+struct V4Range {
+    first: u64,
+    span: u64,
+}
+
+impl Default for V4Range {
+    fn default() -> Self {
+        let first = u64::MAX;
+        Self { first, span: 0 }
+    }
+}
+
+impl V4Range {
+    fn include(&mut self, address: u64) {
+        *self = match self.first {
+            u64::MAX => Self {
+                first: address,
+                span: 0,
+            },
+            first => Self {
+                first: first.min(address),
+                span: (first + self.span).max(address) - first.min(address),
+            },
+        };
+    }
+
+    #[inline(always)]
+    const fn has(&self, address: u64) -> bool {
+        address.wrapping_sub(self.first) <= self.span
+    }
 }
 
 impl Steering {
@@ -124,6 +185,9 @@ impl Steering {
     fn place(&mut self, alias: Alias) {
         let mask = self.slots.len() - 1;
         let hash = alias_hash(alias.from, alias.protocol);
+        if alias.from.address.is_v4() {
+            self.v4_range.include(u64::from(alias.from.address.word(3)));
+        }
         let (place, bit) = self.filter_place(hash);
         self.filter[place] |= bit;
         let mut index = hash & mask;
@@ -140,9 +204,14 @@ impl Steering {
         (place, 1 << (hash % 64))
     }
 
-    /// Whether an endpoint with this hash may stand for another.
+    /// Whether an IPv4 endpoint, as [`Plain::ends`] has it, may stand for another.
     #[inline(always)]
-    fn may_be_alias(&self, hash: usize) -> bool {
+    fn may_be_alias(&self, end: u64, protocol: u8) -> bool {
+        self.v4_range.has(end >> 16) && self.passes_filter(v4_alias_hash(end, protocol))
+    }
+
+    #[inline(always)]
+    fn passes_filter(&self, hash: usize) -> bool {
         let (place, bit) = self.filter_place(hash);
         self.filter.get(place).is_some_and(|word| word & bit != 0)
     }
@@ -176,29 +245,56 @@ impl Steering {
             return Some(keyed);
         }
         Some(
-            self.plain_key(frame, layout)
+            self.v4_key(frame, layout)
                 .unwrap_or_else(|| self.any_key(frame, layout)),
         )
     }
 
-    /// The flow of what nearly every packet is, TCP or UDP over IPv4 whose source stands for
-    /// nothing but itself; `None` means "ask [`Self::key`]".
+    /// The flow of a packet with IPv4 ends whose source stands for nothing but itself.
     #[inline(always)]
-    pub fn plain_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
-        if layout.fragment != Fragment::Whole || self.kv_port.is_some() {
-            return None;
-        }
+    fn v4_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
         let (source, destination) = fields::v4_ends(frame, layout)?;
-        if self.may_be_alias(v4_alias_hash(source, layout.protocol)) {
+        if self.may_be_alias(source, layout.protocol) {
             return None;
         }
-        let (key, side) = FlowKey::v4_connection(source, destination, layout.protocol);
+        let (key, side) = V4Key::connection(source, destination, layout.protocol);
         Some(Keyed {
-            key,
+            key: key.whole(),
             side,
             role: Role::Member,
             alias_row: 0,
         })
+    }
+
+    /// Whether the flows of all plain packets are connections, so that [`Self::plain_key`] finds
+    /// what [`Self::key`] does.
+    #[must_use]
+    pub fn are_connections(&self) -> bool {
+        self.kv_port.is_none()
+    }
+
+    /// The flow of a plain packet, where [these are connections](Self::are_connections).
+    #[inline(always)]
+    pub fn plain_key(&self, frame: &[u8], plain: Plain) -> PlainKey {
+        let (mut source, destination) = plain.ends(frame);
+        let mut alias_row = 0;
+        if self.may_be_alias(source, plain.protocol()) {
+            (source, alias_row) = self.resolve_v4(source, plain.protocol());
+        }
+        let (key, side) = V4Key::connection(source, destination, plain.protocol());
+        PlainKey {
+            key,
+            side,
+            alias_row,
+        }
+    }
+
+    #[inline(never)]
+    fn resolve_v4(&self, end: u64, protocol: u8) -> (u64, u32) {
+        let endpoint = Endpoint::v4(((end >> 16) as u32).to_be_bytes(), end as u16);
+        let (end, row) = self.resolve(endpoint, protocol);
+        let address = u64::from(end.address.word(3));
+        (address << 16 | u64::from(end.port), row)
     }
 
     #[inline(never)]
@@ -355,7 +451,11 @@ mod tests {
             prop_assert_eq!((keyed.key, keyed.side, keyed.role), (key, side, Role::Member));
             prop_assert_eq!(keyed.alias_row, known.map_or(0, |alias| alias.row + 1));
             let hash = alias_hash(source, protocol);
-            prop_assert!(known.is_none() || steering.may_be_alias(hash));
+            prop_assert!(known.is_none() || steering.passes_filter(hash));
+            if let Some(plain) = Plain::of(&frame) {
+                let PlainKey { key, side, alias_row } = steering.plain_key(&frame, plain);
+                prop_assert_eq!((key.whole(), side, alias_row), (keyed.key, keyed.side, keyed.alias_row));
+            }
         }
     }
 
@@ -373,7 +473,7 @@ mod tests {
         let steering = Steering::new(0).with_aliases(&aliases).unwrap();
         let others = (0..10_000u32).filter(|&client| {
             let address = client.wrapping_mul(2_654_435_761).to_be_bytes();
-            steering.may_be_alias(alias_hash(Endpoint::v4(address, client as u16), 6))
+            steering.passes_filter(alias_hash(Endpoint::v4(address, client as u16), 6))
         });
         assert!(others.count() < 400);
     }

@@ -14,7 +14,7 @@ use twinpath_core::key_value::{operation, write_reply};
 use twinpath_core::program::{
     EndpointRow, Exit, FastProgram, Field, PacketEnd, WINDOW_BYTES, WindowMatcher,
 };
-use twinpath_core::wire::layout::{Layout, Transport};
+use twinpath_core::wire::layout::{Layout, Plain, Transport};
 use twinpath_core::wire::rewrite::NewEndpoint;
 use twinpath_core::wire::{MacAddress, fields, kv, rewrite};
 use twinpath_core::{Direction, DropReason, Frame, Instant, Keyed};
@@ -33,6 +33,25 @@ pub struct PacketView<'a> {
     /// Which way it goes.
     pub direction: Direction,
     /// When it arrived.
+    pub now: Instant,
+}
+
+/// What is left to be done to a plain packet.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Rewrite(Planned);
+
+/// What [`Interpreter::plain`] sees of a packet.
+#[derive(Debug)]
+pub struct PlainView<'a> {
+    /// The whole frame.
+    pub bytes: &'a mut [u8],
+    /// What it was found to be.
+    pub plain: Plain,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The row that its source stands for, plus one; 0 for none.
+    pub alias_row: u32,
+    /// Its time.
     pub now: Instant,
 }
 
@@ -206,6 +225,58 @@ impl Interpreter {
             Some(native) => self.machine.commit_planned(native, frame, layout),
             None => self.machine.commit(frame, layout),
         }
+    }
+
+    /// Whether [`Self::plain`] does what [`Self::run_in_place`] and [`Self::commit`] do.
+    pub fn serves_plain(&self) -> bool {
+        self.native.is_some() && !self.uses.payload
+    }
+
+    /// Runs the programs on a plain packet. It changes the words unless the packet is complex;
+    /// where this [cannot be](Self::serves_plain) every packet is. What is to be done to the
+    /// packet itself is in `rewrite`, or has been done.
+    #[inline(always)]
+    pub fn plain(
+        &mut self,
+        packet: PlainView<'_>,
+        words: &mut [u32],
+        rewrite: &mut Rewrite,
+    ) -> Outcome {
+        let Some(native) = &mut self.native else {
+            return Outcome::Complex;
+        };
+        let tcp = packet.plain.tcp_header(packet.bytes);
+        if native.needs_more() {
+            let elapsed = packet.now.0.saturating_sub(self.machine.started.0);
+            set_plain_more(native, elapsed, packet.plain, tcp);
+        }
+        let input = Input {
+            direction: packet.direction,
+            tcp: tcp.unwrap_or(&[0; 20]),
+            now_ticks: packet.now.ticks(),
+            alias_row: packet.alias_row,
+            payload_length: packet.plain.payload_bytes(),
+        };
+        let outcome = native.run(&input, words);
+        *rewrite = match native.planned() {
+            [] => Rewrite::default(),
+            [change] => Rewrite(*change),
+            _ if outcome == Outcome::Complex => Rewrite::default(),
+            changes => self
+                .machine
+                .rewrite_now(changes, packet.bytes, packet.plain),
+        };
+        outcome
+    }
+
+    /// Does to a plain packet what [`Self::plain`] left to do.
+    #[inline(always)]
+    pub fn rewrite_plain(&self, bytes: &mut [u8], plain: Plain, rewrite: Rewrite) {
+        let Rewrite(change) = rewrite;
+        if change.is_nothing() {
+            return;
+        }
+        self.machine.rewrite_plain(change, bytes, plain);
     }
 
     #[inline(always)]
@@ -399,7 +470,7 @@ impl Machine {
         changes.iter().fold(true, |done, change| {
             done & match *change {
                 Change::End(end, table, row) => self.rewrite_end(frame, layout, end, table, row),
-                Change::Mac(table, row) => self.rewrite_mac(frame, table, row),
+                Change::Mac(table, row) => self.rewrite_mac(frame.bytes_mut(), table, row),
                 Change::Reply {
                     status,
                     first,
@@ -442,7 +513,7 @@ impl Machine {
         } else if change.is(Opcode::RewriteSource) {
             self.rewrite_end(frame, layout, PacketEnd::Source, table, row)
         } else {
-            self.rewrite_mac(frame, table, row)
+            self.rewrite_mac(frame.bytes_mut(), table, row)
         }
     }
 
@@ -467,15 +538,39 @@ impl Machine {
         }
     }
 
-    fn rewrite_mac(&self, frame: &mut Frame, table: u8, row: u32) -> bool {
-        let Some(row) = self.row(table, row) else {
-            return false;
+    fn rewrite_mac(&self, bytes: &mut [u8], table: u8, row: u32) -> bool {
+        match (self.row(table, row), bytes.first_chunk_mut::<6>()) {
+            (Some(row), Some(place)) => {
+                *place = row.mac.0;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// [`Self::rewrite_planned`] for a plain packet.
+    #[inline(always)]
+    fn rewrite_plain(&self, change: Planned, bytes: &mut [u8], plain: Plain) {
+        let Some(row) = self.row(change.table(), change.row()) else {
+            return;
         };
-        let Some(place) = frame.bytes_mut().first_chunk_mut::<6>() else {
-            return false;
+        // As for every packet: an end of another IP version stays as it is.
+        let _ = if change.is(Opcode::RewriteDestination) {
+            rewrite::set_plain_destination_to(bytes, plain, &row.endpoint).is_ok()
+        } else if change.is(Opcode::RewriteSource) {
+            rewrite::set_plain_source_to(bytes, plain, &row.endpoint).is_ok()
+        } else {
+            self.rewrite_mac(bytes, change.table(), change.row())
         };
-        *place = row.mac.0;
-        true
+    }
+
+    /// Several changes are made at once; nothing is left to do.
+    #[inline(never)]
+    fn rewrite_now(&self, changes: &[Planned], bytes: &mut [u8], plain: Plain) -> Rewrite {
+        for change in changes {
+            self.rewrite_plain(*change, bytes, plain);
+        }
+        Rewrite::default()
     }
 }
 
@@ -506,6 +601,15 @@ fn run_native(
         payload_length,
     };
     native.run(&input, words)
+}
+
+/// [`set_more`] for a plain packet.
+#[inline(never)]
+fn set_plain_more(native: &mut Native, elapsed: u64, plain: Plain, tcp: Option<&[u8; 20]>) {
+    native.set_elapsed(elapsed);
+    native.set_field(Field::Protocol, plain.protocol().into());
+    let segment = segment_length(tcp, plain.payload_bytes());
+    native.set_field(Field::SegmentLength, segment);
 }
 
 /// Sets what code does not get in registers.

@@ -16,19 +16,25 @@ pub(crate) struct Input<'a> {
     pub payload_length: u32,
 }
 
-pub(crate) enum Planned {}
+/// A rewrite; there are none.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Planned;
 
 impl Planned {
-    pub fn is(&self, _: Opcode) -> bool {
-        match *self {}
+    pub const fn is_nothing(&self) -> bool {
+        true
     }
 
-    pub fn table(&self) -> u8 {
-        match *self {}
+    pub const fn is(&self, _: Opcode) -> bool {
+        false
     }
 
-    pub fn row(&self) -> u32 {
-        match *self {}
+    pub const fn table(&self) -> u8 {
+        0
+    }
+
+    pub const fn row(&self) -> u32 {
+        0
     }
 }
 

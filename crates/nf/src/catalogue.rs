@@ -82,6 +82,26 @@ pub enum Function {
     Rules(Box<dyn RuleFunction>),
 }
 
+/// Why a function cannot go on with another configuration.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuccessionError {
+    /// A balancer that made rules and would share flow state, or the other way round.
+    #[error(
+        "load_balancer: its connections are {before} and would be {after}: expected a chain in which they stay what they are, or one without load_balancer in between"
+    )]
+    OtherForm {
+        /// What they are.
+        before: &'static str,
+        /// What they would be.
+        after: &'static str,
+    },
+    /// Another implementation of an inspector's search.
+    #[error(
+        "inspector: its matcher cannot change, because what it has half seen means nothing to another: expected the same matcher, or a chain without inspector in between"
+    )]
+    OtherMatcher,
+}
+
 /// Why a function cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionError {
@@ -142,7 +162,42 @@ impl FunctionConfig {
 
     /// Whether the function takes another configuration while packets flow.
     pub const fn takes_changes(&self) -> bool {
-        self.makes_rules() && !matches!(self, Self::Monitor(_))
+        !matches!(self, Self::Monitor(_))
+    }
+
+    /// Whether the function may go on where one of the same name with another configuration is.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check_succession(&self, former: &Self) -> Result<(), SuccessionError> {
+        const RULES: &str = "entries that rules come from";
+        const STATE: &str = "state of their flows";
+        let other_form = |before, after| Err(SuccessionError::OtherForm { before, after });
+        match (former, self) {
+            (Self::LoadBalancer(_), Self::RuleBalancer(_)) => other_form(STATE, RULES),
+            (Self::RuleBalancer(_), Self::LoadBalancer(_)) => other_form(RULES, STATE),
+            (Self::Inspector(before), Self::Inspector(after))
+                if before.matcher != after.matcher =>
+            {
+                Err(SuccessionError::OtherMatcher)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads files that belong to the configuration and are small, so that it is whole.
+    pub fn read_files(&mut self, folder: &Path) {
+        if let Self::Inspector(config) = self {
+            config.read_file(folder);
+        }
+    }
+
+    /// Whether what these files said is the same for another configuration.
+    pub fn has_same_files(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Inspector(one), Self::Inspector(other)) => one.has_same_file(other),
+            _ => true,
+        }
     }
 
     /// Whether it takes such a configuration from a file of its own, too.

@@ -33,6 +33,7 @@ pub(crate) struct Path<F> {
     pub simple: u64,
     interpreter: Option<Interpreter>,
     steering: Steering,
+    started: Instant,
     pools: Pools,
     flows: HashMap<FlowKey, Known>,
 }
@@ -44,6 +45,18 @@ struct Known {
     initiator: Side,
     /// Another function has settled who the initiator is.
     settled: bool,
+    /// The configuration has changed since its last packet, so the next one is for the cores.
+    is_home: bool,
+}
+
+fn steering(function: &impl NetworkFunction) -> Steering {
+    let steering = Steering::new(1)
+        .with_aliases(&function.aliases())
+        .expect("unambiguous");
+    match function.kv_port() {
+        Some(port) => steering.with_kv_port(port),
+        None => steering,
+    }
 }
 
 impl<F: NetworkFunction> Path<F> {
@@ -60,21 +73,31 @@ impl<F: NetworkFunction> Path<F> {
     }
 
     fn new(mut function: F, interpreter: Option<Interpreter>, now: Instant) -> Self {
-        let steering = Steering::new(1)
-            .with_aliases(&function.aliases())
-            .expect("unambiguous");
-        let steering = match function.kv_port() {
-            Some(port) => steering.with_kv_port(port),
-            None => steering,
-        };
         function.start(now);
         Self {
-            function,
             simple: 0,
             interpreter,
-            steering,
+            steering: steering(&function),
+            started: now,
+            function,
             pools: Pools::new(4, 1),
             flows: HashMap::new(),
+        }
+    }
+
+    /// The function takes the configuration of another, as in a chain that is replaced.
+    pub fn reconfigure(&mut self, mut new: F) {
+        assert!(self.function.reconfigure(&mut new), "of one kind");
+        for known in self.flows.values_mut() {
+            known.is_home = true;
+            if known.handle != 0 || known.words.iter().any(|&word| word != 0) {
+                self.function.adapt(&mut known.words, &mut known.handle);
+            }
+        }
+        self.steering = steering(&self.function);
+        if let Some(interpreter) = &mut self.interpreter {
+            *interpreter = Interpreter::new(&[self.function.program()]).expect("a valid program");
+            interpreter.start(self.started);
         }
     }
 
@@ -139,6 +162,9 @@ impl<F: NetworkFunction> Path<F> {
             .as_mut()
             .filter(|_| keyed.role == Role::Member)?;
         let known = self.flows.get_mut(&keyed.key)?;
+        if std::mem::take(&mut known.is_home) {
+            return None;
+        }
         let outcome = interpreter.run(
             &PacketView {
                 bytes,

@@ -22,7 +22,9 @@ pub mod virtual_time;
 pub mod wiring;
 pub mod worker;
 
-pub use fast_path::{BATCH, Departure, FastElement, FastOutput, FastPath, RuleStage, Via};
+pub use fast_path::{
+    BATCH, Departure, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage, Via,
+};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
 pub use wiring::{Node, build};
 pub use worker::{CoreElement, Worker};

@@ -162,10 +162,7 @@ fn slot_counts(fast_path: &FastPath) -> SlotCounts {
 }
 
 fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
-    let stats = fast_path
-        .stage()
-        .map(|stage| *stage.stats())
-        .unwrap_or_default();
+    let stats = fast_path.coherence();
     let counts = fast_path.counts();
     let (reordered, lost) = workers.iter().fold((0, 0), |(reordered, lost), worker| {
         let link = worker.link_counts();

@@ -5,7 +5,7 @@
 //! do what nobody else can, between two batches.
 
 use crate::replacement::Replacement;
-use crate::threads::{Command, Commands, Done};
+use crate::threads::{Command, Commands, Done, NotNow};
 use crate::worker::Worker;
 use std::io;
 use std::net::IpAddr;
@@ -19,8 +19,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, write_line};
 use twinpath_control::service::Service;
-use twinpath_core::Instant;
 use twinpath_core::wire::Address;
+use twinpath_core::{Frame, Instant, Pools};
 use twinpath_rulecache::{Action, CachedRule, Field, NewRule, RuleCores, words};
 
 /// The socket of a running service; closed and removed when dropped.
@@ -124,7 +124,9 @@ impl Desk {
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
         let (sender, receiver) = mpsc::channel();
-        let task = move |worker: &mut Worker| drop(sender.send(views(worker, &filter)));
+        let task = move |worker: &mut Worker, _: &mut Pools, _: &mut Vec<Frame>| {
+            drop(sender.send(views(worker, &filter)));
+        };
         self.commands
             .send(Command::AskWorker(Box::new(task)))
             .map_err(|_| over())?;
@@ -156,11 +158,12 @@ impl Desk {
                 .map_err(|_| over())?;
             match receiver.recv_timeout(PATIENCE).map_err(|_| over())? {
                 Ok(done) => return Ok(done),
-                Err(returned) => replacement = returned,
+                Err((returned, NotNow::Rules)) => replacement = returned,
+                Err((_, why)) => return Err(why.to_string()),
             }
             std::thread::sleep(INTERVAL);
         }
-        Err("packets kept waiting for rules to go; nothing has changed".into())
+        Err(NotNow::Rules.to_string())
     }
 }
 

@@ -3,21 +3,30 @@
 //! A change is made while nothing is under way: packets wait in front of the fast path until
 //! those inside have left, each path takes its new elements, and packets go on. So none is lost
 //! or overtaken, and none meets a decision of the old chain once the change is acknowledged.
+//!
+//! Functions that share flow state change together ([`flows`]): before packets wait, the fast path
+//! gives the state of all flows back; the functions that stay keep it, and what they keep of
+//! packets leaves through the old chain. The fast path begins anew with an empty table.
+//!
 //! Everything that takes time is done before, as building lists and reading files, or after and
 //! elsewhere, as freeing what was replaced ([`Leftovers`]).
 
+mod flows;
 mod rebuild;
 
 pub use rebuild::Leftovers;
-pub(crate) use rebuild::{Rebuilt, rebuild};
+pub(crate) use rebuild::{Rebuilt, Times, rebuild};
 
 use crate::fast_path::FastElement;
 use crate::wiring::{self, BuildError};
 use std::ops::Range;
+use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::Service;
-use twinpath_nf::catalogue::FunctionConfig;
+use twinpath_core::{Pools, Steering};
+use twinpath_nf::catalogue::{FunctionConfig, SuccessionError};
 use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
+use twinpath_slowpath::{Chain, Successor};
 
 /// One element of the new chain on the fast path.
 pub enum FastPlan {
@@ -33,6 +42,10 @@ pub enum CorePlan {
     Keep(usize),
     /// A new one, still without functions, and those that it gets.
     Rules(Box<RuleCores>, Vec<FunctionPlan>),
+    /// The flows of the old chain's element with this number, and the functions that follow there.
+    Flows(usize, Vec<Successor>),
+    /// One that knows no flow.
+    NewFlows(Box<Cores>),
 }
 
 /// A function of a new element.
@@ -54,10 +67,18 @@ pub enum FunctionPlan {
 pub struct Replacement {
     /// Which way packets go.
     pub sides: Sides,
+    /// Which flows they belong to.
+    pub steering: Steering,
     /// For the fast path.
     pub fast: Vec<FastPlan>,
-    /// For the cores.
-    pub cores: Vec<CorePlan>,
+    /// For each worker.
+    pub cores: Vec<Vec<CorePlan>>,
+    /// Whether the fast path has to give the state of all flows back before.
+    pub brings_flows_home: bool,
+    /// Whether functions have to let go of packets that they keep before.
+    pub releases_packets: bool,
+    /// Larger pools for packets that arrive, if the new functions may keep more of them.
+    pub pools: Option<Pools>,
     /// What it does, to be told.
     pub applied: Applied,
 }
@@ -73,11 +94,9 @@ pub enum ReplaceError {
     /// Nor can the seed, on which hashes depend.
     #[error("the seed differs from the running service's: expected the same")]
     Seed,
-    /// Flow state would be lost.
-    #[error(
-        "{0} share flow state, which would be lost: expected the same functions with the same configuration beside each other"
-    )]
-    FlowState(String),
+    /// A function cannot go on with what it knows.
+    #[error(transparent)]
+    Succession(#[from] SuccessionError),
     /// The new functions cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -100,35 +119,98 @@ impl Replacement {
     /// More than the chain differs, or its new functions cannot be built.
     pub fn between(old: &Service, new: &Service) -> Result<Self, ReplaceError> {
         check_settings(old, new)?;
-        let paths = old.run.paths;
+        check_functions(old, new)?;
         let (before, after) = (elements(old), elements(new));
+        let (chain, flows) = (wiring::chain(new)?, flows::Change::between(old, new));
         let mut replacement = Self {
             sides: Sides::new(&new.inside).map_err(BuildError::from)?,
+            steering: chain.steering(new.seed).map_err(BuildError::from)?,
             fast: Vec::new(),
             cores: Vec::new(),
+            brings_flows_home: flows.brings_home,
+            releases_packets: flows.releases_packets,
+            pools: larger_pools(old, new, &chain)?,
             applied: changes(old, new),
         };
-        check_flow_state(old, new, &before, &after)?;
         for element in &after {
-            let same = before
+            let plan = plan_fast(old, &before, new, element, &chain)?;
+            replacement.fast.push(plan);
+        }
+        for _ in 0..new.slow_path.workers {
+            let plans = after
                 .iter()
-                .position(|other| is_same(old, other, new, element));
-            if let Some(number) = same {
-                replacement.fast.push(FastPlan::Keep(number));
-                replacement.cores.push(CorePlan::Keep(number));
-                continue;
-            }
-            let functions = plan_functions(old, &before, new, element)?;
-            replacement
-                .fast
-                .push(FastPlan::New(wiring::fast_rules(new, paths)));
-            let rules = RuleCores::new(wiring::core_rules(new, paths), Sides::KNOWN, Vec::new());
-            replacement
-                .cores
-                .push(CorePlan::Rules(Box::new(rules), functions));
+                .map(|element| plan_cores(old, &before, new, element));
+            replacement.cores.push(plans.collect::<Result<_, _>>()?);
         }
         Ok(replacement)
     }
+}
+
+/// The element of the old chain that stays as this one of the new chain.
+fn kept(
+    old: &Service,
+    before: &[Range<usize>],
+    new: &Service,
+    element: &Range<usize>,
+) -> Option<usize> {
+    let is_kept = |other| is_same(old, other, new, element);
+    before.iter().position(is_kept)
+}
+
+fn plan_fast(
+    old: &Service,
+    before: &[Range<usize>],
+    new: &Service,
+    element: &Range<usize>,
+    chain: &Chain,
+) -> Result<FastPlan, ReplaceError> {
+    if let Some(number) = kept(old, before, new, element) {
+        return Ok(FastPlan::Keep(number));
+    }
+    let makes_rules = new.chain[element.start].makes_rules();
+    let element = wiring::fast_element(new, old.run.paths, makes_rules, chain)?;
+    Ok(FastPlan::New(element))
+}
+
+fn plan_cores(
+    old: &Service,
+    before: &[Range<usize>],
+    new: &Service,
+    element: &Range<usize>,
+) -> Result<CorePlan, ReplaceError> {
+    if let Some(number) = kept(old, before, new, element) {
+        return Ok(CorePlan::Keep(number));
+    }
+    if !new.chain[element.start].makes_rules() {
+        return flows::plan(old, before, new, element);
+    }
+    let functions = plan_functions(old, before, new, element)?;
+    let config = wiring::core_rules(new, old.run.paths);
+    let rules = RuleCores::new(config, Sides::KNOWN, Vec::new());
+    Ok(CorePlan::Rules(Box::new(rules), functions))
+}
+
+/// Functions of the new chain that were in the old one go on, if they can.
+fn check_functions(old: &Service, new: &Service) -> Result<(), ReplaceError> {
+    for function in &new.chain {
+        let former = old
+            .chain
+            .iter()
+            .find(|former| former.name() == function.name());
+        former.map_or(Ok(()), |former| function.check_succession(former))?;
+    }
+    Ok(())
+}
+
+fn larger_pools(
+    old: &Service,
+    new: &Service,
+    chain: &Chain,
+) -> Result<Option<Pools>, ReplaceError> {
+    let before = wiring::pool_frames(old, &wiring::chain(old)?);
+    let (small, large) = wiring::pool_frames(new, chain);
+    let is_larger = small > before.0 || large > before.1;
+    Ok(is_larger.then(|| Pools::new(small, large)))
 }
 
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
@@ -170,6 +252,8 @@ fn is_same_function(
     let table = name.to_string();
     name == other.name()
         && old.written.get(&table) == new.written.get(&table)
+        && one.makes_rules() == other.makes_rules()
+        && one.has_same_files(other)
         && !other.takes_changes_from_file()
 }
 
@@ -177,39 +261,6 @@ fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize
     let (one, other) = (&old.chain[one.clone()], &new.chain[other.clone()]);
     let mut pairs = one.iter().zip(other);
     one.len() == other.len() && pairs.all(|(one, other)| is_same_function(old, one, new, other))
-}
-
-fn check_flow_state(
-    old: &Service,
-    new: &Service,
-    before: &[Range<usize>],
-    after: &[Range<usize>],
-) -> Result<(), ReplaceError> {
-    let sharing = |service: &Service, elements: &[Range<usize>]| {
-        let shares = |range: &&Range<usize>| !service.chain[range.start].makes_rules();
-        elements.iter().find(shares).cloned()
-    };
-    let (one, other) = (sharing(old, before), sharing(new, after));
-    let is_kept = match (&one, &other) {
-        (Some(one), Some(other)) => is_same(old, one, new, other),
-        (None, None) => true,
-        _ => false,
-    };
-    if is_kept {
-        return Ok(());
-    }
-    let named = one
-        .map(|range| (old, range))
-        .or(other.map(|range| (new, range)));
-    let names = named.map_or(Vec::new(), |(service, range)| names(&service.chain[range]));
-    Err(ReplaceError::FlowState(names.join(" and ")))
-}
-
-fn names(chain: &[FunctionConfig]) -> Vec<String> {
-    chain
-        .iter()
-        .map(|function| function.name().to_string())
-        .collect()
 }
 
 /// Where a function of the new service is in the old one, if it is there.
@@ -276,7 +327,7 @@ fn changes(old: &Service, new: &Service) -> Applied {
         old.chain.iter().any(same)
     };
     let goes_on = |function: &&FunctionConfig| {
-        let named = |one: &FunctionConfig| one.name() == function.name() && one.makes_rules();
+        let named = |one: &FunctionConfig| one.name() == function.name();
         function.takes_changes() && old.chain.iter().any(named)
     };
     let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_same);

@@ -216,7 +216,9 @@ pub fn drive<S: Sink>(
 ) -> Result<Duration, CaptureError> {
     let round_trip = service.link.round_trip.duration();
     match service.run.execution {
-        Execution::Virtual => VirtualRun::new(node, sink, observer, round_trip).run(source),
+        Execution::Virtual => VirtualRun::new(node, sink, observer, round_trip)
+            .obeying(commands)
+            .run(source),
         Execution::Threads => threads::run(
             node,
             source,

@@ -6,10 +6,13 @@
 //! trip: the replay is as fast as the machine allows, and still every flow sees its state come
 //! and go as it would have at the speed of the capture.
 
+mod change;
+
+pub use change::{Command, Commands, Done, NotNow, Replaced, no_commands};
+
 use crate::fast_path::{BATCH, FastOutput};
 use crate::live_drops::LiveDrops;
 use crate::observe::Observer;
-use crate::replacement::{Leftovers, Replacement};
 use crate::sink::Sink;
 use crate::source::{Read, Source};
 use crate::wiring::Node;
@@ -24,7 +27,6 @@ use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
 use twinpath_link::{Sender, carries_packet, number};
-use twinpath_rulecache::ChangeError;
 
 /// How a threaded run behaves.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -65,38 +67,8 @@ struct WorkerEnd {
     is_over: Arc<AtomicBool>,
 }
 
-/// What a worker does between two frames.
-pub type WorkerTask = Box<dyn FnOnce(&mut Worker) + Send>;
-
-/// What became of a wish for another chain: it has been replaced, or the wish comes back, to be
-/// tried again.
-pub type Replaced = Result<Done, Box<Replacement>>;
-
-/// A chain has been replaced.
-pub struct Done {
-    /// How long no packet was taken.
-    pub pause: Duration,
-    /// Why functions refused their new configuration; those go on with the old one.
-    pub refused: Vec<ChangeError>,
-    /// The old chain's remains.
-    pub left: Leftovers,
-}
-
-/// What an operator wants of a run.
-pub enum Command {
-    /// Something that the first worker knows.
-    AskWorker(WorkerTask),
-    /// Another chain.
-    Replace(Box<Replacement>, mpsc::Sender<Replaced>),
-}
-
-/// Where a run hears what its operator wants.
-pub type Commands = mpsc::Receiver<Command>;
-
-/// A run without an operator.
-pub fn no_commands() -> Commands {
-    mpsc::channel().1
-}
+/// What a worker does between two frames, with its buffers; frames for the fast path are appended.
+pub type WorkerTask = Box<dyn FnOnce(&mut Worker, &mut Pools, &mut Vec<Frame>) + Send>;
 
 /// Runs a node on threads until the source ends, the time is up or `is_stopped` becomes true, and
 /// nothing is under way any more. Returns how much packet time passed.
@@ -154,6 +126,7 @@ pub fn run<S: Sink>(
             packet_clock: started,
             next_tick_ns: 0,
             idle: Patience::default(),
+            change: None,
         };
         let result = fast.run(&mut first, source, is_stopped);
         is_over.store(true, Ordering::Release);
@@ -213,7 +186,10 @@ fn work(worker: &mut Worker, pools: &mut Pools, mut end: WorkerEnd) {
     let mut processed = 0u32;
     loop {
         let is_over = end.is_over.load(Ordering::Acquire);
-        end.tasks.try_iter().for_each(|task| task(worker));
+        for task in end.tasks.try_iter() {
+            task(worker, pools, &mut returns);
+            send_back(&mut returns, &mut numbers, &mut end.to_fast);
+        }
         if end.from_fast.receive(&mut frames, BATCH) == 0 {
             if is_over {
                 break;
@@ -280,6 +256,8 @@ struct FastThread<'a, S: Sink> {
     packet_clock: Instant,
     next_tick_ns: u64,
     idle: Patience,
+    /// What is about to be changed.
+    change: Option<change::Change>,
 }
 
 impl<S: Sink> FastThread<'_, S> {
@@ -290,9 +268,7 @@ impl<S: Sink> FastThread<'_, S> {
         is_stopped: &AtomicBool,
     ) -> Result<(), CaptureError> {
         while *next != Read::End && !is_stopped.load(Ordering::Relaxed) {
-            if let Ok(command) = self.commands.try_recv() {
-                self.obey(command)?;
-            }
+            self.obey()?;
             self.fill_batch(next, source)?;
             self.rest_if_idle();
             self.process()?;
@@ -300,68 +276,6 @@ impl<S: Sink> FastThread<'_, S> {
             self.tick();
         }
         self.finish()
-    }
-
-    fn obey(&mut self, command: Command) -> Result<(), CaptureError> {
-        match command {
-            Command::AskWorker(task) => {
-                // A worker that is gone answers nobody, and whoever asked hears that.
-                let _ = self.lanes[0].tasks.send(task);
-            }
-            Command::Replace(replacement, answer) => {
-                let replaced = self.replace(replacement)?;
-                let _ = answer.send(replaced);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes another chain while nothing is under way.
-    fn replace(&mut self, mut replacement: Box<Replacement>) -> Result<Replaced, CaptureError> {
-        let began = WallClock::now();
-        self.come_to_rest()?;
-        let (answer, answered) = mpsc::channel();
-        let (plans, now) = (std::mem::take(&mut replacement.cores), self.packet_clock);
-        let task = move |worker: &mut Worker| {
-            let _ = answer.send(worker.replace(plans, now));
-        };
-        let _ = self.lanes[0].tasks.send(Box::new(task));
-        let Ok(replaced) = answered.recv() else {
-            return Ok(Err(replacement));
-        };
-        let (refused, mut left) = match replaced {
-            Ok(done) => done,
-            Err(plans) => {
-                replacement.cores = plans;
-                return Ok(Err(replacement));
-            }
-        };
-        let Replacement { sides, fast, .. } = *replacement;
-        self.fast_path.replace(sides, fast, &mut left);
-        let pause = began.elapsed();
-        Ok(Ok(Done {
-            pause,
-            refused,
-            left,
-        }))
-    }
-
-    /// Lets everything that is under way leave.
-    fn come_to_rest(&mut self) -> Result<(), CaptureError> {
-        let tempo = self.tempo;
-        self.tempo.is_lossless = true;
-        loop {
-            let clock = self.clock();
-            let is_settled = self
-                .fast_path
-                .settle_rules(clock, self.pools, &mut self.output);
-            self.put_out()?;
-            self.wait_for_cores(Instant::NEVER)?;
-            if is_settled {
-                self.tempo = tempo;
-                return Ok(());
-            }
-        }
     }
 
     /// Takes packets that are due into the batch. A replay never takes packets together that lie

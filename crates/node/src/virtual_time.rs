@@ -1,12 +1,14 @@
 //! A whole node in one thread under virtual time: the same fast path and workers, a link of
 //! constant delay, and a run that is the same every time.
 
+mod change;
 mod traced;
 
 use crate::fast_path::{FastOutput, Via};
 use crate::observe::{Observer, dropped_by};
 use crate::sink::Sink;
 use crate::source::{Read, Source};
+use crate::threads::Commands;
 use crate::wiring::Node;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as WallClock};
@@ -37,6 +39,9 @@ pub struct VirtualRun<'a, S: Sink> {
     returns: Vec<Frame>,
     now: Instant,
     started: Option<Instant>,
+    /// When the last packet arrived.
+    packet_clock: Instant,
+    commands: Option<&'a Commands>,
 }
 
 impl<'a, S: Sink> VirtualRun<'a, S> {
@@ -62,7 +67,15 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             returns: Vec::new(),
             now: Instant::ZERO,
             started: None,
+            packet_clock: Instant::ZERO,
+            commands: None,
         }
+    }
+
+    /// The same, with somebody who may want something of it.
+    pub fn obeying(self, commands: &'a Commands) -> Self {
+        let commands = Some(commands);
+        Self { commands, ..self }
     }
 
     /// Runs until the source ends and nothing is under way any more. Returns how much packet time
@@ -73,6 +86,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     pub fn run(&mut self, source: &mut Source) -> Result<Duration, CaptureError> {
         let began = WallClock::now();
         loop {
+            self.obey()?;
             match source.read()? {
                 Read::Packet(at) => self.arrive(at, source.bytes())?,
                 Read::TooLong => self.node.fast_path.count_drop(DropReason::FrameTooLong),
@@ -97,7 +111,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             self.start(at);
         }
         self.let_happen_until(at)?;
-        self.now = self.now.max(at);
+        (self.now, self.packet_clock) = (self.now.max(at), at);
         let Some(mut frame) = self.take_frame(bytes)? else {
             self.node.fast_path.count_drop(DropReason::NoBuffer);
             return Ok(());
@@ -135,7 +149,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
 
     fn start(&mut self, at: Instant) {
         self.started = Some(at);
-        self.now = at;
+        (self.now, self.packet_clock) = (at, at);
         self.node.fast_path.start(at);
         self.node
             .workers
@@ -186,17 +200,23 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// Everything that is due before or at `until`, in order.
     fn let_happen_until(&mut self, until: Instant) -> Result<(), CaptureError> {
         while let Some((at, what)) = self.next_happening().filter(|&(at, _)| at <= until) {
-            self.now = self.now.max(at);
-            match what {
-                Happening::Arrival => self.arrive_at_cores(),
-                Happening::Return => self.return_from_cores()?,
-                Happening::Deadline(worker) => self.wake(worker),
-            }
+            self.let_happen(at, what)?;
         }
         Ok(())
     }
 
-    fn next_happening(&self) -> Option<(Instant, Happening)> {
+    fn let_happen(&mut self, at: Instant, what: Happening) -> Result<(), CaptureError> {
+        self.now = self.now.max(at);
+        match what {
+            Happening::Arrival => self.arrive_at_cores(),
+            Happening::Return => self.return_from_cores()?,
+            Happening::Deadline(worker) => self.wake(worker),
+        }
+        Ok(())
+    }
+
+    /// What is under way and arrives next.
+    fn next_landing(&self) -> Option<(Instant, Happening)> {
         let arrival = self
             .to_cores
             .front()
@@ -205,6 +225,13 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             .from_cores
             .front()
             .map(|in_flight| (in_flight.due, Happening::Return));
+        [back, arrival]
+            .into_iter()
+            .flatten()
+            .min_by_key(|&(at, _)| at)
+    }
+
+    fn next_happening(&self) -> Option<(Instant, Happening)> {
         let deadlines = self.node.workers.iter().enumerate();
         // The cores' packet clock is what has reached them: one way behind.
         let deadlines = deadlines.filter_map(|(index, worker)| {
@@ -213,9 +240,8 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 Happening::Deadline(index),
             ))
         });
-        [back, arrival]
+        self.next_landing()
             .into_iter()
-            .flatten()
             .chain(deadlines)
             .min_by_key(|&(at, _)| at)
     }

@@ -25,7 +25,7 @@ use twinpath_core::Pools;
 use twinpath_core::steering::{Steering, SteeringError};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
-use twinpath_nf::catalogue::{Function, FunctionConfig, FunctionError};
+use twinpath_nf::catalogue::{Function, FunctionConfig, FunctionError, FunctionName};
 use twinpath_rulecache::{
     CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
     TableConfig,
@@ -47,6 +47,9 @@ pub enum BuildError {
     /// The device is too small.
     #[error("the chain does not fit the fast path: {0}")]
     Budget(#[from] BudgetError),
+    /// A function that makes rules where one was asked for that shares flow state.
+    #[error("{0} makes rules: expected a function that shares flow state")]
+    MakesRules(FunctionName),
     /// Too many networks inside.
     #[error("the networks inside: {0}")]
     Inside(#[from] RouteError),
@@ -94,13 +97,24 @@ pub fn elements(service: &Service) -> impl Iterator<Item = &[FunctionConfig]> {
 /// A file that a function needs cannot be read.
 pub fn chain(service: &Service) -> Result<Chain, BuildError> {
     let sharing = service.chain.iter().filter(|config| !config.makes_rules());
-    let mut functions: Vec<Box<dyn NetworkFunction>> = Vec::new();
-    for config in sharing {
-        if let Function::Flow(function) = config.build(&service.folder, service.seed)? {
-            functions.push(function);
-        }
+    let functions: Result<_, _> = sharing
+        .map(|config| flow_function(service, config))
+        .collect();
+    Ok(Chain::new(functions?))
+}
+
+/// A function that shares flow state.
+///
+/// # Errors
+/// A file that it needs cannot be read, or it shares none.
+pub fn flow_function(
+    service: &Service,
+    config: &FunctionConfig,
+) -> Result<Box<dyn NetworkFunction>, BuildError> {
+    match config.build(&service.folder, service.seed)? {
+        Function::Flow(function) => Ok(function),
+        Function::Rules(_) => Err(BuildError::MakesRules(config.name())),
     }
-    Ok(Chain::new(functions))
 }
 
 /// The functions of one element that make rules.
@@ -136,19 +150,25 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let chain = chain(service)?;
     let steering = chain.steering(service.seed)?;
     let fast_elements = fast_elements(service, paths, &chain)?;
-    let held = chain.most_held_frames() + held_for_rules(service);
+    let (small, large) = pool_frames(service, &chain);
     let (workers, worker_pools) = workers(service, paths, &steering)?;
-    let in_flight = workers.len() * (2 * service.link.ring_frames + held);
     let sides = Sides::new(&service.inside)?;
     Ok(Node {
         fast_path: FastPath::new(steering, sides, fast_elements, workers.len()),
         workers,
-        pools: Pools::new(
-            FRAMES_IN_HAND + in_flight,
-            LONG_FRAMES + held.min(8 * LONG_FRAMES),
-        ),
+        pools: Pools::new(small, large),
         worker_pools,
     })
+}
+
+/// Buffers for packets that arrive, ordinary and long ones: as many as may be under way or kept.
+pub fn pool_frames(service: &Service, chain: &Chain) -> (usize, usize) {
+    let held = chain.most_held_frames() + held_for_rules(service);
+    let in_flight = service.slow_path.workers * (2 * service.link.ring_frames + held);
+    (
+        FRAMES_IN_HAND + in_flight,
+        LONG_FRAMES + held.min(8 * LONG_FRAMES),
+    )
 }
 
 /// Most frames that elements with rules keep, on both paths.
@@ -164,17 +184,25 @@ fn fast_elements(
     chain: &Chain,
 ) -> Result<Vec<FastElement>, BuildError> {
     elements(service)
-        .map(|configs| {
-            let makes_rules = configs[0].makes_rules();
-            Ok(match paths {
-                Paths::Slow => FastElement::OnCores,
-                Paths::Both if !makes_rules => {
-                    FastElement::State(Box::new(state_stage(service, chain)?))
-                }
-                Paths::Both => fast_rules(service, paths),
-            })
-        })
+        .map(|configs| fast_element(service, paths, configs[0].makes_rules(), chain))
         .collect()
+}
+
+/// An element on the fast path.
+///
+/// # Errors
+/// The programs of its functions do not fit the device or each other.
+pub fn fast_element(
+    service: &Service,
+    paths: Paths,
+    makes_rules: bool,
+    chain: &Chain,
+) -> Result<FastElement, BuildError> {
+    Ok(match paths {
+        Paths::Slow => FastElement::OnCores,
+        Paths::Both if makes_rules => fast_rules(service, paths),
+        Paths::Both => FastElement::State(Box::new(state_stage(service, chain)?)),
+    })
 }
 
 /// An element whose decisions are cached, on the fast path.
@@ -273,7 +301,7 @@ pub fn core_rules(service: &Service, paths: Paths) -> CoresConfig {
         selection: SelectionConfig {
             window: cache.window.duration(),
             threshold: cache.threshold,
-            ..SelectionConfig::default()
+            ..SelectionConfig::for_rules(cache.exact + cache.masked)
         },
         manager: ManagerConfig {
             exact: cache.exact,

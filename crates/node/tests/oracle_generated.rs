@@ -3,78 +3,12 @@
 
 mod common;
 
-use common::{VARIANTS, assert_same, generate, run, service, traffic, vary};
-use std::collections::HashMap;
+use common::{VARIANTS, assert_same, generate, run, service, tcp_traffic, traffic, vary};
 use twinpath_control::service::{Execution, Paths};
-use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_io::Trace;
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
     { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
-
-fn tcp_traffic(out_of_order: f64, packets: u64) -> Trace {
-    generate(
-        &traffic(&format!(
-            "packets = {packets}\nflows = 200\nchurn_per_minute = 60000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
-             arrivals = {{ process = \"poisson\", rate_pps = 200000.0 }}\npacket_size = {{ kind = \"imix\" }}\ntcp_share = 0.9\n\
-             fragment_share = 0.01\nicmp_error_share = 0.005\ntcp = {{ out_of_order_share = {out_of_order} }}\n\
-             signatures = [{{ text = \"GET /etc/passwd\", share = 0.002 }}]\n"
-        )),
-        7,
-    )
-}
-
-/// Whole connections to the balanced service, as they pass a balancer: the servers' packets come
-/// from the backend that the cores alone have chosen for their client.
-fn balanced_traffic(packets: u64) -> Trace {
-    let all = generate(
-        &traffic(&format!(
-            "packets = {packets}\nflows = 300\nchurn_per_minute = 30000.0\narrivals = {{ process = \"constant\", rate_pps = 100000.0 }}\n\
-             hosts = {{ services = [{{ address = \"10.255.0.1\", port = 80, protocol = \"tcp\" }}] }}\n"
-        )),
-        11,
-    );
-    let backends = chosen_backends(&all);
-    let mut trace = Trace::new();
-    for frame in all.iter() {
-        let mut packet = frame.frame.to_vec();
-        let layout = dissect(&packet).expect("generated");
-        if let Some(&backend) = backends.get(&fields::destination(&packet, &layout)) {
-            rewrite::set_source(&mut packet, &layout, backend).expect("both are IPv4");
-        }
-        trace.push(frame.timestamp_ns, &packet);
-    }
-    trace
-}
-
-/// The backend of each client.
-fn chosen_backends(all: &Trace) -> HashMap<Endpoint, Endpoint> {
-    let mut requests = Trace::new();
-    let vip: Endpoint = "10.255.0.1:80".parse().expect("an endpoint");
-    let ends = |packet: &[u8]| {
-        dissect(packet)
-            .map(|layout| {
-                (
-                    fields::source(packet, &layout),
-                    fields::destination(packet, &layout),
-                )
-            })
-            .expect("valid")
-    };
-    all.iter()
-        .filter(|frame| ends(frame.frame).1 == vip)
-        .for_each(|frame| requests.push(frame.timestamp_ns, frame.frame));
-    let service = service(&format!(
-        "[service]\nchain = [\"load_balancer\"]\n{BALANCED}"
-    ));
-    let balanced = run(&service, &requests, Paths::Slow, Execution::Virtual);
-    balanced
-        .flows
-        .into_values()
-        .flatten()
-        .map(|packet| ends(&packet))
-        .collect()
-}
 
 fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
     let service = service(text);
@@ -151,7 +85,7 @@ fn inspector() {
 fn load_balancer_both_ways() {
     compare(
         &format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}"),
-        &balanced_traffic(10_000),
+        &common::balanced_traffic(BALANCED, 10_000),
         0.3,
     );
 }
@@ -162,7 +96,7 @@ fn load_balancer_behind_a_firewall() {
         &format!(
             "[service]\nchain = [\"firewall\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}"
         ),
-        &balanced_traffic(10_000),
+        &common::balanced_traffic(BALANCED, 10_000),
         0.2,
     );
 }

@@ -62,10 +62,10 @@ fn median(mut parts: Vec<f64>) -> f64 {
 fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 3]) -> usize {
     let start = Clock::now();
     let mut parsed = [None; BATCH];
-    let mut keys = [[0; 6]; BATCH];
+    let mut keys = [MatchKey::NONE; BATCH];
     for ((frame, parsed), key) in batch.iter().zip(&mut parsed).zip(&mut keys) {
         let layout = dissect(frame.bytes()).expect("well formed");
-        *key = MatchKey::of(frame.bytes(), &layout, 0, 0).expect("plain").0;
+        *key = MatchKey::of(frame.bytes(), &layout, 0, 0).expect("plain");
         *parsed = Some(layout);
     }
     let keyed = Clock::now();
@@ -85,7 +85,7 @@ fn decide(
     table: &mut RuleTable,
     batch: &mut [Frame],
     parsed: &[Option<Layout>; BATCH],
-    keys: &[[u64; 6]; BATCH],
+    keys: &[MatchKey; BATCH],
     found: &[Option<u32>; BATCH],
 ) -> usize {
     let mut hits = 0;
@@ -93,7 +93,7 @@ fn decide(
         let Some(layout) = &parsed[place] else {
             continue;
         };
-        let key = MatchKey(keys[place]);
+        let key = keys[place];
         let bytes = frame.bytes_mut();
         let decision = table.packet(&key, found[place], bytes, layout, Instant(1));
         hits += usize::from(matches!(decision, Decision::Forward { .. }));

@@ -39,12 +39,13 @@ pub struct CoresConfig {
 
 impl Default for CoresConfig {
     fn default() -> Self {
+        let manager = ManagerConfig::default();
         Self {
             segment: 0,
             caching: true,
             waiting: 4096,
-            selection: SelectionConfig::default(),
-            manager: ManagerConfig::default(),
+            selection: SelectionConfig::for_rules(manager.exact + manager.masked),
+            manager,
         }
     }
 }
@@ -82,7 +83,7 @@ enum Waiting {
     Mark(u32),
 }
 
-/// A packet on its way through the chain.
+/// A packet half way through the chain.
 struct Journey {
     packet: Packet,
     recording: Recording,
@@ -97,11 +98,30 @@ struct Suspended {
     is_closing: bool,
 }
 
+/// What a packet on its way through the chain has to do with cached rules.
+struct Desk<'a> {
+    manager: &'a Manager,
+    selection: &'a Selection,
+}
+
+impl Dependents for Desk<'_> {
+    fn is_free(&self, entry: EntryId) -> bool {
+        self.manager.is_free(entry)
+    }
+
+    #[inline]
+    fn expect(&self, entry: EntryId) {
+        self.selection.prefetch(entry);
+    }
+}
+
 /// The cores' side of one segment of a chain.
 pub struct RuleCores {
     config: CoresConfig,
     sides: Sides,
     chain: RuleChain,
+    /// Of the packet that is on its way.
+    recording: Recording,
     selection: Selection,
     manager: Manager,
     suspended: Option<Box<Suspended>>,
@@ -122,6 +142,7 @@ impl RuleCores {
             config,
             sides,
             chain: RuleChain::new(functions),
+            recording: Recording::new(None),
             selection: Selection::new(config.selection),
             manager: Manager::new(config.manager),
             suspended: None,
@@ -355,85 +376,82 @@ impl RuleCores {
         let ingress = packet.frame.port();
         let segment = self.sides.segment_of(self.config.segment, &packet);
         let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, segment);
-        let mut recording = Recording::new(key);
-        self.sides.tell(&mut packet, &mut recording);
-        watch.begins(&packet, &recording);
-        let journey = Journey {
-            packet,
-            recording,
-            step: 0,
-        };
-        self.run(journey, None, pools, out, watch);
+        self.recording.begin(key);
+        self.sides.tell(&mut packet, &mut self.recording);
+        watch.begins(&packet, &self.recording);
+        self.run(packet, 0, None, pools, out, watch);
     }
 
-    /// Takes a packet on; `settled` is the entry that it has waited for, if that is free now.
+    /// Takes a packet on that had to wait.
+    fn go_on(
+        &mut self,
+        journey: Journey,
+        settled: Option<EntryId>,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
+        self.recording = journey.recording;
+        let Journey { packet, step, .. } = journey;
+        self.run(packet, step, settled, pools, out, &mut Unwatched);
+    }
+
+    /// Takes a packet on from a step; `settled` is the entry that it has waited for, if that is
+    /// free now.
     fn run<W: Watch + ?Sized>(
         &mut self,
-        mut journey: Journey,
+        mut packet: Packet,
+        step: usize,
         settled: Option<EntryId>,
         pools: &mut Pools,
         out: &mut Vec<Output>,
         watch: &mut W,
     ) {
-        let Journey {
-            packet,
+        let recording = &mut self.recording;
+        let mut answers = Answers::new(&mut self.replies, pools);
+        let desk = Desk {
+            manager: &self.manager,
+            selection: &self.selection,
+        };
+        let dependents: &dyn Dependents = match self.config.caching {
+            true => &desk,
+            false => &self.manager,
+        };
+        let passage = self.chain.run_watched(
+            &mut packet,
             recording,
             step,
-        } = &mut journey;
-        let mut answers = Answers::new(&mut self.replies, pools);
-        let passage =
-            self.chain
-                .run_watched(packet, recording, *step, &self.manager, &mut answers, watch);
+            dependents,
+            &mut answers,
+            watch,
+        );
         out.extend(self.replies.drain(..).map(Output::Reply));
+        let at = packet.timestamp();
         match passage {
-            Passage::Forward => self.depart(journey, out, watch),
+            Passage::Forward => {
+                out.push(Output::Depart(packet, self.recording.rewrites().egress()));
+                self.consider(Fate::Forward, at, out, watch);
+            }
             Passage::Drop(reason) => {
-                self.make_rule(&journey, Fate::Drop(reason), out, watch);
-                out.push(Output::Drop(journey.packet, reason));
+                self.consider(Fate::Drop(reason), at, out, watch);
+                out.push(Output::Drop(packet, reason));
             }
             Passage::Consumed => {
-                self.make_rule(&journey, Fate::Forward, out, watch);
-                pools.give(journey.packet.frame);
+                self.consider(Fate::Forward, at, out, watch);
+                pools.give(packet.frame);
             }
-            Passage::Wait { step, entry } => {
-                journey.step = step;
-                self.wait(journey, entry, settled, out);
-            }
+            Passage::Wait { step, entry } => self.wait(packet, step, entry, settled, out),
         }
-    }
-
-    fn depart<W: Watch + ?Sized>(
-        &mut self,
-        journey: Journey,
-        out: &mut Vec<Output>,
-        watch: &mut W,
-    ) {
-        let egress = journey.recording.rewrites().egress();
-        let (at, recording) = (journey.packet.timestamp(), journey.recording);
-        out.push(Output::Depart(journey.packet, egress));
-        self.consider(&recording, Fate::Forward, at, out, watch);
-    }
-
-    fn make_rule<W: Watch + ?Sized>(
-        &mut self,
-        journey: &Journey,
-        fate: Fate,
-        out: &mut Vec<Output>,
-        watch: &mut W,
-    ) {
-        let at = journey.packet.timestamp();
-        self.consider(&journey.recording, fate, at, out, watch);
     }
 
     /// Counts the packet's entries, and offers its rule if it is hot.
     fn consider<W: Watch + ?Sized>(
         &mut self,
-        recording: &Recording,
         fate: Fate,
         at: Instant,
         out: &mut Vec<Output>,
         watch: &mut W,
     ) {
+        let recording = &self.recording;
         watch.ends(recording, fate, at);
         if !self.config.caching {
             return;
@@ -441,11 +459,22 @@ impl RuleCores {
         if let Some(obstacle) = recording.obstacle() {
             self.counters.obstacles[obstacle as usize] += 1;
         }
-        let Some(hotness) = self.selection.packet(recording, at) else {
-            return;
-        };
-        if let Ok(rule) = synthesise(recording, fate, at) {
-            let original = recording.original();
+        if let Some(hotness) = self.selection.packet(recording, at) {
+            self.offer(hotness, fate, at, out, watch);
+        }
+    }
+
+    #[inline(never)]
+    fn offer<W: Watch + ?Sized>(
+        &mut self,
+        hotness: u32,
+        fate: Fate,
+        at: Instant,
+        out: &mut Vec<Output>,
+        watch: &mut W,
+    ) {
+        if let Ok(rule) = synthesise(&self.recording, fate, at) {
+            let original = self.recording.original();
             let offer = self
                 .manager
                 .offer(rule, original, hotness, at, &mut self.messages);
@@ -455,18 +484,25 @@ impl RuleCores {
     }
 
     /// A packet cannot go on while rules came from this entry.
+    #[cold]
     fn wait(
         &mut self,
-        mut journey: Journey,
+        packet: Packet,
+        step: usize,
         entry: EntryId,
         settled: Option<EntryId>,
         out: &mut Vec<Output>,
     ) {
         if settled == Some(entry) && self.manager.is_free(entry) {
             self.counters.stuck += 1;
-            return out.push(Output::Drop(journey.packet, DropReason::InvalidState));
+            return out.push(Output::Drop(packet, DropReason::InvalidState));
         }
         self.counters.waited += 1;
+        let mut journey = Journey {
+            packet,
+            recording: self.recording,
+            step,
+        };
         // What it met before may be changed by the time it goes on.
         journey.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);
@@ -509,7 +545,7 @@ impl RuleCores {
             if !self.manager.is_free(entry) {
                 return Some(suspended);
             }
-            self.run(suspended.journey, Some(entry), pools, out, &mut Unwatched);
+            self.go_on(suspended.journey, Some(entry), pools, out);
             if !self.changing.contains(&entry) {
                 self.manager.open(entry);
             }
@@ -519,7 +555,7 @@ impl RuleCores {
             return Some(suspended);
         }
         let Journey { step, .. } = suspended.journey;
-        self.run(suspended.journey, None, pools, out, &mut Unwatched);
+        self.go_on(suspended.journey, None, pools, out);
         let waits_again = self.suspended.as_ref();
         let is_same = |next: &Suspended| next.entry == entry && next.journey.step == step;
         if !waits_again.is_some_and(|next| is_same(next)) {

@@ -10,7 +10,7 @@
 //! IPv4 addresses are mapped into IPv6's space. An ICMP echo has its identifier in place of both
 //! ports.
 
-use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
+use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, Transport};
 use twinpath_core::wire::{Endpoint, fields, icmp, ipv4, ipv6};
 
 /// Lanes of a key.
@@ -72,6 +72,12 @@ impl MatchKey {
             Some(_) => None,
             None => Self::of_any(frame, layout, ingress, segment),
         }
+    }
+
+    /// [`Self::of`] a plain packet: there always is one.
+    #[inline(always)]
+    pub fn of_plain(frame: &[u8], plain: Plain, ingress: u16, segment: u8) -> Self {
+        Self::of_v4(plain.ends(frame), frame, &plain.layout(), ingress, segment)
     }
 
     /// What nearly every packet is: TCP or UDP over IPv4.

@@ -1,24 +1,35 @@
 //! How often entries were used in this window and in the last.
 //!
-//! Functions number their entries as they like, so the counts lie in a hash table of fixed size:
-//! four entries to a cache line, found by a mixed number of which no two entries share more than
-//! a few bits.
+//! Functions number their entries as they like, so the counts lie in a hash table of fixed size,
+//! four entries to a cache line. Two with numbers side by side share a line: what came into being
+//! together is used together.
+//!
+//! Where more entries are in use than a line has places, a use of one that has none costs the
+//! least used of the line one of its matches, and at zero its place. So entries that are used
+//! often get a place and keep it, whatever there is besides; the counts of others are too low.
 
 use crate::recording::EntryId;
-use twinpath_core::memory::{CacheLine, ZeroedArray};
+use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 
 /// Entries in a line, two lanes each: name 32 bits and window 32, current count 32 and previous.
 const WAYS: usize = 4;
 
-/// A count that was never used has this window.
-const NEVER: u32 = 0;
+/// One match in the lane of counts.
+const ONE: u64 = 1 << 32;
 
 /// Counts of a fixed number of entries.
 pub(crate) struct MatchCounts {
     lines: ZeroedArray<CacheLine>,
 }
 
-/// One entry's place.
+/// Where an entry is counted, and under which name; no name is 0, which is that of a free place.
+#[derive(Copy, Clone)]
+struct Place {
+    line: usize,
+    name: u32,
+}
+
+/// The counts of one entry.
 #[derive(Copy, Clone)]
 struct Count {
     name: u32,
@@ -37,74 +48,134 @@ impl Count {
         }
     }
 
-    fn lanes(self) -> [u64; 2] {
-        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+    const fn lanes(self) -> [u64; 2] {
         [
-            pair(self.name, self.window),
-            pair(self.current, self.previous),
+            Self::who(self.name, self.window),
+            (self.current as u64) << 32 | self.previous as u64,
         ]
     }
 
-    /// Whether its counts still say something in a window.
-    const fn is_live(self, window: u32) -> bool {
-        self.window != NEVER && self.window.saturating_add(1) >= window
+    /// The first lane.
+    #[inline(always)]
+    const fn who(name: u32, window: u32) -> u64 {
+        (name as u64) << 32 | window as u64
     }
 
-    /// The place after one more match in a window; a match that is a little late counts as one in
-    /// the latest.
-    fn after(mut self, window: u32) -> Self {
-        if self.window < window {
-            let follows = self.is_live(window);
-            self.previous = if follows { self.current } else { 0 };
-            (self.window, self.current) = (window, 0);
+    /// As it stands in a window; of a match that is a little late it stands as in the latest.
+    const fn in_window(self, window: u32) -> Self {
+        if self.window >= window {
+            return self;
         }
-        self.current = self.current.saturating_add(1);
+        let follows = self.window + 1 == window;
+        Self {
+            name: self.name,
+            window,
+            current: 0,
+            previous: if follows { self.current } else { 0 },
+        }
+    }
+
+    /// How often it was used lately.
+    const fn uses(self) -> u64 {
+        self.current as u64 + self.previous as u64
+    }
+
+    /// One match less.
+    const fn less(mut self) -> Self {
+        if self.current > 0 {
+            self.current -= 1;
+        } else {
+            self.previous = self.previous.saturating_sub(1);
+        }
         self
     }
 }
 
 impl MatchCounts {
-    /// Room for so many entries, rounded up to a power of two.
+    /// Room for so many entries.
     pub fn new(entries: usize) -> Self {
-        let lines = entries.div_ceil(WAYS).next_power_of_two();
         Self {
-            lines: ZeroedArray::new(lines),
+            lines: ZeroedArray::new(entries.div_ceil(WAYS).clamp(1, u32::MAX as usize)),
         }
+    }
+
+    #[inline(always)]
+    fn place(&self, EntryId { function, entry }: EntryId) -> Place {
+        let mixed = mix(u64::from(function) << 32 | u64::from(entry >> 1));
+        let line = ((mixed >> 32) * self.lines.len() as u64) >> 32;
+        Place {
+            line: line as usize,
+            // Two bits for the number's lowest, so that there is always one.
+            name: mixed as u32 & !0b11 | 0b10 >> (entry & 1),
+        }
+    }
+
+    /// An entry will be counted soon.
+    #[inline(always)]
+    pub fn prefetch(&self, entry: EntryId) {
+        prefetch(&self.lines[self.place(entry).line]);
     }
 
     /// Counts a match of an entry in a window (not 0); returns the count of the window before, or
     /// `None` if there is no place for the entry.
-    #[inline]
+    #[inline(always)]
     pub fn count(&mut self, entry: EntryId, window: u32) -> Option<u32> {
-        let mixed = mix(u64::from(entry.function) << 32 | u64::from(entry.entry));
-        let (name, line) = (
-            (mixed >> 32) as u32,
-            mixed as usize & (self.lines.len() - 1),
-        );
+        let Place { line, name } = self.place(entry);
         let lanes = &mut self.lines[line].0;
-        let at = |way: usize| Count::read([lanes[2 * way], lanes[2 * way + 1]]);
-        let known = (0..WAYS).find(|&way| at(way).name == name && at(way).window != NEVER);
-        let way = known.or_else(|| (0..WAYS).find(|&way| !at(way).is_live(window)))?;
-        let before = match known {
-            Some(way) => at(way),
-            None => Count {
-                name,
-                window,
-                current: 0,
-                previous: 0,
-            },
-        };
-        let after = before.after(window);
-        lanes[2 * way..2 * way + 2].copy_from_slice(&after.lanes());
-        Some(after.previous)
+        // Nearly always it has been used in this window before.
+        let usual = Count::who(name, window);
+        for way in 0..WAYS {
+            if lanes[2 * way] == usual {
+                let counts = &mut lanes[2 * way + 1];
+                *counts = counts.checked_add(ONE).unwrap_or(*counts);
+                return Some(*counts as u32);
+            }
+        }
+        count_first(lanes, name, window)
     }
 }
 
-/// Spreads a number over 64 bits; no two numbers become one.
-const fn mix(mut number: u64) -> u64 {
-    number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    number ^ number >> 33
+/// Counts a match of an entry that was not used in this window, or is not there.
+#[inline(never)]
+fn count_first(lanes: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
+    let at = |way: usize| Count::read([lanes[2 * way], lanes[2 * way + 1]]).in_window(window);
+    let Some(way) = (0..WAYS).find(|&way| at(way).name == name) else {
+        return admit(lanes, name, window);
+    };
+    let mut count = at(way);
+    count.current = count.current.saturating_add(1);
+    lanes[2 * way..2 * way + 2].copy_from_slice(&count.lanes());
+    Some(count.previous)
+}
+
+/// Counts the first match of an entry, if there is a place or comes to be one.
+fn admit(lanes: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
+    let at = |way: usize| Count::read([lanes[2 * way], lanes[2 * way + 1]]).in_window(window);
+    let (way, least) = (0..WAYS)
+        .map(|way| (way, at(way)))
+        .min_by_key(|(_, count)| count.uses())?;
+    let (place, result) = match least.uses() {
+        0 => {
+            let (current, previous) = (1, 0);
+            let new = Count {
+                name,
+                window,
+                current,
+                previous,
+            };
+            (new, Some(0))
+        }
+        _ => (least.less(), None),
+    };
+    lanes[2 * way..2 * way + 2].copy_from_slice(&place.lanes());
+    result
+}
+
+/// Spreads a number over 64 bits.
+#[inline(always)]
+const fn mix(number: u64) -> u64 {
+    let product = (number ^ 0x1319_8a2e_0370_7345) as u128 * 0x9e37_79b9_7f4a_7c15;
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]
@@ -135,10 +206,29 @@ mod tests {
     fn a_place_goes_to_another_entry_when_it_says_nothing_any_more() {
         let mut counts = MatchCounts::new(WAYS);
         (0..4).for_each(|entry| assert_eq!(counts.count(id(0, entry), 1), Some(0)));
-        assert_eq!(counts.count(id(0, 4), 2), None);
-        assert_eq!(counts.count(id(0, 0), 2), Some(1));
-        assert_eq!(counts.count(id(0, 4), 3), Some(0));
-        assert_eq!(counts.count(id(0, 0), 3), Some(1));
+        // Each is one match away from losing its place.
+        assert_eq!(counts.count(id(0, 4), 1), None);
+        assert_eq!(counts.count(id(0, 4), 1), Some(0));
+        (0..4).for_each(|entry| _ = counts.count(id(0, entry), 5));
+        assert_eq!(
+            counts.count(id(0, 7), 7),
+            Some(0),
+            "nobody was there in window 6"
+        );
+    }
+
+    #[test]
+    fn entries_in_use_keep_their_places_among_many_others() {
+        let mut counts = MatchCounts::new(WAYS);
+        for window in 1..4 {
+            for round in 0..100 {
+                for entry in 0..3 {
+                    let previous = counts.count(id(0, entry), window);
+                    assert!(window == 1 || previous >= Some(50), "{previous:?}");
+                }
+                counts.count(id(1, window * 1000 + round), window);
+            }
+        }
     }
 
     #[test]
@@ -147,6 +237,31 @@ mod tests {
         for (window, previous) in [(5, 0), (6, 1), (5, 1), (6, 1), (7, 3)] {
             assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
         }
+    }
+
+    /// Numbers as functions give them, dense and with large gaps, fall on lines as by chance.
+    #[test]
+    fn entries_spread_over_lines() {
+        let counts = MatchCounts::new(4 * 4096);
+        let patterns: [fn(u32) -> EntryId; 4] = [
+            |n| id(1, 2 * n),
+            |n| id(2, (1 << 31) | (2 * n)),
+            |n| id(3, n << 16 | 5000),
+            |n| id((n % 8) as u8, n / 8 * 2),
+        ];
+        for pattern in patterns {
+            let mut load = vec![0u32; 4096];
+            (0..16_384).for_each(|n| load[counts.place(pattern(n)).line] += 1);
+            let most = load.iter().max();
+            assert!(most.is_some_and(|&most| most < 20), "{most:?}");
+            let empty = load.iter().filter(|&&load| load == 0).count();
+            assert!(empty < 200, "{empty} of 4096, by chance 75");
+        }
+        let names: std::collections::HashSet<(usize, u32)> = (0..100_000)
+            .map(|n| counts.place(id(1, n)))
+            .map(|place| (place.line, place.name))
+            .collect();
+        assert_eq!(names.len(), 100_000);
     }
 
     proptest! {

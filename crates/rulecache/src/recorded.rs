@@ -13,6 +13,10 @@ use twinpath_core::{Direction, Packet};
 pub trait Dependents {
     /// Whether no cached rule depends on the entry and none will until it is used again.
     fn is_free(&self, entry: EntryId) -> bool;
+
+    /// A packet's recording, which will be looked at soon, names this entry.
+    #[inline]
+    fn expect(&self, _entry: EntryId) {}
 }
 
 /// Nothing is cached anywhere.
@@ -322,10 +326,9 @@ impl<'a> Recorded<'a> {
     #[inline]
     pub fn depends_on(&mut self, entry: u32, idle: Option<Duration>) {
         let function = self.function;
-        self.recording.depend(Dependency {
-            entry: EntryId { function, entry },
-            idle,
-        });
+        let entry = EntryId { function, entry };
+        self.dependents.expect(entry);
+        self.recording.depend(Dependency { entry, idle });
     }
 
     /// The packet makes no rule.

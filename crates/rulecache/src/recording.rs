@@ -35,11 +35,20 @@ pub struct Dependency {
 }
 
 /// The entries that a decision came from; at most [`MAX_DEPENDENCIES`].
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug)]
 pub struct Dependencies {
+    /// Those from `count` on mean nothing.
     items: [Dependency; MAX_DEPENDENCIES],
     count: u8,
 }
+
+impl PartialEq for Dependencies {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Dependencies {}
 
 impl Default for Dependencies {
     fn default() -> Self {
@@ -210,18 +219,41 @@ impl Recording {
     /// A recording of a packet that enters a segment with this key; one without makes no rule.
     #[inline]
     pub fn new(key: Option<MatchKey>) -> Self {
-        Self {
-            original: key.unwrap_or(MatchKey::NONE),
-            examined: MatchKey::ALWAYS,
-            unwritten: MatchKey([u64::MAX; 6]),
+        let mut recording = Self {
+            original: MatchKey::NONE,
+            examined: MatchKey::NONE,
+            unwritten: MatchKey::NONE,
             rewrites: Rewrites::default(),
             dependencies: Dependencies::NONE,
-            obstacle: match key {
-                Some(_) => None,
-                None => Some(Obstacle::NotPlain),
-            },
+            obstacle: None,
             pattern: None,
-        }
+        };
+        recording.begin(key);
+        recording
+    }
+
+    /// Begins anew with another packet, as [`Self::new`].
+    #[inline]
+    pub(crate) fn begin(&mut self, key: Option<MatchKey>) {
+        let Self {
+            original,
+            examined,
+            unwritten,
+            rewrites,
+            dependencies,
+            obstacle,
+            pattern,
+        } = self;
+        *original = key.unwrap_or(MatchKey::NONE);
+        *examined = MatchKey::ALWAYS;
+        *unwritten = MatchKey([u64::MAX; 6]);
+        *rewrites = Rewrites::default();
+        dependencies.count = 0;
+        *obstacle = match key {
+            Some(_) => None,
+            None => Some(Obstacle::NotPlain),
+        };
+        *pattern = None;
     }
 
     /// The packet's key as it entered the segment.

@@ -20,22 +20,29 @@ pub struct SelectionConfig {
     pub window: Duration,
     /// A rule is selected with more matches than this in the previous window.
     pub threshold: u32,
-    /// Entries that are counted at a time (rounded up to a power of two), 16 bytes each. One that
-    /// was not used in this window or the last gives its place to another; one that finds no place
-    /// has no say in which rules are hot.
+    /// Entries that are counted at a time, 16 bytes each. One that was not used in this window or
+    /// the last gives its place to another. With more in use, those used least are counted too
+    /// low or not at all; of an entry that is not counted no rule is hot.
     pub entries: usize,
     /// Rules that are remembered as selected in a window (rounded up to a power of two); two that
     /// fall together may be selected twice.
     pub judged: usize,
 }
 
-impl Default for SelectionConfig {
-    fn default() -> Self {
+/// Entries that are counted for each rule that there may be: rules have a few, and entries of
+/// rules that are not hot enough are counted too.
+const ENTRIES_PER_RULE: usize = 16;
+/// Entries that are counted at least.
+const LEAST_ENTRIES: usize = 1 << 12;
+
+impl SelectionConfig {
+    /// A selection for so many rules.
+    pub fn for_rules(rules: usize) -> Self {
         Self {
             window: Duration::from_secs(1),
             threshold: 1,
-            entries: 1 << 21,
-            judged: 1 << 16,
+            entries: rules.saturating_mul(ENTRIES_PER_RULE).max(LEAST_ENTRIES),
+            judged: rules.saturating_mul(2).max(LEAST_ENTRIES),
         }
     }
 }
@@ -54,6 +61,7 @@ pub struct SelectionCounters {
 /// Decides, packet by packet, which rules are hot.
 pub struct Selection {
     config: SelectionConfig,
+    window: Window,
     matches: MatchCounts,
     /// The window in which a rule was selected last, and some bits of its hash.
     judged: Vec<(u32, u32)>,
@@ -68,6 +76,7 @@ impl Selection {
         let judged = config.judged.max(1).next_power_of_two();
         Self {
             config,
+            window: Window::of(config.window),
             matches: MatchCounts::new(config.entries),
             judged: vec![(0, 0); judged],
             counters: SelectionCounters::default(),
@@ -79,44 +88,43 @@ impl Selection {
         self.counters
     }
 
-    /// Counts a packet's use of its entries. If its rule is to be cached, returns how hot it is:
-    /// matches in the previous window.
+    /// An entry decided on a packet that will be counted soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, entry: EntryId) {
+        self.matches.prefetch(entry);
+    }
+
+    /// Counts a packet's use of its entries, if it makes a rule. If that is to be cached, returns
+    /// how hot it is: matches in the previous window.
+    #[inline]
     pub fn packet(&mut self, recording: &Recording, now: Instant) -> Option<u32> {
-        let window = self.window(now);
-        let dependencies = recording.dependencies().as_slice();
-        let mut hotness = None;
-        for dependency in dependencies {
-            hotness = least(hotness, self.count(dependency.entry, window));
-        }
         if recording.obstacle().is_some() {
             return None;
         }
         self.counters.cacheable += 1;
+        let window = self.window.at(now);
+        let dependencies = recording.dependencies().as_slice();
+        let mut hotness = u32::MAX;
+        for dependency in dependencies {
+            hotness = hotness.min(self.count(dependency.entry, window));
+        }
         if dependencies.is_empty() {
             let hash = rule_hash(recording.original(), recording.mask());
             hotness = self.count(itself(hash), window);
         }
-        // Were what is not counted cold, the same entries would be left out for ever.
-        let hotness = hotness.unwrap_or(self.config.threshold.saturating_add(1));
-        let is_hot = hotness > self.config.threshold;
         // Which rule it is takes longer to tell than whether it is hot.
-        if !is_hot || !self.is_first(recording, window) {
+        if hotness <= self.config.threshold || !self.is_first(recording, window) {
             return None;
         }
         self.counters.selected += 1;
         Some(hotness)
     }
 
-    /// The number of the window, counted from 1.
-    fn window(&self, now: Instant) -> u32 {
-        let length_ns = self.config.window.as_nanos().max(1) as u64;
-        ((now.0 / length_ns) as u32).wrapping_add(1)
-    }
-
-    fn count(&mut self, entry: EntryId, window: u32) -> Option<u32> {
+    #[inline(always)]
+    fn count(&mut self, entry: EntryId, window: u32) -> u32 {
         let previous = self.matches.count(entry, window);
         self.counters.uncounted += u64::from(previous.is_none());
-        previous
+        previous.unwrap_or(0)
     }
 
     fn is_first(&mut self, recording: &Recording, window: u32) -> bool {
@@ -127,11 +135,38 @@ impl Selection {
     }
 }
 
-/// The lesser of two counts, of which either may be missing.
-fn least(one: Option<u32>, other: Option<u32>) -> Option<u32> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
+/// The window of the last packet.
+#[derive(Copy, Clone, Debug)]
+struct Window {
+    length_ns: u64,
+    begin_ns: u64,
+    /// Counted from 1.
+    number: u32,
+}
+
+impl Window {
+    fn of(length: Duration) -> Self {
+        Self {
+            length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX).max(1),
+            begin_ns: 0,
+            number: 1,
+        }
+    }
+
+    /// The number of the window that an instant lies in.
+    #[inline(always)]
+    fn at(&mut self, now: Instant) -> u32 {
+        if now.0.wrapping_sub(self.begin_ns) >= self.length_ns {
+            self.turn(now);
+        }
+        self.number
+    }
+
+    #[cold]
+    fn turn(&mut self, now: Instant) {
+        let number = now.0 / self.length_ns;
+        self.begin_ns = number * self.length_ns;
+        self.number = (number as u32).wrapping_add(1).max(1);
     }
 }
 
@@ -261,33 +296,49 @@ mod tests {
         assert_eq!(send(&mut selection, 4), Some(20));
     }
 
-    /// With room for four entries, three flows and the route are counted; the route alone judges
-    /// the others, and where it has not been counted nothing does.
+    /// With room for four entries, two flows and the route are counted among many others.
     #[test]
-    fn entries_that_find_no_place_have_no_say() {
+    fn few_hot_rules_are_found_among_many_others_with_little_room() {
         let few = SelectionConfig {
             entries: 4,
             ..config()
         };
         let mut selection = Selection::new(few);
         let mut selected = std::collections::BTreeSet::new();
-        for second in 0..2 {
-            for number in (0..20).cycle().take(80) {
+        for second in 0..3 {
+            for number in 2..200 {
                 let now = Instant(second * 1_000_000_000);
-                if selection.packet(&flow(number), now).is_some() {
-                    selected.insert((second, number));
+                for flow_number in [0, 1, number] {
+                    if selection.packet(&flow(flow_number), now).is_some() {
+                        selected.insert((second, flow_number));
+                    }
                 }
             }
         }
-        let uncounted: Vec<_> = (0..20)
-            .filter(|&number| selected.contains(&(1, number)))
-            .collect();
-        assert!(
-            selected.iter().all(|&(second, _)| second == 1),
-            "{selected:?}"
-        );
-        // Four packets each are no more than the threshold.
-        assert_eq!(uncounted.len(), 17, "{selected:?}");
-        assert_eq!(selection.counters().uncounted, 2 * 17 * 4);
+        let expected = [(1, 0), (1, 1), (2, 0), (2, 1)];
+        assert_eq!(selected.into_iter().collect::<Vec<_>>(), expected);
+        assert!(selection.counters().uncounted > 0);
+    }
+
+    #[test]
+    fn what_makes_no_rule_is_not_counted() {
+        let mut selection = Selection::new(config());
+        let mut refused = flow(1);
+        refused.obstruct(crate::recording::Obstacle::Payload);
+        for second in 0..3 {
+            let now = Instant(second * 1_000_000_000);
+            (0..20).for_each(|_| assert_eq!(selection.packet(&refused, now), None));
+            assert_eq!(selection.packet(&flow(1), now), None);
+        }
+        assert_eq!(selection.counters().cacheable, 3);
+    }
+
+    #[test]
+    fn windows_are_told_by_the_clock() {
+        let mut window = Window::of(Duration::from_millis(200));
+        for now_ms in [0, 199, 200, 200, 399, 1000, 1001, 1, 50_000] {
+            let number = window.at(Instant(now_ms * 1_000_000));
+            assert_eq!(u64::from(number), now_ms / 200 + 1);
+        }
     }
 }

@@ -189,21 +189,21 @@ impl RuleTable {
 
     /// The rules of several packets, as many as the shorter of the two slices holds. Reads of
     /// memory overlap, and what [`Self::packet`] will read of the rules is on its way.
-    pub fn find_batch(&mut self, keys: &[Lanes], found: &mut [Option<RuleId>]) {
+    pub fn find_batch(&mut self, keys: &[MatchKey], found: &mut [Option<RuleId>]) {
         for (keys, found) in keys.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
             let count = keys.len().min(found.len());
             self.find_some(&keys[..count], &mut found[..count]);
         }
     }
 
-    fn find_some(&mut self, keys: &[Lanes], found: &mut [Option<RuleId>]) {
+    fn find_some(&mut self, keys: &[MatchKey], found: &mut [Option<RuleId>]) {
         let mut homes = [0; BATCH];
         for (home, key) in homes.iter_mut().zip(keys) {
-            *home = self.exact.prefetch(key);
+            *home = self.exact.prefetch(&key.0);
         }
         let mut missing = 0;
         for ((found, key), home) in found.iter_mut().zip(keys).zip(homes) {
-            *found = self.exact.find_from(home, key);
+            *found = self.exact.find_from(home, &key.0);
             match *found {
                 Some(id) => self.slots.prefetch(id),
                 None => missing += 1,
@@ -216,12 +216,12 @@ impl RuleTable {
 
     /// The masked match of those keys that the exact one has not found.
     #[inline(never)]
-    fn find_masked(&mut self, keys: &[Lanes], found: &mut [Option<RuleId>]) {
+    fn find_masked(&mut self, keys: &[MatchKey], found: &mut [Option<RuleId>]) {
         let (mut missing, mut places) = ([Lanes::default(); BATCH], [0; BATCH]);
         let mut count = 0;
         for (place, (key, found)) in keys.iter().zip(found.iter()).enumerate() {
             if found.is_none() {
-                (missing[count], places[count]) = (*key, place);
+                (missing[count], places[count]) = (key.0, place);
                 count += 1;
             }
         }
@@ -245,7 +245,7 @@ impl RuleTable {
 
     /// Decides on a packet that arrived at `now`, with what [`Self::find_batch`] or
     /// [`Self::find`] has found since the last message was taken, and rewrites it.
-    #[inline]
+    #[inline(always)]
     pub fn packet(
         &mut self,
         key: &MatchKey,

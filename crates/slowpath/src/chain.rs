@@ -150,6 +150,42 @@ impl Chain {
         }
     }
 
+    /// Whether any function keeps packets at this moment.
+    pub fn keeps_packets(&self) -> bool {
+        self.functions
+            .iter()
+            .any(|function| function.keeps_packets())
+    }
+
+    /// Lets go of all packets that the functions keep of a flow: they pass the rest of the chain.
+    /// Returns when the flow wants to be woken.
+    pub fn release<T>(
+        &mut self,
+        record: &mut Record<'_, T>,
+        now: Instant,
+        io: &mut ChainIo<'_>,
+    ) -> Instant {
+        self.call_each(record, now, io, |function, flow, out| {
+            function.release(flow, out);
+        })
+    }
+
+    pub(crate) fn take_functions(&mut self) -> (Vec<Box<dyn NetworkFunction>>, Vec<Range<usize>>) {
+        (
+            std::mem::take(&mut self.functions),
+            std::mem::take(&mut self.words),
+        )
+    }
+
+    /// Where a function's words are among a flow's.
+    pub(crate) fn words_of(&self, place: usize) -> Range<usize> {
+        self.words[place].clone()
+    }
+
+    pub(crate) fn adapt(&mut self, place: usize, words: &mut [u32], handle: &mut u32) {
+        self.functions[place].adapt(words, handle);
+    }
+
     /// Runs one packet through the chain; returns when the flow wants to be woken.
     pub fn run<T>(
         &mut self,
@@ -171,6 +207,19 @@ impl Chain {
         now: Instant,
         io: &mut ChainIo<'_>,
     ) -> Instant {
+        self.call_each(record, now, io, |function, flow, out| {
+            function.wake(flow, out);
+        })
+    }
+
+    /// Lets each function act on a flow, and what it puts out pass the rest of the chain.
+    fn call_each<T>(
+        &mut self,
+        record: &mut Record<'_, T>,
+        now: Instant,
+        io: &mut ChainIo<'_>,
+        act: impl Fn(&mut dyn NetworkFunction, &mut Flow<'_>, &mut Outbox<'_>),
+    ) -> Instant {
         let mut wake = Instant::NEVER;
         for place in 0..self.functions.len() {
             let (function, mut flow) = (
@@ -183,7 +232,7 @@ impl Chain {
                 drops: io.drops,
                 pools: io.pools,
             };
-            function.wake(&mut flow, &mut out);
+            act(function.as_mut(), &mut flow, &mut out);
             self.pass_on(place);
             self.drain(record, now, &mut wake, io);
         }

@@ -1,5 +1,6 @@
 //! What a network function is.
 
+use std::any::Any;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
 use twinpath_core::{DropReason, FlowKey, Instant, Packet, Pools, Side};
@@ -94,7 +95,7 @@ impl<'a> Outbox<'a> {
 ///   same words and the same packet. A property test holds every function to it.
 /// - While [pending](Self::is_pending) the flow stays on the cores, so private state may matter;
 ///   otherwise the words alone must determine what happens.
-pub trait NetworkFunction: Send {
+pub trait NetworkFunction: Any + Send {
     /// The function's name, as reports show it.
     fn name(&self) -> &'static str;
 
@@ -121,6 +122,29 @@ pub trait NetworkFunction: Send {
 
     /// Releases private state of a flow that has expired or was reset.
     fn forget(&mut self, _handle: u32) {}
+
+    /// Lets go of every packet that is kept of a flow, in order: the chain around the function is
+    /// about to change, and what it kept belongs to the old one.
+    fn release(&mut self, _flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {}
+
+    /// Whether any packet is kept at this moment.
+    fn keeps_packets(&self) -> bool {
+        false
+    }
+
+    /// Takes the configuration of `new`, which has just been built and knows nothing, and goes on
+    /// with what is known. It swaps, so that what was replaced is freed with `new`, elsewhere.
+    /// False if `new` is of another kind: then it takes over, and begins anew.
+    fn reconfigure(&mut self, _new: &mut dyn NetworkFunction) -> bool {
+        false
+    }
+
+    /// Makes a flow's words and handle suit the configuration that
+    /// [`reconfigure`](Self::reconfigure) took last. It is called once for each flow that there
+    /// was, with what the old configuration left, and at no particular time: what it does depends
+    /// on nothing but its arguments. Then the flow's next packet is handled by the cores: the fast
+    /// path never sees words that no packet has met under the new configuration.
+    fn adapt(&mut self, _words: &mut [u32], _handle: &mut u32) {}
 
     /// Endpoints that stand for others (see [`twinpath_core::steering`]).
     fn aliases(&self) -> Vec<Alias> {

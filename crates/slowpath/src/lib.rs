@@ -10,9 +10,11 @@ pub mod chain;
 pub mod function;
 pub mod slab;
 pub mod store;
+pub mod succession;
 pub mod timers;
 
 pub use chain::Chain;
 pub use function::{Flow, NetworkFunction, Outbox};
 pub use slab::Slab;
 pub use store::{FlowId, FlowStore};
+pub use succession::{Passage, Successor};

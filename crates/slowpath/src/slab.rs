@@ -18,14 +18,19 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Another limit. If there are more values than that already, they stay.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(u32::MAX as usize - 1);
+    }
+
     /// Stores a value; gives it back if the slab is full.
     pub fn insert(&mut self, value: T) -> Result<u32, T> {
+        if self.len() >= self.limit {
+            return Err(value);
+        }
         if let Some(handle) = self.free.pop() {
             self.places[handle as usize - 1] = Some(value);
             return Ok(handle);
-        }
-        if self.places.len() == self.limit {
-            return Err(value);
         }
         self.places.push(Some(value));
         Ok(self.places.len() as u32)
@@ -81,5 +86,20 @@ mod tests {
         assert_eq!((slab.remove(a), slab.at(a), slab.at(0)), (None, None, None));
         assert_eq!(slab.insert('d'), Ok(a));
         assert_eq!((slab.at(b), slab.len()), (Some(&'b'), 2));
+    }
+
+    #[test]
+    fn a_lower_limit_lets_no_more_in_and_nobody_out() {
+        let mut slab = Slab::new(3);
+        let handles = ['a', 'b', 'c'].map(|value| slab.insert(value).expect("room"));
+        slab.set_limit(1);
+        assert_eq!(slab.remove(handles[0]), Some('a'));
+        assert_eq!(slab.insert('d'), Err('d'), "there are two still");
+        slab.remove(handles[1]);
+        slab.remove(handles[2]);
+        assert!(slab.insert('d').is_ok());
+        slab.set_limit(2);
+        assert!(slab.insert('e').is_ok());
+        assert_eq!(slab.insert('f'), Err('f'));
     }
 }

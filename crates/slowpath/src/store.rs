@@ -3,6 +3,9 @@
 //! Flows lie in chunks that never move, so that growing to millions of flows never copies them
 //! and never stalls a packet. An open-addressing index of 64-bit entries (half hash, half flow
 //! number) finds them; its memory is reserved at once and taken only as it is touched.
+//!
+//! Where another chain has other words, flows get them chunk by chunk ([`FlowStore::move_chunk`]):
+//! each chunk knows its own shape, so a store of millions need not stop.
 
 use twinpath_core::memory::{ZeroedArray, prefetch};
 use twinpath_core::{FlowKey, Instant, Side};
@@ -23,10 +26,37 @@ struct Head<T> {
     tag: T,
 }
 
+/// How many words and handles each flow has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Shape {
+    words: usize,
+    handles: usize,
+    /// Counts the changes of shape; the same numbers may stand for other functions.
+    version: u32,
+}
+
 struct Chunk<T> {
     heads: Vec<Head<T>>,
     words: Vec<u32>,
     handles: Vec<u32>,
+    shape: Shape,
+}
+
+impl<T> Chunk<T> {
+    fn new(shape: Shape) -> Self {
+        Self {
+            heads: Vec::with_capacity(CHUNK),
+            words: vec![0; CHUNK * shape.words],
+            handles: vec![0; CHUNK * shape.handles],
+            shape,
+        }
+    }
+
+    #[inline]
+    fn words(&self, place: usize) -> &[u32] {
+        let count = self.shape.words;
+        &self.words[place * count..(place + 1) * count]
+    }
 }
 
 /// One flow, to read and change.
@@ -53,9 +83,10 @@ pub struct FlowStore<T> {
     next: usize,
     limit: usize,
     live: usize,
-    words: usize,
-    handles: usize,
+    shape: Shape,
     hand: usize,
+    /// All chunks before this one have the present shape.
+    to_move: usize,
 }
 
 impl<T: Default> FlowStore<T> {
@@ -70,9 +101,13 @@ impl<T: Default> FlowStore<T> {
             next: 0,
             limit,
             live: 0,
-            words,
-            handles,
+            shape: Shape {
+                words,
+                handles,
+                version: 0,
+            },
             hand: 0,
+            to_move: 0,
         }
     }
 
@@ -88,7 +123,9 @@ impl<T: Default> FlowStore<T> {
 
     /// Memory per flow when the store is full, in bytes.
     pub fn bytes_per_flow(&self) -> usize {
-        size_of::<Head<T>>() + 4 * (self.words + self.handles) + self.index.len() * 8 / self.limit
+        size_of::<Head<T>>()
+            + 4 * (self.shape.words + self.shape.handles)
+            + self.index.len() * 8 / self.limit
     }
 
     /// Asks the processor to fetch the index entry of a hash.
@@ -160,11 +197,7 @@ impl<T: Default> FlowStore<T> {
             return None;
         }
         if self.next.is_multiple_of(CHUNK) {
-            self.chunks.push(Chunk {
-                heads: Vec::with_capacity(CHUNK),
-                words: vec![0; CHUNK * self.words],
-                handles: vec![0; CHUNK * self.handles],
-            });
+            self.chunks.push(Chunk::new(self.shape));
         }
         let id = FlowId(self.next as u32);
         let head = Head {
@@ -184,11 +217,11 @@ impl<T: Default> FlowStore<T> {
     /// One flow, to read and change.
     #[inline]
     pub fn record(&mut self, id: FlowId) -> Record<'_, T> {
-        let (words, handles) = (self.words, self.handles);
         let (chunk, place) = (
             &mut self.chunks[id.0 as usize / CHUNK],
             id.0 as usize % CHUNK,
         );
+        let Shape { words, handles, .. } = chunk.shape;
         let head = &mut chunk.heads[place];
         Record {
             key: &head.key,
@@ -202,8 +235,15 @@ impl<T: Default> FlowStore<T> {
 
     /// The state words of one flow.
     pub fn words(&self, id: FlowId) -> &[u32] {
-        let place = id.0 as usize % CHUNK;
-        &self.chunks[id.0 as usize / CHUNK].words[place * self.words..(place + 1) * self.words]
+        self.chunks[id.0 as usize / CHUNK].words(id.0 as usize % CHUNK)
+    }
+
+    /// Whether a function keeps anything of a flow beside its words.
+    pub fn keeps_handles(&self, id: FlowId) -> bool {
+        let (chunk, place) = (&self.chunks[id.0 as usize / CHUNK], id.0 as usize % CHUNK);
+        let count = chunk.shape.handles;
+        let handles = &chunk.handles[place * count..(place + 1) * count];
+        handles.iter().any(|&handle| handle != 0)
     }
 
     /// A number that changes when the flow's place is given to another flow.
@@ -281,9 +321,57 @@ impl<T: Default> FlowStore<T> {
         let (chunk, place) = (&self.chunks[id.0 as usize / CHUNK], id.0 as usize % CHUNK);
         (
             &chunk.heads[place].key,
-            &chunk.words[place * self.words..(place + 1) * self.words],
+            chunk.words(place),
             &chunk.heads[place].tag,
         )
+    }
+
+    /// Flows have so many words and handles from now on. Those that there are keep what they have
+    /// until their chunk is moved. Whatever was still to be moved must have been.
+    pub fn reshape(&mut self, words: usize, handles: usize) {
+        debug_assert!(self.to_move().is_none());
+        let version = self.shape.version.wrapping_add(1);
+        self.shape = Shape {
+            words,
+            handles,
+            version,
+        };
+        self.to_move = 0;
+    }
+
+    /// A flow in a chunk that is still to be moved; `None` if all have been.
+    pub fn to_move(&mut self) -> Option<FlowId> {
+        while self.chunks.get(self.to_move)?.shape == self.shape {
+            self.to_move += 1;
+        }
+        Some(FlowId((self.to_move * CHUNK) as u32))
+    }
+
+    /// Moves the chunk that a flow is in to the present shape, unless that has been done:
+    /// `follow` gets each flow's old words and handles, and its new ones, which are zero.
+    pub fn move_chunk(
+        &mut self,
+        id: FlowId,
+        mut follow: impl FnMut(&[u32], &[u32], &mut [u32], &mut [u32]),
+    ) {
+        let number = id.0 as usize / CHUNK;
+        if self.chunks[number].shape == self.shape {
+            return;
+        }
+        let chunk = &mut self.chunks[number];
+        let mut new = Chunk::new(self.shape);
+        new.heads = std::mem::take(&mut chunk.heads);
+        let heads = new.heads.iter().enumerate();
+        for (place, _) in heads.filter(|(_, head)| head.is_live) {
+            let (old, now) = (chunk.shape, self.shape);
+            follow(
+                &chunk.words[place * old.words..(place + 1) * old.words],
+                &chunk.handles[place * old.handles..(place + 1) * old.handles],
+                &mut new.words[place * now.words..(place + 1) * now.words],
+                &mut new.handles[place * now.handles..(place + 1) * now.handles],
+            );
+        }
+        *chunk = new;
     }
 
     /// A flow's hash.
@@ -336,6 +424,45 @@ mod tests {
             }
             prop_assert_eq!(store.ids().count(), reference.len());
         }
+    }
+
+    /// Whether a chunk is moved when it is asked for or in its turn makes no difference.
+    #[test]
+    fn flows_are_moved_to_another_shape_once() {
+        let mut store: FlowStore<u32> = FlowStore::new(3 * CHUNK, 2, 1);
+        let place = |number| (key(number), number << 32 | number);
+        for number in 0..2500 {
+            let (key, hash) = place(number);
+            let id = store.find_or_insert(&key, hash).expect("room");
+            let record = store.record(id);
+            (record.words[1], record.handles[0]) = (number as u32, 7);
+        }
+        let gone = store.find(&place(9).0, place(9).1).expect("there");
+        store.remove(gone);
+        store.reshape(3, 2);
+        let mut moved = 0;
+        let mut follow = |old: &[u32], had: &[u32], new: &mut [u32], has: &mut [u32]| {
+            assert_eq!((old.len(), had, new.len()), (2, &[7][..], 3));
+            (new[2], has[1]) = (old[1], had[0]);
+            moved += 1;
+        };
+        let asked = store.find(&place(1500).0, place(1500).1).expect("there");
+        store.move_chunk(asked, &mut follow);
+        store.move_chunk(asked, &mut follow);
+        assert_eq!(store.record(asked).words, [0, 0, 1500]);
+        while let Some(id) = store.to_move() {
+            store.move_chunk(id, &mut follow);
+        }
+        assert_eq!(moved, 2499);
+        for number in (0..2500).filter(|&number| number != 9) {
+            let (key, hash) = place(number);
+            let id = store.find(&key, hash).expect("still there");
+            let record = store.record(id);
+            assert_eq!(record.words, [0, 0, number as u32]);
+            assert_eq!(record.handles, [0, 7]);
+        }
+        let id = store.find_or_insert(&place(9).0, place(9).1).expect("room");
+        assert_eq!(store.record(id).words, [0; 3]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ mod plain;
 mod walk;
 
 use crate::bytes::u16_at;
-use crate::ethernet;
 use crate::malformed::Malformed;
+pub use plain::Plain;
 
 pub use crate::verify::{verify_ipv4_checksum, verify_transport_checksum};
 
@@ -212,7 +212,7 @@ pub fn dissect(frame: &[u8]) -> Result<Layout, Malformed> {
 #[inline(always)]
 #[must_use]
 pub fn dissect_plain(frame: &[u8]) -> Option<Layout> {
-    plain::plain_ipv4::<{ ethernet::HEADER_BYTES }>(frame)
+    Plain::of(frame).map(Plain::layout)
 }
 
 /// Tells the compiler that the plain path is to be the straight one. (Were the general path itself

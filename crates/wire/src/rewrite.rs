@@ -8,7 +8,7 @@ use crate::address::{Address, Endpoint};
 use crate::bytes::{put, u8_at, u16_at, u128_at};
 use crate::checksum::{self, Delta};
 use crate::fields::{Side, port_at, tcp_field};
-use crate::layout::{Fragment, Layout, Network, Transport};
+use crate::layout::{Fragment, Layout, Network, Plain, Transport};
 use crate::verify::{checksum_at, ipv4_header, routed_destination, transport_sum};
 use crate::{ipv4, ipv6, tcp, udp};
 
@@ -90,6 +90,55 @@ pub fn set_destination_to(
     new: &NewEndpoint,
 ) -> Result<(), RewriteError> {
     set_endpoint(frame, layout, Side::Destination, new)
+}
+
+/// [`set_source_to`] for a packet that was found to be plain.
+///
+/// # Errors
+/// As for [`set_source_to`].
+#[inline(always)]
+pub fn set_plain_source_to(
+    frame: &mut [u8],
+    plain: Plain,
+    new: &NewEndpoint,
+) -> Result<(), RewriteError> {
+    set_plain_end_to(frame, plain, Side::Source, new)
+}
+
+/// [`set_destination_to`] for a packet that was found to be plain.
+///
+/// # Errors
+/// As for [`set_destination_to`].
+#[inline(always)]
+pub fn set_plain_destination_to(
+    frame: &mut [u8],
+    plain: Plain,
+    new: &NewEndpoint,
+) -> Result<(), RewriteError> {
+    set_plain_end_to(frame, plain, Side::Destination, new)
+}
+
+#[inline(always)]
+fn set_plain_end_to(
+    frame: &mut [u8],
+    plain: Plain,
+    side: Side,
+    new: &NewEndpoint,
+) -> Result<(), RewriteError> {
+    match plain::set_plain_endpoint(frame, plain, side, new) {
+        true => Ok(()),
+        false => set_end_anyway(frame, plain, side, new),
+    }
+}
+
+#[inline(never)]
+fn set_end_anyway(
+    frame: &mut [u8],
+    plain: Plain,
+    side: Side,
+    new: &NewEndpoint,
+) -> Result<(), RewriteError> {
+    set_endpoint(frame, &plain.layout(), side, new)
 }
 
 /// Sets time to live or hop limit.

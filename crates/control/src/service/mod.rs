@@ -153,7 +153,7 @@ type Misplaced = (std::ops::Range<usize>, String);
 impl File {
     fn into_service(mut self, folder: PathBuf, written: toml::Table) -> Result<Service, Misplaced> {
         let chain = std::mem::replace(&mut self.service.chain, Spanned::new(0..0, Vec::new()));
-        let functions = self.functions(&chain)?;
+        let functions = self.functions(&chain, &folder)?;
         check_elements(&functions, chain.get_ref())?;
         let inside = inside(self.service.inside.take(), &functions)?;
         let slow_path = slow_path(self.slow_path.take(), &functions)?;
@@ -180,6 +180,7 @@ impl File {
     fn functions(
         &mut self,
         chain: &Spanned<Vec<Spanned<FunctionName>>>,
+        folder: &Path,
     ) -> Result<Vec<FunctionConfig>, Misplaced> {
         let names = chain.get_ref();
         if names.is_empty() || names.len() > MAX_CHAIN {
@@ -202,8 +203,12 @@ impl File {
                 ));
             }
         }
-        let functions: Result<_, _> = names.iter().map(|name| self.function(name)).collect();
-        Ok(FunctionConfig::suited(functions?))
+        let functions: Result<Vec<_>, _> = names.iter().map(|name| self.function(name)).collect();
+        let mut functions = functions?;
+        functions
+            .iter_mut()
+            .for_each(|function| function.read_files(folder));
+        Ok(FunctionConfig::suited(functions))
     }
 
     fn function(&mut self, name: &Spanned<FunctionName>) -> Result<FunctionConfig, Misplaced> {

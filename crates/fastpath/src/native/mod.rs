@@ -38,7 +38,7 @@ mod answer {
 }
 
 /// A rewrite that code decided on.
-#[derive(Copy, Clone, Default)]
+#[derive(Copy, Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Planned {
     what: u32,
@@ -48,6 +48,12 @@ pub(crate) struct Planned {
 impl Planned {
     const fn what(opcode: Opcode, table: u8) -> u32 {
         opcode as u32 | (table as u32) << 8
+    }
+
+    /// Whether it is none, as by default: no opcode that rewrites has the number zero.
+    #[inline(always)]
+    pub const fn is_nothing(&self) -> bool {
+        self.what == 0
     }
 
     /// Which opcode planned it.

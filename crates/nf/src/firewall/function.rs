@@ -1,5 +1,7 @@
 //! The firewall on the cores.
 
+use std::any::Any;
+use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::{Fragment, Transport};
@@ -291,6 +293,17 @@ impl NetworkFunction for Firewall {
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         Connection::load(words).is_some_and(|connection| connection.is_expired(now))
+    }
+
+    /// Connections go on as they are; the new time-outs hold from their next packet on, which is
+    /// the cores'.
+    fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
+        let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
+            return false;
+        };
+        swap(self, new);
+        swap(&mut self.counters, &mut new.counters);
+        true
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -82,6 +82,12 @@
 //!   packets belong to, because only the first of a packet has ports. A rule with ports therefore
 //!   denies any fragment of its protocol and addresses, or allows none.
 //!
+//! # Changes
+//! Other rules decide about connections that are met from then on: those that are known were
+//! allowed and go on, as operators of stateful firewalls expect. (To judge all of them again,
+//! leave the firewall out of the chain and put it back.) Other time-outs hold for a connection
+//! from its next packet on.
+//!
 //! # Drops and counters
 //! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known)
 //! and as `invalid_state` (segments that suit neither state nor windows). These counters are of

@@ -11,8 +11,12 @@ const RULES: &str = "ban-literal ban literal \"FORBIDDEN\"\n\
     watch alert literal \"LOOKATME\"\n";
 
 fn function() -> Inspector<DeepMatcher> {
-    let config: Config = toml::from_str("rules = \"unused\"").expect("valid");
-    let rules = Rules::parse(RULES, "test.rules").expect("valid");
+    function_of("rules = \"unused\"", RULES)
+}
+
+fn function_of(config: &str, rules: &str) -> Inspector<DeepMatcher> {
+    let config: Config = toml::from_str(config).expect("valid");
+    let rules = Rules::parse(rules, "test.rules").expect("valid");
     let matcher = DeepMatcher::new(&rules).expect("small");
     Inspector::new(&config, &rules, matcher)
 }
@@ -84,6 +88,42 @@ fn a_ban_ends_after_silence() {
                 .len(),
             1
         );
+    }
+}
+
+/// What was half seen under the same rules is found; under others, bytes count from the change on.
+#[test]
+fn other_rules_begin_with_the_next_byte() {
+    let renamed = RULES.replace("ban-literal ", "other-name ");
+    let more = format!("{RULES}more ban literal \"harm less\"\n");
+    let cases = [(RULES, true), (&renamed, true), (&more, false)];
+    for (rules, is_found) in cases {
+        for mut path in paths() {
+            assert!(!is_banned(&mut path, &[b"it ends in FORB"]));
+            path.reconfigure(function_of("rules = \"unused\"\nstreams = 7", rules));
+            assert_eq!(is_banned(&mut path, &[b"IDDEN"]), is_found, "{rules}");
+            assert!(is_banned(&mut path, &[b"FORB", b"IDDEN"]), "it goes on");
+        }
+    }
+}
+
+/// Who was banned stays so, for the new time.
+#[test]
+fn bans_outlive_the_rules_that_made_them() {
+    for mut path in paths() {
+        assert!(is_banned(&mut path, &[b"FORBIDDEN"]));
+        path.reconfigure(function_of(
+            "rules = \"unused\"\nban_timeout = \"10s\"",
+            "# none",
+        ));
+        assert!(is_banned(&mut path, &[b"harmless"]));
+        assert_eq!(
+            path.counter("deep_bans") + path.counter("shallow_bans"),
+            u64::from(path.simple == 0)
+        );
+        let later = Instant(12_000_000_000);
+        let fate = path.process(&packet(b"FORBIDDEN", false), later);
+        assert_eq!(fate.onward.len(), 1);
     }
 }
 

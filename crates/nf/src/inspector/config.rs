@@ -2,7 +2,8 @@
 
 use crate::duration::Human;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A packet inspector's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -22,6 +23,22 @@ pub struct Config {
     /// What inspects streams on the cores.
     #[serde(default)]
     pub matcher: Matcher,
+    /// What the rules file said when it was read.
+    #[serde(skip)]
+    pub(super) text: Option<Arc<str>>,
+}
+
+impl Config {
+    /// Reads the rules file, so that the inspector will be what the file says now. One that cannot
+    /// be read is told when the inspector is built.
+    pub fn read_file(&mut self, folder: &Path) {
+        self.text = super::function::read(self, folder).ok();
+    }
+
+    /// Whether the rules file said the same.
+    pub fn has_same_file(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
 }
 
 /// What inspects streams on the cores.

@@ -5,7 +5,9 @@ use super::deep::{DeepMatcher, RuleSet, StreamMatcher};
 use super::error::RulesError;
 use super::gate::{Gate, GateOutcome};
 use super::program::{BANNED, LAST_SEEN, STREAMING, VERDICT, program};
-use super::rules::{Action, Rules};
+use super::rules::{Action, Rule, Rules};
+use std::any::Any;
+use std::mem::swap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twinpath_core::key::Role;
@@ -37,11 +39,11 @@ pub fn inspector(
     config: &Config,
     folder: &Path,
 ) -> Result<Box<dyn NetworkFunction>, InspectorError> {
+    let text = match &config.text {
+        Some(text) => Arc::clone(text),
+        None => read(config, folder)?,
+    };
     let path = folder.join(&config.rules);
-    let text = std::fs::read_to_string(&path).map_err(|source| InspectorError::File {
-        path: path.clone(),
-        source,
-    })?;
     let rules = Rules::parse(&text, &path.to_string_lossy())?;
     Ok(match config.matcher {
         Matcher::Rust => Box::new(Inspector::new(config, &rules, DeepMatcher::new(&rules)?)),
@@ -54,14 +56,25 @@ pub fn inspector(
     })
 }
 
+/// The text of the rules file.
+pub(super) fn read(config: &Config, folder: &Path) -> Result<Arc<str>, InspectorError> {
+    let path = folder.join(&config.rules);
+    let text = std::fs::read_to_string(&path);
+    text.map(Arc::from)
+        .map_err(|source| InspectorError::File { path, source })
+}
+
 /// The packet inspector's part on the cores.
 pub struct Inspector<M: StreamMatcher> {
     program: FastProgram,
     gate: Arc<Gate>,
     matcher: M,
-    actions: Vec<Action>,
+    rules: Rules,
+    /// The rules have changed, so that half-seen occurrences are none any more.
+    forgets_streams: bool,
     /// Of each flow with a half-seen occurrence: where its two directions stand.
     streams: Slab<Box<[M::State; 2]>>,
+    most_streams: usize,
     matched: RuleSet,
     ban_ticks: u32,
     stream_ticks: u32,
@@ -88,8 +101,10 @@ impl<M: StreamMatcher> Inspector<M> {
             program: program(config, Arc::clone(&gate)),
             gate,
             matcher,
-            actions: rules.iter().map(|(_, rule)| rule.action()).collect(),
+            rules: rules.clone(),
+            forgets_streams: false,
             streams: Slab::new(config.streams as usize),
+            most_streams: config.streams as usize,
             matched: RuleSet::new(),
             ban_ticks: config.ban_timeout.ticks(),
             stream_ticks: config.stream_timeout.ticks(),
@@ -130,7 +145,7 @@ impl<M: StreamMatcher> Inspector<M> {
         let bans = self
             .matched
             .iter()
-            .filter(|&rule| self.actions.get(usize::from(rule)) == Some(&Action::Ban))
+            .filter(|&rule| self.rules.rule(rule).map(Rule::action) == Some(Action::Ban))
             .count();
         if bans > 0 {
             self.counters.deep_bans += 1;
@@ -170,7 +185,7 @@ impl<M: StreamMatcher> Inspector<M> {
     }
 }
 
-impl<M: StreamMatcher + Send> NetworkFunction for Inspector<M>
+impl<M: StreamMatcher + Send + 'static> NetworkFunction for Inspector<M>
 where
     M::State: Send,
 {
@@ -209,6 +224,28 @@ where
 
     fn forget(&mut self, handle: u32) {
         self.streams.remove(handle);
+    }
+
+    /// New rules see a flow's bytes from the next packet on. Bans stay.
+    fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
+        let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
+            return false;
+        };
+        swap(self, new);
+        swap(&mut self.counters, &mut new.counters);
+        self.forgets_streams = !self.rules.do_as(&new.rules);
+        if !self.forgets_streams {
+            swap(&mut self.streams, &mut new.streams);
+            self.streams.set_limit(self.most_streams);
+        }
+        true
+    }
+
+    fn adapt(&mut self, words: &mut [u32], handle: &mut u32) {
+        if self.forgets_streams && words[VERDICT] == STREAMING {
+            words.fill(0);
+            *handle = 0;
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -19,6 +19,11 @@
 //! A packet with a partial match is scanned whole, with all rules. While an occurrence may be half
 //! seen the flow stays on the cores. Fragments and ICMP errors pass (`uninspected`).
 //!
+//! # Changes
+//! Other rules see the bytes of packets from then on: what was half seen under the old ones is
+//! forgotten. Bans stay. The rules file counts as changed if it says something else, whatever its
+//! name. `matcher` cannot change.
+//!
 //! # Counters
 //! `shallow_bans` and `deep_bans` (packets that banned a flow; on the fast path they show as drops
 //! for the reason `banned`), `alerts`, `deep_scans`, `deep_bytes`, `forgotten_streams`,

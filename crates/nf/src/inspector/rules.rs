@@ -116,6 +116,12 @@ impl Rule {
         self.line
     }
 
+    /// Whether it does the same as another; names and places do not matter.
+    fn does_as(&self, other: &Self) -> bool {
+        let what = |rule: &Self| (rule.action, rule.nocase);
+        what(self) == what(other) && self.pattern == other.pattern && self.gate == other.gate
+    }
+
     /// The checked regular expression; none for a literal.
     pub(super) fn expression(&self) -> Option<&Hir> {
         self.expression.as_ref()
@@ -130,6 +136,12 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether these rules do the same as others, in the same order.
+    pub(super) fn do_as(&self, others: &Self) -> bool {
+        let mut pairs = self.rules.iter().zip(&others.rules);
+        self.len() == others.len() && pairs.all(|(one, other)| one.does_as(other))
+    }
+
     /// Reads the text of a rules file; `file_name` is for messages only.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::program::{VALUE_WORDS, program};
+use std::any::Any;
 use twinpath_core::key::Role;
 use twinpath_core::key_value::write_reply;
 use twinpath_core::program::FastProgram;
@@ -179,6 +180,13 @@ impl NetworkFunction for KvStore {
 
     fn kv_port(&self) -> Option<u16> {
         Some(self.port)
+    }
+
+    /// Keys keep their values, whatever port they are asked for at.
+    fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
+        let new = (new as &mut dyn Any).downcast_ref::<Self>();
+        self.port = new.map_or(self.port, |new| new.port);
+        new.is_some()
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -24,6 +24,9 @@
 //! request carries beyond its operation's need (a value in a get or delete, a status) is ignored.
 //! Only a delete that carries a value goes to the cores.
 //!
+//! # Changes
+//! Keys keep their values when the port changes.
+//!
 //! # What happens to other packets
 //! - Replies sent to the port are dropped (`bad_request`).
 //! - Datagrams to the port that are no request are answered with "bad request" or "too large" if

@@ -4,7 +4,7 @@ use super::config::{Config, Service};
 use super::connection::Kind;
 use super::maglev::{Candidate, Maglev};
 use crate::seeded::{Seed, SeededMap};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use twinpath_core::steering::Alias;
 use twinpath_core::{FlowKey, Instant};
 use twinpath_wire::{Address, Endpoint, MacAddress};
@@ -121,6 +121,19 @@ impl Backends {
     /// Times of the schedule count from here.
     pub fn start(&mut self, now: Instant) {
         self.started = now;
+    }
+
+    /// Goes on where another configuration stops: with its start of the run, and its counts of
+    /// the backends that both have.
+    pub fn go_on_from(&mut self, former: &Self) {
+        self.started = former.started;
+        let counted = former.rows.iter();
+        let counted: HashMap<_, _> = counted
+            .map(|backend| (backend.counter, backend.new_connections))
+            .collect();
+        for backend in &mut self.rows {
+            backend.new_connections = counted.get(backend.counter).copied().unwrap_or(0);
+        }
     }
 
     /// The service at an endpoint.

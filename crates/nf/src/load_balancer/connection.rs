@@ -19,6 +19,9 @@ pub(super) const ROW_MASK: u32 = 0xffff;
 /// Bits of word 0 that must equal a [`Kind::bits`] for the fast path.
 pub(super) const SIMPLE_MASK: u32 = 0xf << KIND_SHIFT | FLIPPED | CLOSED;
 
+/// The row of connections whose backend is no longer configured: no table has so many rows.
+pub(super) const GONE: u16 = ROW_MASK as u16;
+
 const KIND_SHIFT: u32 = 28;
 const FLIPPED: u32 = 1 << 27;
 const CLOSED: u32 = 1 << 26;
@@ -26,7 +29,7 @@ const FIN_OF_SERVER: u32 = 1 << 25;
 const FIN_OF_CLIENT: u32 = 1 << 24;
 
 /// What a flow is to the balancer.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// A connection to a service.
     Service(Protocol, ReturnPath),
@@ -54,6 +57,14 @@ impl Kind {
             Self::Passing => 5,
         };
         number << KIND_SHIFT
+    }
+
+    /// The IP protocol number of a service; 0 for none.
+    pub const fn protocol_number(self) -> u8 {
+        match self {
+            Self::Service(protocol, _) => protocol.number(),
+            Self::Passing => 0,
+        }
     }
 
     fn of(word: u32) -> Option<Self> {

@@ -6,6 +6,9 @@ use super::config::{Config, ReturnPath};
 use super::connection::{Connection, Kind, Timeouts};
 use super::errors::{translate_for_backend, translate_for_client};
 use super::program::program;
+use super::succession::Succession;
+use std::any::Any;
+use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
@@ -20,6 +23,8 @@ pub struct LoadBalancer {
     timeouts: Timeouts,
     pick_up: bool,
     backends: Backends,
+    /// From the configuration before.
+    succession: Succession,
     counters: Counters,
 }
 
@@ -42,6 +47,7 @@ impl LoadBalancer {
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
             backends: Backends::new(config),
+            succession: Succession::default(),
             counters: Counters::default(),
         }
     }
@@ -104,10 +110,9 @@ impl LoadBalancer {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        let Some(backend) = self.backends.row(connection.row) else {
+        let Some(service) = self.service_of(&connection, &packet) else {
             return self.drop_without_backend(packet, out);
         };
-        let service = backend.service;
         let reopened =
             is_opening(packet.tcp_flags()) && (connection.closed || connection.fin_of_client);
         if reopened || self.backends.present(connection.row, flow.now).is_none() {
@@ -126,6 +131,16 @@ impl LoadBalancer {
             }
         }
         self.send_to_backend(packet, connection, flow, out);
+    }
+
+    /// The service that a client's packet is for. It is known by the backend, unless that is no
+    /// longer configured.
+    fn service_of(&self, connection: &Connection, packet: &Packet) -> Option<ServiceIndex> {
+        let (destination, protocol) = (packet.destination(), packet.layout.protocol);
+        match self.backends.row(connection.row) {
+            Some(backend) => Some(backend.service),
+            None => self.backends.service_at(destination, protocol),
+        }
     }
 
     fn drop_without_backend(&mut self, packet: Packet, out: &mut Outbox<'_>) {
@@ -176,13 +191,17 @@ impl LoadBalancer {
     fn handle_error(&mut self, mut packet: Packet, flow: &Flow<'_>, out: &mut Outbox<'_>) {
         let connection =
             Connection::read(flow.words).filter(|connection| connection.kind != Kind::Passing);
-        let Some((connection, backend)) = connection
-            .and_then(|connection| Some((connection, self.backends.row(connection.row)?)))
-        else {
+        let Some(connection) = connection else {
             return out.forward(packet);
         };
-        let vip = self.backends.vip(backend.service);
         let to_server = is_from_client(&packet, &connection);
+        let Some(backend) = self.backends.row(connection.row) else {
+            return match to_server {
+                true => self.drop_without_backend(packet, out),
+                false => out.forward(packet),
+            };
+        };
+        let vip = self.backends.vip(backend.service);
         if to_server && self.backends.present(connection.row, flow.now).is_none() {
             return self.drop_without_backend(packet, out);
         }
@@ -247,6 +266,24 @@ impl NetworkFunction for LoadBalancer {
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         Connection::read(words).is_some_and(|connection| self.timeouts.are_over(&connection, now))
+    }
+
+    /// Backends that are no longer configured are removed: their connections go to others.
+    fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
+        let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
+            return false;
+        };
+        self.succession = Succession::between(&self.backends, &new.backends);
+        new.backends.go_on_from(&self.backends);
+        swap(&mut self.program, &mut new.program);
+        swap(&mut self.timeouts, &mut new.timeouts);
+        swap(&mut self.pick_up, &mut new.pick_up);
+        swap(&mut self.backends, &mut new.backends);
+        true
+    }
+
+    fn adapt(&mut self, words: &mut [u32], _handle: &mut u32) {
+        self.succession.adapt(words);
     }
 
     fn aliases(&self) -> Vec<Alias> {

@@ -54,6 +54,10 @@
 //! other backends are not disturbed. An *added* backend gets new connections only. Changes take
 //! effect by packet time, on both paths at the same packet.
 //!
+//! Another configuration while packets flow does the same at once: backends that it does not list
+//! are removed, those that are `drained` drained, others added; connections to a service that it
+//! does not have pass unchanged. Times of `changes` count from the start of the run.
+//!
 //! # What happens to other packets
 //! - To no service: they pass unchanged. Such a flow has one mark in its state, so that the fast
 //!   path need not ask again.
@@ -97,6 +101,7 @@ pub mod maglev;
 mod program;
 mod rule_function;
 mod schedule;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -40,7 +40,7 @@ impl Reconfigure for Napt {
         std::mem::swap(&mut self.sides, &mut new.sides);
         self.filtering = new.config.filtering;
         self.pick_up = new.config.pick_up;
-        self.table.configure(&new.config);
+        self.table.configure(&new.config, &mut self.external);
         if moved.is_none() && is_same_inside {
             self.external.configure(&new.config);
             return Ok(());

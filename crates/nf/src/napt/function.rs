@@ -243,7 +243,8 @@ impl Napt {
         }
         let in_use = |number: u32| legs.iter().any(|leg| leg.session == Some(number));
         let mut expired = Vec::new();
-        self.table.each_expired(SWEEP, now, &mut |number| {
+        let (table, external) = (&mut self.table, &mut self.external);
+        table.each_expired(SWEEP, now, external, &mut |number| {
             if !in_use(number) && packet.is_free(session_entry(number)) {
                 expired.push(number);
             }
@@ -276,11 +277,11 @@ impl Napt {
             .or_else(|| table.bind(internal, kind, leg.slot, external));
         let session = leg
             .session
-            .or_else(|| table.ensure_session(binding?, leg.remote));
+            .or_else(|| table.ensure_session(binding?, leg.remote, now, external));
         let Some(session) = session else {
             return packet.uncacheable(Obstacle::Undecided);
         };
-        let is_same = table.touch(session, way, flags, now);
+        let is_same = table.touch(session, (way, flags), now, external);
         let is_marked = flags.is_some_and(|flags| flags & (SYN | FIN | RST) != 0);
         if !is_same || is_marked {
             packet.uncacheable(Obstacle::StateChanged);
@@ -365,13 +366,17 @@ impl RuleFunction for Napt {
     fn credit(&mut self, entry: u32, hits: &Hits) {
         match entry & SESSION {
             0 => self.counters.unsolicited += hits.packets,
-            _ => self.table.credit(entry & !SESSION, hits.last),
+            _ => self
+                .table
+                .credit(entry & !SESSION, hits.last, &mut self.external),
         }
     }
 
     fn each_expired(&mut self, now: Instant, each: &mut dyn FnMut(u32)) {
-        self.table
-            .each_expired(SWEEP, now, &mut |session| each(session_entry(session)));
+        let (table, external) = (&mut self.table, &mut self.external);
+        table.each_expired(SWEEP, now, external, &mut |session| {
+            each(session_entry(session))
+        });
     }
 
     fn forget(&mut self, entry: u32, now: Instant) {

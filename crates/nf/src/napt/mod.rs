@@ -23,6 +23,8 @@
 //! | `tcp_transitory` | `"4m"` | TCP connections that open or close; not longer than `tcp_established` |
 //! | `icmp` | `"1m"` | ICMP echoes (RFC 5508 REQ-2) |
 //!
+//! They end with the tick of 67 ms in which they pass.
+//!
 //! ```toml
 //! [napt]
 //! inside = ["10.0.0.0/8"]
@@ -37,10 +39,10 @@
 //! external address. What is not IP passes.
 //!
 //! - **Ports.** A binding keeps its port if that is free, also below 1024. Otherwise it gets
-//!   another: below 1024 if its own is, of the same parity if there is one, else any. A free port
-//!   is looked for in up to 1024 places of each kind, from a place that follows from the inside
-//!   endpoint; if none is found, the packet is dropped (`no_port`). No two bindings of a
-//!   protocol share an external port.
+//!   another: below 1024 if its own is and one is left, of the same parity if there is one, else
+//!   any. The first free one is taken from a place on that follows from the inside endpoint; only
+//!   if there is none at all, the packet is dropped (`no_port`). No two bindings of a protocol
+//!   share an external port. The search takes no longer when most ports are taken.
 //! - **Sessions.** For TCP, and for whatever is filtered, the table knows with whom a binding
 //!   speaks. A binding ends with its last session. A packet in either direction keeps a session
 //!   alive (RFC 4787 REQ-6 allows that of packets from outside).
@@ -76,7 +78,7 @@
 //! |---|---|
 //! | `bindings`, `sessions` | at the moment |
 //! | `bindings_created`, `sessions_created` | ever |
-//! | `ports_exhausted` | packets dropped because no external port was left |
+//! | `ports_exhausted` | packets dropped because no external port was left that the binding may have |
 //! | `sessions_exhausted` | packets dropped because there were too many sessions |
 //! | `unsolicited` | packets to an external address that nobody asked for, as far as rules have reported |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
@@ -95,9 +97,11 @@ mod plan;
 mod ports;
 mod sides;
 mod table;
+mod taken;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 pub use change::NewNapt;
 pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};

@@ -241,7 +241,10 @@ impl Napt {
         kind: Kind,
         now: Instant,
     ) -> Result<Slot, Stop> {
-        for slot in self.external.candidates(internal, kind) {
+        self.table.advance(now, &mut self.external);
+        let mut search = self.external.search(internal, kind);
+        while let Some(slot) = search.next(&self.external) {
+            // One that is not taken may have a binding that is used by cached rules.
             match self.external.binding(slot) {
                 Some(binding) if self.is_live(packet, binding, now)? => {}
                 _ => return Ok(slot),

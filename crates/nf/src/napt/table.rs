@@ -3,6 +3,7 @@
 use super::config::{Config, MAX_SESSIONS, Timeouts};
 use super::ports::{External, Kind, Slot};
 use super::tcp::{Tcp, Way};
+use super::wheel::{Wheel, tick_of};
 use crate::seeded::{Seed, SeededMap};
 use std::time::Duration;
 use twinpath_core::Instant;
@@ -17,6 +18,8 @@ pub(super) struct Binding {
     pub slot: Slot,
     /// Its newest session; a binding without any is gone.
     pub sessions: u32,
+    /// How many of its sessions are not known to have expired.
+    live: u32,
 }
 
 /// With whom a binding speaks.
@@ -26,6 +29,7 @@ pub(super) struct Session {
     /// As much of the other end as filtering looks at.
     pub remote: Endpoint,
     pub tcp: Tcp,
+    kind: Kind,
     last: Instant,
     /// The binding's next session, and the one before.
     pub next: u32,
@@ -41,9 +45,10 @@ pub(super) struct Table {
     by_remote: SeededMap<(u32, Endpoint), u32>,
     timeouts: Timeouts,
     limit: usize,
-    /// Highest session number ever, and where the search for idle ones goes on.
+    /// When sessions may have expired.
+    wheel: Wheel,
+    /// Highest session number ever.
     highest: u32,
-    hand: u32,
     pub bindings_created: u64,
     pub sessions_created: u64,
 }
@@ -57,8 +62,8 @@ impl Table {
             by_remote: SeededMap::with_hasher(Seed(seed)),
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
+            wheel: Wheel::new(),
             highest: 0,
-            hand: 0,
             bindings_created: 0,
             sessions_created: 0,
         }
@@ -96,21 +101,19 @@ impl Table {
     /// Whether a session has been idle for too long, as far as is known.
     pub fn is_expired(&self, number: u32, now: Instant) -> bool {
         let session = self.sessions.at(number);
-        session.is_none_or(|session| now.since(session.last) > self.timeout(session))
+        session.is_none_or(|session| self.end(session) <= tick_of(now))
     }
 
-    fn timeout(&self, session: &Session) -> Duration {
-        let kind = self
-            .bindings
-            .at(session.binding)
-            .map(|binding| binding.kind);
-        let timeout = match kind {
-            Some(Kind::Tcp) if session.tcp.is_established() => self.timeouts.tcp_established,
-            Some(Kind::Tcp) => self.timeouts.tcp_transitory,
-            Some(Kind::Icmp) => self.timeouts.icmp,
-            _ => self.timeouts.udp,
+    /// The tick in which a session has expired if it is not used again: the first that begins
+    /// later than its time-out.
+    fn end(&self, session: &Session) -> u64 {
+        let timeout = match session.kind {
+            Kind::Tcp if session.tcp.is_established() => self.timeouts.tcp_established,
+            Kind::Tcp => self.timeouts.tcp_transitory,
+            Kind::Icmp => self.timeouts.icmp,
+            Kind::Udp => self.timeouts.udp,
         };
-        timeout.duration()
+        tick_of(session.last + timeout.duration()) + 1
     }
 
     /// How long a rule made from a session may be idle: no longer than any state that the session
@@ -137,6 +140,7 @@ impl Table {
             kind,
             slot,
             sessions: 0,
+            live: 0,
         };
         let number = self.bindings.insert(binding).ok()?;
         self.by_internal.insert((kind, internal), number);
@@ -146,32 +150,58 @@ impl Table {
     }
 
     /// The session of a binding with the other end, made if it is not there.
-    pub fn ensure_session(&mut self, binding: u32, remote: Endpoint) -> Option<u32> {
+    pub fn ensure_session(
+        &mut self,
+        binding: u32,
+        remote: Endpoint,
+        now: Instant,
+        external: &mut External,
+    ) -> Option<u32> {
         if let Some(known) = self.session_of(binding, remote) {
             return Some(known);
         }
-        let next = self.bindings.at(binding)?.sessions;
+        let known = self.bindings.at(binding)?;
+        let next = known.sessions;
         let session = Session {
             binding,
             remote,
             tcp: Tcp::default(),
-            last: Instant::ZERO,
+            kind: known.kind,
+            last: now,
             next,
             before: 0,
         };
+        let end = self.end(&session);
         let number = self.sessions.insert(session).ok()?;
         if let Some(next) = self.sessions.at_mut(next) {
             next.before = number;
         }
         self.bindings.at_mut(binding)?.sessions = number;
         self.by_remote.insert((binding, remote), number);
+        self.wheel.schedule(number, end);
+        self.count_live(binding, 1, external);
         self.highest = self.highest.max(number);
         self.sessions_created += 1;
         Some(number)
     }
 
+    /// So many sessions of a binding more, or less, are not known to have expired.
+    fn count_live(&mut self, binding: u32, change: i32, external: &mut External) {
+        let Some(binding) = self.bindings.at_mut(binding) else {
+            return;
+        };
+        binding.live = binding.live.saturating_add_signed(change);
+        external.take(binding.slot, binding.live > 0);
+    }
+
     /// A packet used a session. Returns whether one like it would leave it as it is.
-    pub fn touch(&mut self, number: u32, way: Way, flags: Option<u8>, now: Instant) -> bool {
+    pub fn touch(
+        &mut self,
+        number: u32,
+        (way, flags): (Way, Option<u8>),
+        now: Instant,
+        external: &mut External,
+    ) -> bool {
         let Some(session) = self.sessions.at_mut(number) else {
             return false;
         };
@@ -179,14 +209,54 @@ impl Table {
         let after = flags.map_or(session.tcp, |flags| session.tcp.after(way, flags));
         let is_same = after == session.tcp;
         session.tcp = after;
+        if !is_same || self.wheel.is_aside(number) {
+            self.put_back(number, external);
+        }
         is_same
     }
 
     /// Packets that rules handled used a session.
-    pub fn credit(&mut self, number: u32, last: Instant) {
-        if let Some(session) = self.sessions.at_mut(number) {
-            session.last = session.last.max(last);
+    pub fn credit(&mut self, number: u32, last: Instant, external: &mut External) {
+        let Some(session) = self.sessions.at_mut(number) else {
+            return;
+        };
+        session.last = session.last.max(last);
+        if self.wheel.is_aside(number) {
+            self.put_back(number, external);
         }
+    }
+
+    /// Puts a session where its end says: it may be another than before, and one that was set
+    /// aside alive.
+    fn put_back(&mut self, number: u32, external: &mut External) {
+        let Some(session) = self.sessions.at(number) else {
+            return;
+        };
+        let (binding, end) = (session.binding, self.end(session));
+        let (was_aside, is_ahead) = (self.wheel.is_aside(number), self.wheel.is_ahead(end));
+        match is_ahead {
+            true => self.wheel.schedule(number, end),
+            false => self.wheel.set_aside(number),
+        }
+        let change = i32::from(was_aside) - i32::from(!is_ahead);
+        if change != 0 {
+            self.count_live(binding, change, external);
+        }
+    }
+
+    /// Sets aside all sessions that have expired, so that their ports count as free. Each is
+    /// looked at once in a time-out, besides those who were used in the meantime.
+    pub fn advance(&mut self, now: Instant, external: &mut External) {
+        while self.advance_one(now, external) {}
+    }
+
+    /// Looks at one session that may have expired; false if there is none.
+    fn advance_one(&mut self, now: Instant, external: &mut External) -> bool {
+        let due = self.wheel.due(now);
+        if let Some(number) = due {
+            self.put_back(number, external);
+        }
+        due.is_some()
     }
 
     /// Ends a session, and its binding with the last one.
@@ -194,6 +264,8 @@ impl Table {
         let Some(session) = self.sessions.remove(number) else {
             return;
         };
+        let was_live = !self.wheel.is_aside(number);
+        self.wheel.remove(number);
         self.by_remote.remove(&(session.binding, session.remote));
         if let Some(next) = self.sessions.at_mut(session.next) {
             next.before = session.before;
@@ -202,6 +274,9 @@ impl Table {
             before.next = session.next;
         } else if let Some(binding) = self.bindings.at_mut(session.binding) {
             binding.sessions = session.next;
+        }
+        if was_live {
+            self.count_live(session.binding, -1, external);
         }
         let is_last = |binding: &Binding| binding.sessions == 0;
         if self.bindings.at(session.binding).is_some_and(is_last)
@@ -213,9 +288,15 @@ impl Table {
     }
 
     /// Other time-outs and another limit, for the sessions that there are too.
-    pub fn configure(&mut self, config: &Config) {
-        self.timeouts = config.timeouts.clone();
+    pub fn configure(&mut self, config: &Config, external: &mut External) {
         self.limit = config.sessions;
+        if self.timeouts == config.timeouts {
+            return;
+        }
+        self.timeouts = config.timeouts.clone();
+        for number in 1..=self.highest {
+            self.put_back(number, external);
+        }
     }
 
     /// Ends the sessions of all bindings but some.
@@ -238,17 +319,40 @@ impl Table {
             {
                 binding.slot = slot;
                 external.bind(slot, number);
+                external.take(slot, binding.live > 0);
             }
         }
     }
 
-    /// Looks at the next `steps` numbers, and calls `each` with those of expired sessions.
-    pub fn each_expired(&mut self, steps: u32, now: Instant, each: &mut dyn FnMut(u32)) {
-        for _ in 0..steps.min(self.highest) {
-            self.hand = self.hand % self.highest + 1;
-            if self.sessions.at(self.hand).is_some() && self.is_expired(self.hand, now) {
-                each(self.hand);
+    /// Calls `each` with the numbers of expired sessions, at most `steps`, others with each call
+    /// if there are more.
+    pub fn each_expired(
+        &mut self,
+        steps: u32,
+        now: Instant,
+        external: &mut External,
+        each: &mut dyn FnMut(u32),
+    ) {
+        for _ in 0..LOOKS * steps {
+            if !self.advance_one(now, external) {
+                break;
+            }
+        }
+        let mut first = None;
+        for _ in 0..steps {
+            let Some(number) = self.wheel.next_aside() else {
+                break;
+            };
+            if first == Some(number) {
+                break;
+            }
+            first = first.or(Some(number));
+            if self.is_expired(number, now) {
+                each(number);
             }
         }
     }
 }
+
+/// Sessions that are looked at for each expired one that may be found.
+const LOOKS: u32 = 8;

@@ -7,6 +7,8 @@ use super::overlap::admit;
 use super::program::program;
 use super::segment::{Segment, ahead};
 use super::state::{FLAGS, HOLDING, LAST_SEEN, State};
+use std::any::Any;
+use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
@@ -32,11 +34,10 @@ pub struct Reassembler {
 impl Reassembler {
     /// A reassembler that knows no connection.
     pub fn new(config: &Config) -> Self {
-        let most_flows = config.most_segments as usize + 1;
         Self {
             idle_ticks: config.idle_timeout.ticks(),
             config: config.clone(),
-            flows: Slab::new(most_flows),
+            flows: Slab::new(most_flows(config)),
             spare: Vec::new(),
             held: Load::default(),
             counters: Counters::default(),
@@ -52,6 +53,11 @@ impl Reassembler {
     pub fn held_segments(&self) -> usize {
         self.held.segments
     }
+}
+
+/// More than segments may be held, so that there is always a place for one more.
+const fn most_flows(config: &Config) -> usize {
+    config.most_segments as usize + 1
 }
 
 impl NetworkFunction for Reassembler {
@@ -108,7 +114,26 @@ impl NetworkFunction for Reassembler {
 
     fn most_held_frames(&self) -> usize {
         // One more for the segment that makes a limit be noticed.
-        self.config.most_segments as usize + 1
+        most_flows(&self.config)
+    }
+
+    fn release(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        self.release_all(flow, out);
+        self.settle(flow, out);
+    }
+
+    fn keeps_packets(&self) -> bool {
+        self.held.segments > 0
+    }
+
+    fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
+        let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
+            return false;
+        };
+        swap(&mut self.config, &mut new.config);
+        swap(&mut self.idle_ticks, &mut new.idle_ticks);
+        self.flows.set_limit(most_flows(&self.config));
+        true
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

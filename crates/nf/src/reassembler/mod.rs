@@ -59,6 +59,12 @@
 //!
 //! While anything is held the flow is pending: its state stays on the cores.
 //!
+//! # Changes
+//! Other limits hold from the next segment on, and what is held stays. A shorter `gap_timeout`
+//! holds for gaps that are there from their connection's next segment on. When functions beside
+//! the reassembler come, go or change places, or the backends of a balancer beside it, what is
+//! held leaves in order first, as when a gap is given up.
+//!
 //! # Counters
 //! See [`Counters`]. `passed`, `in_order`, `retransmissions`, `held` and so on count packets;
 //! `gaps_closed` against `gaps_timed_out`, `limits_reached` and `resynchronised` tell how often

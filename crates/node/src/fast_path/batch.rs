@@ -1,14 +1,14 @@
 //! What is found out of a whole batch before its packets walk: headers, flows, rules. Reads of
 //! memory overlap.
 
-use super::{FastElement, FastPath, Io};
+use super::lane::{RuleLane, StateLane};
+use super::{FETCHED_AHEAD, FastElement, FastPath, Io};
 use crate::place::Place;
-use twinpath_coherence::Parsed;
+use twinpath_coherence::{Parsed, StateStage};
 use twinpath_core::wire::layout::{Layout, Network, dissect_plain};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Frame, Steering};
 use twinpath_fastpath::state_table::NO_SLOT;
-use twinpath_rulecache::key::Lanes;
 use twinpath_rulecache::{MatchKey, RuleId};
 
 /// The first element that a packet meets, and what it will find there.
@@ -35,9 +35,29 @@ struct Prepared {
 
 /// Keys of packets whose first element has rules, and the rules found.
 #[derive(Default)]
-struct Lookups {
-    keys: Vec<Lanes>,
+pub(super) struct Lookups {
+    keys: Vec<MatchKey>,
     found: Vec<Option<RuleId>>,
+}
+
+impl Lookups {
+    pub fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    /// Returns the number of the look-up.
+    #[inline(always)]
+    pub fn add(&mut self, key: MatchKey) -> u8 {
+        self.keys.push(key);
+        self.keys.len() as u8 - 1
+    }
+
+    /// A key, and the rule that was found for it.
+    #[inline(always)]
+    pub fn at(&self, number: u8) -> (&MatchKey, Option<RuleId>) {
+        let number = usize::from(number);
+        (&self.keys[number], self.found[number])
+    }
 }
 
 /// What is known of a batch; kept so that nothing is moved about.
@@ -45,16 +65,36 @@ struct Lookups {
 pub(super) struct Batch {
     prepared: Vec<Prepared>,
     /// By direction.
-    lookups: [Lookups; 2],
+    pub(super) lookups: [Lookups; 2],
+    pub(super) state_lane: StateLane,
+    pub(super) rule_lane: RuleLane,
+}
+
+impl Batch {
+    /// Makes room for what will be known of so many frames.
+    #[inline]
+    pub(super) fn make_room(&mut self, frames: usize) {
+        if self.prepared.len() < frames {
+            self.prepared.resize(frames, Prepared::default());
+        }
+    }
+
+    /// Looks at tags, and fetches the slot that probably holds a packet's flow.
+    #[inline]
+    pub(super) fn fetch_slot(&mut self, number: usize, stage: &StateStage) {
+        if let Some(prepared) = self.prepared.get_mut(number)
+            && matches!(prepared.first, First::State)
+        {
+            prepared.parsed.suspect = stage.prefetch_slot(prepared.parsed.hash);
+        }
+    }
 }
 
 impl FastPath {
     /// Finds out about all frames.
     #[inline]
     pub(super) fn prepare(&mut self, frames: &[Frame], batch: &mut Batch) {
-        if batch.prepared.len() < frames.len() {
-            batch.prepared.resize(frames.len(), Prepared::default());
-        }
+        batch.make_room(frames.len());
         self.counts.packets_in += frames.len() as u64;
         let is_flow_state = matches!(
             self.elements.as_slice(),
@@ -69,56 +109,62 @@ impl FastPath {
     /// For chains that are all flow state. Returns the bytes of all frames.
     #[inline]
     fn prepare_state(&self, frames: &[Frame], batch: &mut Batch) -> u64 {
-        let stage = self.stage();
         let mut bytes_in = 0;
-        for (index, (frame, prepared)) in frames.iter().zip(&mut batch.prepared).enumerate() {
-            prefetch_ahead(frames, index);
+        for (number, frame) in frames.iter().enumerate() {
+            prefetch_ahead(frames, number);
             bytes_in += frame.len() as u64;
-            let parsed = &mut prepared.parsed;
-            let is_in =
-                parse_plain(&self.steering, frame, parsed) || parse(&self.steering, frame, parsed);
-            prepared.first = if is_in { First::State } else { First::Nothing };
-            if let Some(stage) = stage
-                && is_in
-            {
-                stage.prefetch_tags(parsed.hash);
-            }
+            self.prepare_flow(frame, number, batch);
         }
         self.prefetch_slots(frames.len(), batch);
         bytes_in
+    }
+
+    /// Finds the flow of a frame, and fetches the tags that it has in flow state.
+    #[inline(never)]
+    pub(super) fn prepare_flow(&self, frame: &Frame, number: usize, batch: &mut Batch) {
+        let Some(prepared) = batch.prepared.get_mut(number) else {
+            return;
+        };
+        prepared.first = match parse(&self.steering, frame, &mut prepared.parsed) {
+            true => First::State,
+            false => First::Nothing,
+        };
+        if let (First::State, Some(stage)) = (prepared.first, self.stage()) {
+            stage.prefetch_tags(prepared.parsed.hash);
+        }
     }
 
     #[inline]
     fn prefetch_slots(&self, frames: usize, batch: &mut Batch) {
         let Some(stage) = self.stage() else { return };
-        for prepared in batch.prepared.iter_mut().take(frames) {
-            if matches!(prepared.first, First::State) {
-                prepared.parsed.suspect = stage.prefetch_slot(prepared.parsed.hash);
-            }
-        }
+        (0..frames).for_each(|number| batch.fetch_slot(number, stage));
     }
 
     /// For chains that begin or end with rules. Returns the bytes of all frames.
     fn prepare_any(&mut self, frames: &[Frame], batch: &mut Batch) -> u64 {
-        for lookups in &mut batch.lookups {
-            lookups.keys.clear();
-        }
+        batch.lookups.iter_mut().for_each(Lookups::clear);
         let mut bytes_in = 0;
         for (index, frame) in frames.iter().enumerate() {
             prefetch_ahead(frames, index);
             bytes_in += frame.len() as u64;
-            let prepared = &mut batch.prepared[index];
-            prepared.first = match layout_of(frame) {
-                Some(layout) => {
-                    prepared.parsed.layout = layout;
-                    self.prepare_one(frame, prepared, &mut batch.lookups)
-                }
-                None => First::Nothing,
-            };
+            self.prepare_met(frame, index, batch);
         }
         self.look_up(batch);
         self.prefetch_slots(frames.len(), batch);
         bytes_in
+    }
+
+    /// Finds out what a frame meets first in any chain.
+    #[inline]
+    pub(super) fn prepare_met(&self, frame: &Frame, number: usize, batch: &mut Batch) {
+        let prepared = &mut batch.prepared[number];
+        prepared.first = match layout_of(frame) {
+            Some(layout) => {
+                prepared.parsed.layout = layout;
+                self.prepare_one(frame, prepared, &mut batch.lookups)
+            }
+            None => First::Nothing,
+        };
     }
 
     #[inline]
@@ -133,11 +179,7 @@ impl FastPath {
         let place = Place::first(prepared.direction, self.elements.len());
         match &self.elements[usize::from(place.element)] {
             FastElement::Rules(stage) => match stage.key(frame, &layout, place) {
-                Some(MatchKey(lanes)) => {
-                    let keys = &mut lookups[prepared.direction.index()].keys;
-                    keys.push(lanes);
-                    First::Rules(keys.len() as u8 - 1)
-                }
+                Some(key) => First::Rules(lookups[prepared.direction.index()].add(key)),
                 None => First::Cores,
             },
             FastElement::State(stage) => {
@@ -152,7 +194,7 @@ impl FastPath {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn direction(&self, frame: &Frame, layout: &Layout) -> Direction {
         match self.sides.is_one_way() {
             true => Direction::Original,
@@ -163,7 +205,7 @@ impl FastPath {
         }
     }
 
-    fn look_up(&mut self, batch: &mut Batch) {
+    pub(super) fn look_up(&mut self, batch: &mut Batch) {
         let elements = self.elements.len();
         for (direction, lookups) in Direction::BOTH.into_iter().zip(&mut batch.lookups) {
             let place = Place::first(direction, elements);
@@ -181,17 +223,14 @@ impl FastPath {
         let prepared = &batch.prepared[index];
         let direction = prepared.direction;
         if direction == Direction::Reply {
-            let mut trip = frame.trip();
-            trip.direction = direction;
-            frame.set_trip(trip);
+            frame.set_direction(direction);
         }
         let place = Place::first(direction, self.elements.len());
         match prepared.first {
             First::State => self.at_state(frame, &prepared.parsed, place, io),
             First::Rules(number) => {
-                let lookups = &batch.lookups[direction.index()];
-                let number = usize::from(number);
-                let met = (MatchKey(lookups.keys[number]), lookups.found[number]);
+                let (key, found) = batch.lookups[direction.index()].at(number);
+                let met = (*key, found);
                 self.at_rules(frame, &prepared.parsed.layout, place, met, io);
             }
             First::Cores => self.hand_to_cores(frame, &prepared.parsed.layout, place, io),
@@ -201,8 +240,8 @@ impl FastPath {
 }
 
 #[inline(always)]
-fn prefetch_ahead(frames: &[Frame], index: usize) {
-    if let Some(ahead) = frames.get(index + 4) {
+pub(super) fn prefetch_ahead(frames: &[Frame], index: usize) {
+    if let Some(ahead) = frames.get(index + FETCHED_AHEAD) {
         ahead.prefetch();
     }
 }
@@ -217,27 +256,8 @@ fn layout_of(frame: &Frame) -> Option<Layout> {
     })
 }
 
-/// [`parse`] for plain frames; false for others. What is known of their layout makes steering them
-/// short, where both are compiled together.
-#[inline(always)]
-fn parse_plain(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
-    let bytes = frame.bytes();
-    let Some(layout) = dissect_plain(bytes) else {
-        return false;
-    };
-    let Some(keyed) = steering.plain_key(bytes, &layout) else {
-        return false;
-    };
-    // One by one: together they would be put together elsewhere and moved here.
-    parsed.layout = layout;
-    parsed.keyed = keyed;
-    parsed.hash = keyed.key.hash(steering.seed());
-    parsed.suspect = NO_SLOT;
-    true
-}
-
 /// Finds the flow of a frame; false if it has none.
-#[inline(never)]
+#[inline]
 fn parse(steering: &Steering, frame: &Frame, parsed: &mut Parsed) -> bool {
     let Ok(layout) = dissect(frame.bytes()) else {
         return false;

@@ -6,6 +6,7 @@
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
 mod batch;
+mod lane;
 mod rules;
 mod steps;
 
@@ -15,8 +16,9 @@ pub(crate) use steps::Step;
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
 use batch::Batch;
+use lane::Lane;
 use twinpath_coherence::fast::header as punt_header;
-use twinpath_coherence::{Clock, Decision, Parsed, StateStage};
+use twinpath_coherence::{Clock, Decision, Parsed, StateStage, Stats};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Pools, Steering};
@@ -26,6 +28,10 @@ use twinpath_rulecache::Sides;
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
 pub const BATCH: usize = 32;
+
+/// How many frames ahead of the one at work packets are fetched from memory. Whoever has the next
+/// batch does well to fetch as many of its first.
+pub const FETCHED_AHEAD: usize = 14;
 
 /// Which path a packet that leaves has taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -110,6 +116,10 @@ pub struct FastPath {
     elements: Vec<FastElement>,
     /// The element with flow state; 0 if there is none.
     state_element: u8,
+    /// When the run began.
+    started: Instant,
+    /// What stages did that are gone.
+    former: Stats,
     returns: Vec<Receiver>,
     batch: Batch,
     drops: DropCounters,
@@ -130,6 +140,8 @@ impl FastPath {
             sides,
             state_element: state_element(&elements),
             elements,
+            started: Instant::ZERO,
+            former: Stats::default(),
             returns: vec![Receiver::default(); workers.max(1)],
             batch: Batch::default(),
             drops: DropCounters::default(),
@@ -139,6 +151,7 @@ impl FastPath {
 
     /// The run begins at this packet time.
     pub fn start(&mut self, now: Instant) {
+        self.started = now;
         if let Some(stage) = self.stage_mut() {
             stage.start(now);
         }
@@ -155,6 +168,14 @@ impl FastPath {
             FastElement::State(stage) => Some(stage.as_ref()),
             _ => None,
         })
+    }
+
+    /// What the protocol of flow state did so far.
+    pub fn coherence(&self) -> Stats {
+        let mut stats = self.stage().map(StateStage::stats).copied();
+        let stats = stats.get_or_insert_default();
+        stats.absorb(&self.former);
+        *stats
     }
 
     fn stage_mut(&mut self) -> Option<&mut StateStage> {
@@ -200,12 +221,21 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let mut batch = std::mem::take(&mut self.batch);
-        self.prepare(frames, &mut batch);
         let mut io = Io { clock, pools, out };
-        for (index, frame) in frames.drain(..).enumerate() {
-            self.enter(frame, &batch, index, &mut io);
+        match self.lane() {
+            Some(Lane::State) => self.walk_state(frames, &mut batch, &mut io),
+            Some(Lane::Rules) => self.walk_rules(frames, &mut batch, &mut io),
+            None => self.walk_any(frames, &mut batch, &mut io),
         }
         self.batch = batch;
+    }
+
+    #[inline(never)]
+    fn walk_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
+        self.prepare(frames, batch);
+        for (index, frame) in frames.drain(..).enumerate() {
+            self.enter(frame, batch, index, io);
+        }
     }
 
     /// A packet of a flow meets the flow's state.
@@ -423,9 +453,39 @@ impl FastPath {
         self.report_rules(&mut io)
     }
 
+    /// Gives the state of flows back to the cores, some with each call, and takes no more: at most
+    /// `most` messages. Returns whether all are home. [`Self::keep_flows`] ends it.
+    pub fn bring_flows_home(
+        &mut self,
+        most: usize,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) -> bool {
+        let mut io = Io { clock, pools, out };
+        let are_home = self.with_stage(|path, stage| {
+            stage.retire(clock, most, |header| path.send_own(header.clone(), &mut io))
+        });
+        are_home.unwrap_or(true)
+    }
+
+    /// Flows may have their state here again.
+    pub fn keep_flows(&mut self) {
+        if let Some(stage) = self.stage_mut() {
+            stage.resume();
+        }
+    }
+
     /// Takes another chain; what is not kept of the old one is added to what is left. Nothing may
-    /// be under way.
-    pub fn replace(&mut self, sides: Sides, plans: Vec<FastPlan>, left: &mut Leftovers) {
+    /// be under way, and if the element with flow state goes, all flows are home.
+    pub fn replace(
+        &mut self,
+        sides: Sides,
+        steering: Steering,
+        plans: Vec<FastPlan>,
+        left: &mut Leftovers,
+    ) {
+        let had_stage = self.stage().is_some();
         let old = std::mem::take(&mut self.elements);
         let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
         let element = |plan| match plan {
@@ -433,10 +493,28 @@ impl FastPath {
             FastPlan::New(element) => Some(element),
         };
         self.elements = plans.into_iter().filter_map(element).collect();
-        left.add(old);
         self.state_element = state_element(&self.elements);
-        self.sides = sides;
+        let former = state_stage(&old);
+        if former.is_some() || !had_stage {
+            self.begin_stage(former);
+        }
+        left.add(old);
+        (self.sides, self.steering) = (sides, steering);
         self.batch = Batch::default();
+    }
+
+    /// The state stage is a new one, if there is one. What a former one counted stays counted.
+    fn begin_stage(&mut self, former: Option<&StateStage>) {
+        if let Some(former) = former {
+            self.former.absorb(former.stats());
+        }
+        let started = self.started;
+        if let Some(stage) = self.stage_mut() {
+            former
+                .into_iter()
+                .for_each(|former| stage.go_on_from(former));
+            stage.start(started);
+        }
     }
 
     /// The state stage sends messages on the fast path that it is part of: meanwhile it is out.
@@ -456,4 +534,12 @@ impl FastPath {
 fn state_element(elements: &[FastElement]) -> u8 {
     let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
     elements.iter().position(is_state).unwrap_or(0) as u8
+}
+
+/// The state stage among elements of a former chain.
+fn state_stage(elements: &[Option<FastElement>]) -> Option<&StateStage> {
+    elements.iter().flatten().find_map(|element| match element {
+        FastElement::State(stage) => Some(stage.as_ref()),
+        _ => None,
+    })
 }

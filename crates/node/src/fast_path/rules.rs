@@ -3,8 +3,8 @@
 use super::{FastElement, FastPath, Io};
 use crate::place::Place;
 use twinpath_coherence::fast::header as punt_header;
-use twinpath_core::wire::layout::Layout;
-use twinpath_core::{DropReason, Frame, Keyed};
+use twinpath_core::wire::layout::{Layout, Plain};
+use twinpath_core::{Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
 use twinpath_rulecache::{
@@ -61,6 +61,13 @@ impl RuleStage {
         let segment = Sides::segment(self.segment, place.direction);
         MatchKey::of(frame.bytes(), layout, frame.port(), segment)
     }
+
+    /// [`Self::key`] of a plain packet.
+    #[inline(always)]
+    pub fn plain_key(&self, frame: &Frame, plain: Plain, direction: Direction) -> MatchKey {
+        let segment = Sides::segment(self.segment, direction);
+        MatchKey::of_plain(frame.bytes(), plain, frame.port(), segment)
+    }
 }
 
 impl FastPath {
@@ -88,44 +95,47 @@ impl FastPath {
         let decision = stage
             .table
             .packet(&key, found, frame.bytes_mut(), layout, now);
-        if decision != Decision::Hold {
-            return self.decided(frame, layout, place, decision, io);
-        }
-        let held = Held {
-            frame,
-            layout: *layout,
-            key,
-        };
-        stage.table.hold(held, &mut stage.effects);
-        if !stage.effects.is_empty() {
-            self.settle(place.element, io);
-        }
+        self.rules_have(decision, frame, layout, place, key, io);
     }
 
+    /// Does what the rules have decided about a packet.
     #[inline]
-    fn decided(
+    pub(super) fn rules_have(
         &mut self,
+        decision: Decision,
         mut frame: Frame,
         layout: &Layout,
         place: Place,
-        decision: Decision,
+        key: MatchKey,
         io: &mut Io<'_>,
     ) {
         match decision {
             Decision::Forward { egress } => {
                 if egress.is_some() {
-                    let mut trip = frame.trip();
-                    trip.egress = egress;
-                    frame.set_trip(trip);
+                    frame.set_egress(egress);
                 }
                 self.go_on(frame, layout, place, io);
             }
             Decision::Drop(reason) => self.drop(frame, reason, io),
-            // Plain packets need no more than their element on the cores.
-            Decision::Punt | Decision::Hold => {
+            Decision::Punt => {
+                // Plain packets need no more than their element on the cores.
                 let header = punt_header(Message::Plain, &frame, &Keyed::default());
                 self.punt(frame, header, place, 0, io);
             }
+            Decision::Hold => {
+                let layout = *layout;
+                self.hold(Held { frame, layout, key }, place.element, io);
+            }
+        }
+    }
+
+    fn hold(&mut self, held: Held, element: u8, io: &mut Io<'_>) {
+        let Some(stage) = self.rules(element) else {
+            return self.drop(held.frame, DropReason::BadLinkFrame, io);
+        };
+        stage.table.hold(held, &mut stage.effects);
+        if !stage.effects.is_empty() {
+            self.settle(element, io);
         }
     }
 
@@ -161,7 +171,7 @@ impl FastPath {
     fn released(&mut self, held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
         let direction = held.frame.trip().direction;
         let place = Place { element, direction };
-        self.decided(held.frame, &held.layout, place, decision, io);
+        self.rules_have(decision, held.frame, &held.layout, place, held.key, io);
     }
 
     /// Without a buffer the messages are lost; whoever waits for them asks again.

@@ -3,7 +3,7 @@
 use super::{CorePlan, FunctionPlan};
 use crate::worker::CoreElement;
 use std::any::Any;
-use twinpath_core::Instant;
+use twinpath_core::{DropCounters, Instant};
 use twinpath_rulecache::{ChangeError, RuleFunction};
 
 /// What was replaced: drop it where that disturbs nobody.
@@ -22,7 +22,16 @@ pub(crate) struct Rebuilt {
     pub elements: Vec<CoreElement>,
     /// Why functions refused their new configurations.
     pub refused: Vec<ChangeError>,
+    /// What elements have dropped that are gone.
+    pub drops: DropCounters,
     pub left: Leftovers,
+}
+
+/// When the run began, and what time it is, on the packet clock.
+#[derive(Copy, Clone)]
+pub(crate) struct Times {
+    pub started: Instant,
+    pub now: Instant,
 }
 
 /// The old chain, to take parts from.
@@ -30,13 +39,14 @@ struct Quarry {
     elements: Vec<Option<CoreElement>>,
     functions: Vec<Vec<Option<Box<dyn RuleFunction>>>>,
     refused: Vec<ChangeError>,
+    drops: DropCounters,
     left: Leftovers,
-    now: Instant,
+    times: Times,
 }
 
 /// Makes the new chain.
-pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, now: Instant) -> Rebuilt {
-    let mut quarry = Quarry::new(old, &plans, now);
+pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times) -> Rebuilt {
+    let mut quarry = Quarry::new(old, &plans, times);
     let elements = plans
         .into_iter()
         .filter_map(|plan| quarry.element(plan))
@@ -44,6 +54,7 @@ pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, now: Instant)
     let Quarry {
         functions,
         refused,
+        drops,
         mut left,
         ..
     } = quarry;
@@ -51,21 +62,23 @@ pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, now: Instant)
     Rebuilt {
         elements,
         refused,
+        drops,
         left,
     }
 }
 
 impl Quarry {
-    fn new(old: Vec<CoreElement>, plans: &[CorePlan], now: Instant) -> Self {
+    fn new(old: Vec<CoreElement>, plans: &[CorePlan], times: Times) -> Self {
         let mut quarry = Self {
             elements: Vec::new(),
             functions: Vec::new(),
             refused: Vec::new(),
+            drops: DropCounters::default(),
             left: Leftovers::default(),
-            now,
+            times,
         };
         for (number, element) in old.into_iter().enumerate() {
-            let keeps = |plan: &CorePlan| matches!(plan, CorePlan::Keep(kept) if *kept == number);
+            let keeps = |plan: &CorePlan| matches!(plan, CorePlan::Keep(kept) | CorePlan::Flows(kept, _) if *kept == number);
             quarry.add(element, plans.iter().any(keeps));
         }
         quarry
@@ -78,6 +91,11 @@ impl Quarry {
                 let functions = rules.exchange_functions(Vec::new());
                 self.left.add(rules);
                 (None, functions)
+            }
+            CoreElement::Flows(flows) if !is_kept => {
+                self.drops.absorb(flows.drops());
+                self.left.add(flows);
+                (None, Vec::new())
             }
             element => (Some(element), Vec::new()),
         };
@@ -94,6 +112,18 @@ impl Quarry {
                 let functions = functions.filter_map(|function| self.function(function));
                 rules.exchange_functions(functions.collect());
                 Some(CoreElement::Rules(rules))
+            }
+            CorePlan::Flows(number, successors) => {
+                let mut element = self.elements.get_mut(number)?.take()?;
+                if let CoreElement::Flows(flows) = &mut element {
+                    let left = flows.succeed(successors, self.times.started);
+                    self.left.add(left);
+                }
+                Some(element)
+            }
+            CorePlan::NewFlows(mut flows) => {
+                flows.start(self.times.started);
+                Some(CoreElement::Flows(flows))
             }
         }
     }
@@ -114,7 +144,7 @@ impl Quarry {
                 Some(function)
             }
             FunctionPlan::New(mut function) => {
-                function.start(self.now);
+                function.start(self.times.now);
                 Some(function)
             }
         }

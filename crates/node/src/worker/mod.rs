@@ -6,7 +6,7 @@ mod watched;
 pub(crate) use watched::{Watched, Whither};
 
 use crate::place::Place;
-use crate::replacement::{CorePlan, Leftovers, Rebuilt, rebuild};
+use crate::replacement::{CorePlan, Leftovers, Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
 use twinpath_coherence::fast::header as punt_header;
@@ -46,6 +46,8 @@ pub struct Worker {
     finished: Vec<Outgoing>,
     onward: VecDeque<(Place, Frame)>,
     outputs: Vec<Output>,
+    /// When the run began.
+    started: Instant,
     /// When rules were last given a chance to do what is due.
     ticked: Instant,
     /// When the last frame was received, on the clock of the port: what functions make because of
@@ -69,6 +71,7 @@ impl Worker {
             finished: Vec::new(),
             onward: VecDeque::new(),
             outputs: Vec::new(),
+            started: Instant::ZERO,
             ticked: Instant::ZERO,
             received_ns: 0,
             drops: DropCounters::default(),
@@ -84,12 +87,20 @@ impl Worker {
                 CoreElement::Rules(rules) => rules.start(now),
             }
         }
-        self.ticked = now;
+        (self.started, self.ticked) = (now, now);
     }
 
     /// The elements.
     pub fn elements(&self) -> &[CoreElement] {
         &self.elements
+    }
+
+    /// Lets go of all packets that functions keep; those that go back are appended to `returns`.
+    /// The state of all flows must be here.
+    pub fn release(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        self.with_flows(pools, returns, |flows, pools, outgoing| {
+            flows.release(now, pools, outgoing);
+        });
     }
 
     /// Takes another chain, made of the old one's elements and functions and new ones. Nothing may
@@ -101,17 +112,26 @@ impl Worker {
     pub fn replace(
         &mut self,
         plans: Vec<CorePlan>,
+        steering: Steering,
         now: Instant,
     ) -> Result<(Vec<ChangeError>, Leftovers), Vec<CorePlan>> {
         if self.rules().any(RuleCores::is_waiting) {
             return Err(plans);
         }
+        let started = self.started;
         let Rebuilt {
             elements,
             refused,
+            drops,
             left,
-        } = rebuild(std::mem::take(&mut self.elements), plans, now);
+        } = rebuild(
+            std::mem::take(&mut self.elements),
+            plans,
+            Times { started, now },
+        );
         self.elements = elements;
+        self.drops.absorb(&drops);
+        self.whole_walk = self.whole_walk.take().map(|_| steering);
         Ok((refused, left))
     }
 
@@ -211,10 +231,21 @@ impl Worker {
 
     /// Lets the packet clock reach `now`.
     pub fn advance(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        self.with_flows(pools, returns, |flows, pools, outgoing| {
+            flows.advance(now, pools, outgoing);
+        });
+    }
+
+    fn with_flows(
+        &mut self,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+        act: impl Fn(&mut Cores, &mut Pools, &mut Vec<Outgoing>),
+    ) {
         let first = self.outgoing.len();
         for (number, element) in (0..).zip(&mut self.elements) {
             if let CoreElement::Flows(flows) = element {
-                flows.advance(now, pools, &mut self.outgoing);
+                act(flows, pools, &mut self.outgoing);
                 self.outgoing[first..]
                     .iter_mut()
                     .for_each(|outgoing| outgoing.header.element = number);

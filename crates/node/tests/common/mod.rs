@@ -1,7 +1,9 @@
 //! Runs services over packets and compares what comes out, flow by flow.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
-use std::collections::BTreeMap;
+pub mod changing;
+
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -9,7 +11,7 @@ use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
 use twinpath_core::key::Role;
-use twinpath_core::wire::dissect;
+use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_core::{FlowKey, Keyed, Side, Steering};
 use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
 use twinpath_node::observe::Observer;
@@ -92,7 +94,7 @@ pub fn run_in_order(service: &Service, trace: &Trace) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[derive(Default)]
-struct Leaving {
+pub struct Leaving {
     packets: Vec<Vec<u8>>,
     ports: BTreeMap<Option<u16>, u64>,
 }
@@ -262,4 +264,69 @@ pub fn generate(config: &TrafficConfig, seed: u64) -> Trace {
 /// Traffic from a table of the service file's kind.
 pub fn traffic(text: &str) -> TrafficConfig {
     toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// TCP and some UDP, fragments and ICMP errors, with signatures planted.
+pub fn tcp_traffic(out_of_order: f64, packets: u64) -> Trace {
+    generate(
+        &traffic(&format!(
+            "packets = {packets}\nflows = 200\nchurn_per_minute = 60000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 200000.0 }}\npacket_size = {{ kind = \"imix\" }}\ntcp_share = 0.9\n\
+             fragment_share = 0.01\nicmp_error_share = 0.005\ntcp = {{ out_of_order_share = {out_of_order} }}\n\
+             signatures = [{{ text = \"GET /etc/passwd\", share = 0.002 }}]\n"
+        )),
+        7,
+    )
+}
+
+/// Whole connections to the balanced service, as they pass a balancer: the servers' packets come
+/// from the backend that the cores alone have chosen for their client.
+pub fn balanced_traffic(balancer: &str, packets: u64) -> Trace {
+    let all = generate(
+        &traffic(&format!(
+            "packets = {packets}\nflows = 300\nchurn_per_minute = 30000.0\narrivals = {{ process = \"constant\", rate_pps = 100000.0 }}\n\
+             hosts = {{ services = [{{ address = \"10.255.0.1\", port = 80, protocol = \"tcp\" }}] }}\n"
+        )),
+        11,
+    );
+    let backends = chosen_backends(balancer, &all);
+    let mut trace = Trace::new();
+    for frame in all.iter() {
+        let mut packet = frame.frame.to_vec();
+        let layout = dissect(&packet).expect("generated");
+        if let Some(&backend) = backends.get(&fields::destination(&packet, &layout)) {
+            rewrite::set_source(&mut packet, &layout, backend).expect("both are IPv4");
+        }
+        trace.push(frame.timestamp_ns, &packet);
+    }
+    trace
+}
+
+/// The backend of each client.
+fn chosen_backends(balancer: &str, all: &Trace) -> HashMap<Endpoint, Endpoint> {
+    let mut requests = Trace::new();
+    let vip: Endpoint = "10.255.0.1:80".parse().expect("an endpoint");
+    let ends = |packet: &[u8]| {
+        dissect(packet)
+            .map(|layout| {
+                (
+                    fields::source(packet, &layout),
+                    fields::destination(packet, &layout),
+                )
+            })
+            .expect("valid")
+    };
+    all.iter()
+        .filter(|frame| ends(frame.frame).1 == vip)
+        .for_each(|frame| requests.push(frame.timestamp_ns, frame.frame));
+    let service = service(&format!(
+        "[service]\nchain = [\"load_balancer\"]\n{balancer}"
+    ));
+    let balanced = run(&service, &requests, Paths::Slow, Execution::Virtual);
+    balanced
+        .flows
+        .into_values()
+        .flatten()
+        .map(|packet| ends(&packet))
+        .collect()
 }

@@ -30,7 +30,7 @@ pub fn config(segment: u8) -> CoresConfig {
         selection: SelectionConfig {
             window: WINDOW,
             threshold: 0,
-            ..SelectionConfig::default()
+            ..SelectionConfig::for_rules(1024)
         },
         manager: ManagerConfig {
             exact: 100,

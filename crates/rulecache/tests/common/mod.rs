@@ -4,3 +4,4 @@ pub mod direct;
 pub mod functions;
 pub mod traffic;
 pub mod virtual_link;
+pub mod watched;

@@ -3,8 +3,11 @@
 //!
 //! What is decided is logged in the order in which it happens. The oracle, cores without rules,
 //! is given the same packets and changes in the order of that log, and must do the same to each.
+//! Entries that the cores forget are in the log too: a packet that was held may be decided after
+//! an entry has ended that had not when it arrived.
 
 use super::traffic::{Spec, flow_of, packet};
+use super::watched::{Forgotten, Watched};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
@@ -42,6 +45,7 @@ pub enum Outcome {
 enum Event {
     Decided(u64, Outcome),
     Changed(usize),
+    Forgot(EntryId, Instant),
 }
 
 enum Item {
@@ -101,6 +105,7 @@ pub struct World {
     flows: HashMap<u64, Option<(Endpoint, Endpoint, u8)>>,
     changing: VecDeque<usize>,
     is_changing: bool,
+    forgotten: Forgotten,
 }
 
 pub fn sides() -> Sides {
@@ -108,7 +113,7 @@ pub fn sides() -> Sides {
     Sides::new(&inside.map(super::functions::prefix)).expect("few")
 }
 
-fn cores(scenario: &Scenario, caching: bool) -> RuleCores {
+fn cores(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction>>) -> RuleCores {
     let config = CoresConfig {
         segment: 5,
         caching,
@@ -129,7 +134,7 @@ fn cores(scenario: &Scenario, caching: bool) -> RuleCores {
             successors: 4,
         },
     };
-    RuleCores::new(config, sides(), (scenario.functions)(&scenario.chain))
+    RuleCores::new(config, sides(), functions)
 }
 
 impl World {
@@ -144,8 +149,11 @@ impl World {
             report_interval: Duration::from_millis(7),
             seed: 9,
         });
+        let forgotten = Forgotten::default();
+        let functions = Watched::all((scenario.functions)(&scenario.chain), &forgotten);
         Self {
-            cores: cores(&scenario, true),
+            cores: cores(&scenario, true, functions),
+            forgotten,
             table,
             pools: Pools::new(20_000, 1),
             up: Link::default(),
@@ -201,6 +209,9 @@ impl World {
         }
         let mut out = Vec::new();
         self.cores.tick(self.now, &mut self.pools, &mut out);
+        let forgotten = std::mem::take(&mut *self.forgotten.lock().expect("one thread"));
+        let forgot = |(entry, at)| Event::Forgot(entry, at);
+        self.log.extend(forgotten.into_iter().map(forgot));
         self.outputs(out);
         while let Some(item) = self.down.due(self.now) {
             self.at_fast_path(item);
@@ -311,7 +322,7 @@ impl World {
             return self.punt(packet);
         };
         let mut found = [None];
-        self.table.find_batch(&[key.0], &mut found);
+        self.table.find_batch(&[key], &mut found);
         let (now, bytes) = (self.now, packet.frame.bytes_mut());
         let decision = self.table.packet(&key, found[0], bytes, &layout, now);
         self.decided(packet, key, decision);
@@ -406,7 +417,8 @@ impl World {
 
     /// The oracle decides in the order of the log.
     fn compare(&mut self, specs: &[Spec]) {
-        let mut oracle = cores(&self.scenario, false);
+        let functions = (self.scenario.functions)(&self.scenario.chain);
+        let mut oracle = cores(&self.scenario, false, functions);
         let (mut at, mut arrivals) = (0, Vec::new());
         for spec in specs {
             at += spec.gap_ns;
@@ -416,6 +428,10 @@ impl World {
         for event in std::mem::take(&mut self.log) {
             match event {
                 Event::Changed(number) => (self.scenario.changes[number].2)(oracle.chain()),
+                Event::Forgot(EntryId { function, entry }, at) => {
+                    let function = oracle.chain().function(function);
+                    function.expect("in the chain").forget(entry, at);
+                }
                 Event::Decided(ordinal, outcome) => {
                     decided += 1;
                     let spec = &specs[ordinal as usize];

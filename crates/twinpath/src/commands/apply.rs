@@ -11,9 +11,10 @@ use twinpath_control::service::{Service, ServiceError};
 ///
 /// The chain, its functions and `inside` can change while packets flow: nothing is lost or
 /// overtaken, and when this command ends no packet meets an old decision any more. Functions go
-/// on with all they know, with their new configuration if it is another. Functions that share
-/// flow state (firewall, reassembler, inspector, load_balancer, kv_store) have to stay as they are,
-/// and so do the settings of the paths. If anything is wrong, nothing changes.
+/// on with all they know, with their new configuration if it is another: connections keep their
+/// state, also when functions that share it (firewall, reassembler, inspector, load_balancer,
+/// kv_store) come, go or change places. New functions meet connections in mid-stream. The settings
+/// of the paths have to stay as they are. If anything is wrong, nothing changes.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath run examples/gateway.toml --control /run/gateway.sock &",

@@ -99,6 +99,42 @@ fn a_running_service_is_changed() {
     assert_eq!(totals.packets_in, gone, "nothing is lost");
 }
 
+/// Functions that share flow state join, take another configuration, and leave.
+#[test]
+fn functions_with_flow_state_are_changed() {
+    let running = Running::start();
+    running.ask_until(&["rules"], |said| said.code == Some(0));
+    let chain =
+        |functions: &str, more: &str| SERVICE.replace("\"acl\", \"napt\"", functions) + "\n" + more;
+    let beside = "\"acl\", \"firewall\", \"napt\"";
+    let applied = |text: String| {
+        running.place.write("new.toml", text.as_bytes());
+        let said = running.ask(&["apply", "new.toml"]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        said.out
+    };
+    let said = applied(chain(beside, "[firewall]\ndefault = \"allow\"\n"));
+    assert!(
+        said.starts_with("new: firewall; gone on: acl, napt, monitor"),
+        "{said}"
+    );
+    let said = applied(chain(beside, "[firewall]\ndefault = \"deny\"\n"));
+    assert!(
+        said.starts_with("changed: firewall; gone on: acl, napt, monitor"),
+        "{said}"
+    );
+    let said = applied(SERVICE.to_owned());
+    assert!(
+        said.starts_with("gone on: acl, napt, monitor; removed: firewall"),
+        "{said}"
+    );
+    let place = running.stop();
+    let report = place.report("r");
+    let dropped: u64 = report.drops.values().sum();
+    let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
+    assert_eq!(totals.packets_in, gone, "nothing is lost");
+}
+
 #[test]
 fn wrong_changes_are_refused_and_change_nothing() {
     let running = Running::start();

@@ -3,7 +3,7 @@
 
 use crate::address::Endpoint;
 use crate::fields::Side;
-use crate::layout::{Layout, Network, Transport};
+use crate::layout::{Layout, Network, Plain, Transport};
 use crate::{ipv4, tcp, udp};
 
 /// An endpoint that rewrites put into packets, with what they need of it worked out.
@@ -37,6 +37,26 @@ impl NewEndpoint {
     }
 }
 
+/// [`set_endpoint`](super::set_endpoint) for a packet that is known to be plain; false, with
+/// nothing changed, if its address is the new one already or the new one is of another family.
+#[inline(always)]
+pub(super) fn set_plain_endpoint(
+    frame: &mut [u8],
+    plain: Plain,
+    side: Side,
+    new: &NewEndpoint,
+) -> bool {
+    const TCP: usize = L4 + tcp::CHECKSUM_AT + 2;
+    const UDP: usize = L4 + udp::CHECKSUM_AT + 2;
+    if new.family != Network::V4 {
+        return false;
+    }
+    match plain.is_udp() {
+        false => set::<TCP>(frame, Plain::L3, side, new, mended),
+        true => set::<UDP>(frame, Plain::L3, side, new, mended_udp),
+    }
+}
+
 /// Sets source or destination; false, with nothing changed, if the packet is another kind or its
 /// address is the new one already.
 #[inline(always)]
@@ -49,11 +69,10 @@ pub(super) fn set_endpoint(
     if layout.network != Network::V4 || layout.l4.wrapping_sub(layout.l3) != L4 as u16 {
         return false;
     }
+    let l3 = usize::from(layout.l3);
     match layout.transport {
-        Transport::Tcp => set::<{ L4 + tcp::CHECKSUM_AT + 2 }>(frame, layout, side, new, mended),
-        Transport::Udp => {
-            set::<{ L4 + udp::CHECKSUM_AT + 2 }>(frame, layout, side, new, mended_udp)
-        }
+        Transport::Tcp => set::<{ L4 + tcp::CHECKSUM_AT + 2 }>(frame, l3, side, new, mended),
+        Transport::Udp => set::<{ L4 + udp::CHECKSUM_AT + 2 }>(frame, l3, side, new, mended_udp),
         _ => false,
     }
 }
@@ -68,13 +87,13 @@ const L4: usize = ipv4::HEADER_BYTES;
 #[inline(always)]
 fn set<const BYTES: usize>(
     frame: &mut [u8],
-    layout: &Layout,
+    l3: usize,
     side: Side,
     new: &NewEndpoint,
     mended_transport: impl FnOnce(u16, u32) -> u16,
 ) -> bool {
     let packet = frame
-        .get_mut(usize::from(layout.l3)..)
+        .get_mut(l3..)
         .and_then(|packet| packet.first_chunk_mut::<BYTES>());
     let Some(packet) = packet else {
         return false;
@@ -140,7 +159,7 @@ mod tests {
     use super::*;
     use crate::build::PacketBuilder;
     use crate::layout::dissect;
-    use crate::rewrite::set_any_endpoint;
+    use crate::rewrite::{set_any_endpoint, set_plain_end_to};
     use proptest::prelude::*;
 
     proptest! {
@@ -176,7 +195,11 @@ mod tests {
             let before = frame.clone();
             let done = set_endpoint(&mut frame, &layout, side, &NewEndpoint::new(new));
             prop_assert_eq!(done, new.address != old.address);
-            prop_assert_eq!(frame, if done { general } else { before });
+            prop_assert_eq!(&frame, if done { &general } else { &before });
+            let mut frame = before;
+            let plain = Plain::of(&frame).unwrap();
+            set_plain_end_to(&mut frame, plain, side, &NewEndpoint::new(new)).unwrap();
+            prop_assert_eq!(frame, general);
         }
     }
 }

@@ -249,3 +249,24 @@ fn time_outs_are_configured() {
     );
     assert_eq!(twins.counter("connections_opened"), 3);
 }
+
+/// Other time-outs hold from a connection's next packet on.
+#[test]
+fn time_outs_change() {
+    const SLOW: &str = "default = \"allow\"\ntimeouts = { udp_replied = \"60s\" }";
+    const QUICK: &str = "timeouts = { udp_replied = \"2s\", udp_unreplied = \"2s\" }";
+    let mut twins = Twins::new(SLOW);
+    let passes = |twins: &mut Twins, seconds, frame: &[u8]| {
+        let fate = twins.process(frame, at(seconds));
+        verdict(&fate, frame).is_ok()
+    };
+    assert!(passes(&mut twins, 0, &udp(A, DNS)));
+    assert!(passes(&mut twins, 0, &udp(DNS, A)));
+    assert!(passes(&mut twins, 0, &udp(B, DNS)));
+    twins.reconfigure(QUICK);
+    assert!(passes(&mut twins, 29, &udp(B, DNS)), "30 s until now");
+    assert!(passes(&mut twins, 50, &udp(A, DNS)), "60 s until now");
+    assert!(passes(&mut twins, 51, &udp(DNS, A)));
+    assert!(!passes(&mut twins, 54, &udp(DNS, A)), "2 s from now on");
+    assert!(!passes(&mut twins, 54, &udp(B, DNS)));
+}

@@ -165,6 +165,13 @@ impl Twins {
         alone
     }
 
+    /// Both take another configuration.
+    pub fn reconfigure(&mut self, config: &str) {
+        let config: Config = toml::from_str(config).expect("a good configuration");
+        self.cores.reconfigure(Firewall::new(&config));
+        self.both.reconfigure(Firewall::new(&config));
+    }
+
     /// How many packets the fast path handled.
     pub fn simple(&self) -> u64 {
         self.both.simple

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use twinpath_core::DropReason::Denied;
+use twinpath_core::DropReason::{Denied, InvalidState};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
+use twinpath_core::wire::{Endpoint, PacketBuilder};
 
 use super::talk::{
-    DEFAULT, HANDSHAKE, ONLY_A, START, STRICT, Twins, a, b, play, play_after_handshake, verdict,
+    B, DEFAULT, HANDSHAKE, ONLY_A, START, STRICT, Twins, a, b, play, play_after_handshake, verdict,
 };
 use crate::firewall::tcp_state::TcpState::{
     Closed, Closing, Established, OpenerFinWait, PickedUp, ResponderFinWait, SimultaneousOpen,
@@ -364,4 +365,39 @@ fn a_liberal_firewall_forwards_and_counts() {
     ];
     let twins = play_after_handshake("default = \"allow\"\nliberal = true", &lines);
     assert_eq!(twins.counter("segments_out_of_window"), 3);
+}
+
+/// Rules decide about first packets; connections that they allowed go on under other rules.
+#[test]
+fn connections_outlive_the_rules_that_allowed_them() {
+    let mut twins = play_after_handshake(DEFAULT, &[]);
+    twins.reconfigure("default = \"deny\"");
+    let data = a(ACK, 1000, 5000).bytes(100).frame();
+    let fate = twins.process(&data, START);
+    assert_eq!(verdict(&fate, &data), Ok(()));
+    let other = PacketBuilder::tcp(B, Endpoint::v4([10, 0, 0, 1], 9)).flags(SYN);
+    let other = other.to_vec().expect("a packet");
+    let fate = twins.process(&other, START);
+    assert_eq!(verdict(&fate, &other), Err(Denied));
+    assert_eq!(
+        twins.counter("connections_opened"),
+        1,
+        "it goes on counting"
+    );
+}
+
+/// Other time-outs hold from a connection's next packet on.
+#[test]
+fn time_outs_change() {
+    const STRICT_AND_HASTY: &str = "pick_up = false\ntimeouts = { tcp_established = \"1s\" }";
+    let after = |seconds| START + Duration::from_secs(seconds);
+    let mut twins = play_after_handshake(STRICT, &[]);
+    twins.reconfigure(STRICT_AND_HASTY);
+    let data = a(ACK, 1000, 5000).frame();
+    for seconds in [1000, 1001] {
+        let fate = twins.process(&data, after(seconds));
+        assert_eq!(verdict(&fate, &data), Ok(()));
+    }
+    let late = twins.process(&data, after(1004));
+    assert_eq!(verdict(&late, &data), Err(InvalidState));
 }

@@ -48,6 +48,27 @@ fn what_is_put_is_got_until_it_is_deleted() {
 }
 
 #[test]
+fn keys_keep_their_values_at_another_port() {
+    let mut paths = paths();
+    process(&mut paths, &request(KvOp::Put, 5, b"hello"));
+    let config = || toml::from_str("port = 99").expect("valid");
+    for path in &mut paths {
+        path.reconfigure(KvStore::new(&config()));
+    }
+    let there = Endpoint::v4([10, 0, 0, 1], 99);
+    let client = endpoint("198.51.100.7:4000");
+    let asked = datagram(client, there, &message(KvOp::Get, 5, b""));
+    let fate = process(&mut paths, &asked);
+    assert_eq!(replied(&asked, &fate), (KvStatus::Ok, b"hello".to_vec()));
+    let asked = request(KvOp::Get, 5, b"");
+    assert_eq!(
+        process(&mut paths, &asked).onward,
+        [asked],
+        "no longer ours"
+    );
+}
+
+#[test]
 fn both_ip_versions_tags_and_missing_checksums() {
     let mut paths = paths();
     let (client, server6) = (

@@ -5,6 +5,7 @@ mod changes;
 mod errors;
 mod messages;
 mod rewriting;
+mod succession;
 
 use super::{Config, LoadBalancer};
 use crate::two_paths::{Fate, Path};

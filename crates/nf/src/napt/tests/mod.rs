@@ -4,6 +4,7 @@ mod changes;
 mod errors;
 mod fragments;
 mod model;
+mod ports;
 mod scenarios;
 mod tcp;
 

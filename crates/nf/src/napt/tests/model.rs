@@ -3,7 +3,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
@@ -97,9 +97,18 @@ impl Log {
         live
     }
 
+    /// Whether a binding may find no port: all of one address are in use, or of both.
+    fn is_full(live: &[(Endpoint, Endpoint, Endpoint)], pooling: &str) -> bool {
+        let used: HashSet<Endpoint> = live.iter().map(|session| session.1).collect();
+        let full = (1..=2).filter(|&host| {
+            (2000..2006).all(|port| used.contains(&Endpoint::v4([192, 0, 2, host], port)))
+        });
+        full.count() >= if pooling == "paired" { 1 } else { 2 }
+    }
+
     fn check(
         &mut self,
-        filtering: &str,
+        (filtering, pooling): (&str, &str),
         (from, to): (Endpoint, Endpoint),
         result: &Result<(Endpoint, Endpoint), DropReason>,
         now: u64,
@@ -108,6 +117,9 @@ impl Log {
         let is_inside = |end: Endpoint| end.address.octets4()[0] == 10;
         let is_external = |end: Endpoint| end.address.octets4()[0] == 192;
         let mut sender = from;
+        if result == &Err(DropReason::NoPort) {
+            assert!(Self::is_full(&live, pooling), "a port is left");
+        }
         if let (true, Ok((source, _))) = (is_inside(from), result) {
             sender = *source;
             match live.iter().find(|session| session.0 == from) {
@@ -169,7 +181,7 @@ proptest! {
             prop_assert_eq!(&cached.process(&frame, 0, at(now)), &outcome);
             let result = ends(outcome);
             if kind == 1 {
-                log.check(filtering, (from, to), &result, now);
+                log.check((filtering, pooling), (from, to), &result, now);
             }
         }
         cached.tell_all();

@@ -197,6 +197,15 @@ impl Bench {
         seen
     }
 
+    /// The chain is about to change.
+    pub fn release(&mut self) -> Vec<Seen> {
+        let packets = self.with_flow(self.now, |function, flow, out| function.release(flow, out));
+        packets
+            .into_iter()
+            .map(|packet| self.seen(packet))
+            .collect()
+    }
+
     fn with_flow(
         &mut self,
         now: Instant,

@@ -1,8 +1,13 @@
 //! What happens, told line by line (see [`script`](super::script)).
 
+use super::bench::{Bench, Sent};
 use super::script::play;
 use crate::duration::Human;
-use crate::reassembler::{Config, Overlap, Retransmissions};
+use crate::reassembler::{Config, Overlap, Reassembler, Retransmissions};
+use std::time::Duration;
+use twinpath_core::Direction;
+use twinpath_core::wire::tcp::flags;
+use twinpath_slowpath::NetworkFunction;
 
 fn plain() -> Config {
     Config::default()
@@ -502,4 +507,51 @@ fn urgent_data_is_data() {
          > 103/UA def  =>
          > 100/UA abc  => > 100/UA abc | > 103/UA def",
     );
+}
+
+/// What is held leaves in order before the chain changes, and the flow goes on.
+#[test]
+fn what_is_held_is_released() {
+    play(
+        &Config::default(),
+        "
+        > 99/S => > 99/S
+        < 99/S => < 99/S
+        > 106 ghi =>
+        > 103 def =>
+        < 103 DEF =>
+        release => > 103 def | > 106 ghi | < 103 DEF
+        ? known
+        > 100 abc => > 100 abc
+        > 109 jkl => > 109 jkl
+        ! retransmissions 1
+        release =>
+        ",
+    );
+}
+
+#[test]
+fn held_segments_outlive_a_change_of_limits() {
+    let config = |text: &str| toml::from_str::<Config>(text).expect("valid");
+    let mut bench = Bench::new(&config("gap_timeout = \"500ms\""), false);
+    let segment = |sequence, payload: &[u8], flags| Sent {
+        way: Direction::Original,
+        sequence,
+        flags,
+        payload: payload.to_vec(),
+    };
+    bench.send(&segment(99, b"", flags::SYN));
+    assert!(bench.send(&segment(103, b"def", flags::ACK)).is_empty());
+    let mut new = Reassembler::new(&config("gap_timeout = \"100ms\"\nmost_segments = 1"));
+    assert!(bench.function.reconfigure(&mut new));
+    assert_eq!(bench.function.held_segments(), 1);
+    let out = bench.send(&segment(109, b"jkl", flags::ACK));
+    assert_eq!(out.len(), 2, "the new limit counts");
+    assert!(bench.send(&segment(115, b"mno", flags::ACK)).is_empty());
+    assert_eq!(
+        bench.pass(Duration::from_millis(100)).len(),
+        1,
+        "and so does the time"
+    );
+    assert_eq!(bench.function.statistics().held, 3, "it goes on counting");
 }

@@ -2,7 +2,7 @@
 //!
 //! `> 100 abc => > 100 abc | > 103 def` reads: the opener sends "abc" with sequence number 100,
 //! and two segments come out. Flags stand behind the number (`> 99/S`); without any it is a plain
-//! ACK. `drop REASON` is a dropped packet, `wait TIME` lets time pass, `? known`, `? unknown` and
+//! ACK. `drop REASON` is a dropped packet, `wait TIME` lets time pass, `release` lets go of what is held, `? known`, `? unknown` and
 //! `? pending` look at the flow, `! COUNTER N` at a counter.
 //!
 //! Every scenario runs over IPv4 and IPv6, from either end, and with sequence numbers that wrap
@@ -47,6 +47,7 @@ impl Run {
         match input.split_whitespace().collect::<Vec<_>>()[..] {
             ["?", state] => self.check_flow(state),
             ["!", counter, value] => self.check_counter(counter, value),
+            ["release"] => self.expect(expected, Bench::release),
             ["wait", time] => {
                 let time: Human = time.parse().expect("a duration");
                 self.expect(expected, |bench| bench.pass(time.duration()));

@@ -6,19 +6,56 @@
 /// Hashing puts a number of flows into each bucket that follows Poisson's law with the mean `load =
 /// flows / buckets`; a bucket with `k` flows keeps `min(k, ways)` of them and leaves `ways - k`
 /// slots unused if there are fewer. So a bucket keeps `ways - sum over k < ways of (ways - k) *
-/// P(k)` flows of its `load`. With one way that is the `(1 - e^-load) / load` of a switch.
+/// P(k)` flows of its `load`. With one way that is the `(1 - e^-load) / load` of a switch. With
+/// several, flows that find their bucket full try another, which is to each bucket as if more
+/// flows came: see [`with_second_choice`].
 pub fn resident_share(flows: usize, buckets: usize, ways: usize) -> f64 {
     if flows == 0 || buckets == 0 {
         return 1.0;
     }
     let load = flows as f64 / buckets as f64;
-    let mut probability = (-load).exp();
-    let mut unused = 0.0;
-    for k in 0..ways {
-        unused += (ways - k) as f64 * probability;
-        probability *= load / (k + 1) as f64;
-    }
+    let tried = match ways {
+        1 => load,
+        _ => with_second_choice(load, ways),
+    };
+    let Bucket { unused, .. } = Bucket::with(tried, ways);
     ((ways as f64 - unused) / load).clamp(0.0, 1.0)
+}
+
+/// Flows that try each bucket when `load` flows have it for their first choice. The share of flows
+/// that come while a bucket is full try a second, so this grows by `1 + P(full)` with each flow
+/// that comes.
+fn with_second_choice(load: f64, ways: usize) -> f64 {
+    const STEPS: u32 = 2_000;
+    let step = load / f64::from(STEPS);
+    (0..STEPS).fold(0.0, |tried, _| {
+        tried + step * (1.0 + Bucket::with(tried, ways).full)
+    })
+}
+
+/// What to expect of a bucket.
+struct Bucket {
+    /// The probability that it is full.
+    full: f64,
+    /// Its unused slots.
+    unused: f64,
+}
+
+impl Bucket {
+    /// Of one that a number of flows with the mean `tried` tries.
+    fn with(tried: f64, ways: usize) -> Self {
+        let mut probability = (-tried).exp();
+        let mut bucket = Self {
+            full: 1.0,
+            unused: 0.0,
+        };
+        for k in 0..ways {
+            bucket.full -= probability;
+            bucket.unused += (ways - k) as f64 * probability;
+            probability *= tried / (k + 1) as f64;
+        }
+        bucket
+    }
 }
 
 #[cfg(test)]

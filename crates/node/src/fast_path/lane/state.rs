@@ -1,0 +1,163 @@
+//! The lane of chains that are all flow state.
+//!
+//! First all packets are parsed and hashed, then all tags are looked at; then programs run, and
+//! what they rewrite is done for many packets at once.
+
+use super::forwarded;
+use crate::fast_path::batch::{Batch, prefetch_ahead};
+use crate::fast_path::{FastElement, FastPath, Io};
+use crate::place::Place;
+use twinpath_coherence::PlainPacket;
+use twinpath_core::wire::layout::Plain;
+use twinpath_core::{Direction, Frame, Steering};
+use twinpath_fastpath::Outcome;
+use twinpath_fastpath::state_table::NO_SLOT;
+
+/// What is known of a batch's plain packets.
+#[derive(Default)]
+pub struct StateLane {
+    /// By number in the batch; what follows is of earlier ones.
+    packets: Vec<PlainPacket>,
+}
+
+impl FastPath {
+    /// The walk of a batch through a chain that is all flow state.
+    pub(in crate::fast_path) fn walk_state(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        batch: &mut Batch,
+        io: &mut Io<'_>,
+    ) {
+        let mut lane = std::mem::take(&mut batch.state_lane);
+        batch.make_room(frames.len());
+        self.counts.packets_in += frames.len() as u64;
+        self.counts.bytes_in += self.find_plain(frames, batch, &mut lane);
+        self.fetch_slots(frames.len(), batch, &mut lane);
+        let mut done = 0;
+        loop {
+            let (passed, outcome) = self.walk_plain(frames, &mut lane.packets[done..]);
+            let bytes = self.rewrite_plain(&mut frames[..passed], &lane.packets[done..]);
+            self.counts.fast_packets += passed as u64;
+            self.counts.fast_bytes += bytes;
+            io.out
+                .departures
+                .extend(frames.drain(..passed).map(forwarded));
+            if frames.is_empty() {
+                break;
+            }
+            let (frame, number) = (frames.remove(0), done + passed);
+            self.leave_state(frame, number, outcome, &lane, batch, io);
+            done = number + 1;
+        }
+        batch.state_lane = lane;
+    }
+
+    /// Parses and hashes all frames. Returns their bytes.
+    #[inline(never)]
+    fn find_plain(&self, frames: &[Frame], batch: &mut Batch, lane: &mut StateLane) -> u64 {
+        let Some(stage) = self.stage() else { return 0 };
+        let mut bytes_in = 0;
+        if lane.packets.len() < frames.len() {
+            lane.packets.resize(frames.len(), PlainPacket::default());
+        }
+        for (number, (frame, packet)) in frames.iter().zip(&mut lane.packets).enumerate() {
+            prefetch_ahead(frames, number);
+            bytes_in += frame.len() as u64;
+            match find_flow(&self.steering, frame, packet) {
+                true => stage.prefetch_tags(packet.hash),
+                false => self.prepare_flow(frame, number, batch),
+            }
+        }
+        bytes_in
+    }
+
+    /// Looks at tags, and fetches the slots that probably hold the flows.
+    #[inline(never)]
+    fn fetch_slots(&self, frames: usize, batch: &mut Batch, lane: &mut StateLane) {
+        let Some(stage) = self.stage() else { return };
+        for (number, packet) in lane.packets.iter_mut().take(frames).enumerate() {
+            match packet.is_plain {
+                true => packet.suspect = stage.prefetch_slot(packet.hash),
+                false => batch.fetch_slot(number, stage),
+            }
+        }
+    }
+
+    /// Lets packets walk until one leaves the lane. Returns how many have passed, and what was
+    /// decided about the one after them.
+    #[inline(never)]
+    fn walk_plain(
+        &mut self,
+        frames: &mut [Frame],
+        packets: &mut [PlainPacket],
+    ) -> (usize, Outcome) {
+        let Some(FastElement::State(stage)) = self.elements.first_mut() else {
+            return (0, Outcome::Complex);
+        };
+        let mut passed = 0;
+        for (frame, packet) in frames.iter_mut().zip(packets) {
+            let outcome = stage.plain_packet(frame, packet);
+            if outcome != Outcome::Forward {
+                return (passed, outcome);
+            }
+            passed += 1;
+        }
+        (passed, Outcome::Forward)
+    }
+
+    /// Rewrites packets that have passed. Returns their bytes.
+    #[inline(never)]
+    fn rewrite_plain(&self, frames: &mut [Frame], packets: &[PlainPacket]) -> u64 {
+        let Some(stage) = self.stage() else { return 0 };
+        let mut bytes = 0;
+        for (frame, packet) in frames.iter_mut().zip(packets) {
+            stage.rewrite_plain(frame, packet);
+            bytes += frame.len() as u64;
+        }
+        bytes
+    }
+
+    /// What was decided about a packet that leaves the lane is done; nothing has happened to one
+    /// that is complex.
+    #[inline(never)]
+    fn leave_state(
+        &mut self,
+        mut frame: Frame,
+        number: usize,
+        outcome: Outcome,
+        lane: &StateLane,
+        batch: &Batch,
+        io: &mut Io<'_>,
+    ) {
+        match outcome {
+            Outcome::Drop(reason) => self.drop(frame, reason, io),
+            Outcome::Forward | Outcome::Reply => {
+                let packets = &lane.packets[number..];
+                self.rewrite_plain(std::slice::from_mut(&mut frame), packets);
+                self.depart(frame, outcome == Outcome::Reply, io);
+            }
+            Outcome::Complex if lane.packets[number].is_plain => {
+                let place = Place::first(Direction::Original, 1);
+                self.at_state(frame, &lane.packets[number].parsed(), place, io);
+            }
+            Outcome::Complex => self.enter(frame, batch, number, io),
+        }
+    }
+}
+
+/// Finds the flow of a frame, if it is plain.
+#[inline(always)]
+fn find_flow(steering: &Steering, frame: &Frame, packet: &mut PlainPacket) -> bool {
+    let bytes = frame.bytes();
+    let Some(plain) = Plain::of(bytes) else {
+        packet.suspect = NO_SLOT;
+        packet.is_plain = false;
+        return false;
+    };
+    // Each as soon as it is known, so that registers are free again.
+    packet.plain = plain;
+    packet.is_plain = true;
+    packet.flow = steering.plain_key(bytes, plain);
+    packet.hash = packet.flow.key.whole().hash(steering.seed());
+    true
+}

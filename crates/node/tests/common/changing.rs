@@ -1,0 +1,140 @@
+//! Runs a service that becomes others, each change between the same two packets in every run.
+
+use super::{Leaving, Outcome, by_flow, copy};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use twinpath_control::live::Live;
+use twinpath_control::report::Report;
+use twinpath_control::service::{Execution, Pace, Paths, Service};
+use twinpath_io::{CaptureError, Trace};
+use twinpath_node::observe::Observer;
+use twinpath_node::replacement::Replacement;
+use twinpath_node::run::drive;
+use twinpath_node::source::{Fed, Feed, Source};
+use twinpath_node::threads::{Command, NotNow, Replaced};
+use twinpath_node::{Ports, build};
+
+/// What a service becomes, and in front of which packet.
+pub struct Change {
+    pub before: usize,
+    pub to: Service,
+}
+
+/// Packets of a trace, with changes in between: no packet comes while one is made.
+struct ChangingFeed {
+    trace: Trace,
+    next: usize,
+    /// The next change last.
+    changes: Vec<(usize, Box<Replacement>)>,
+    commands: mpsc::Sender<Command>,
+    answer: Option<mpsc::Receiver<Replaced>>,
+}
+
+impl ChangingFeed {
+    /// Whether a change is being made.
+    fn is_changing(&mut self) -> bool {
+        if let Some(answer) = &self.answer {
+            match answer.try_recv() {
+                Err(mpsc::TryRecvError::Empty) => return true,
+                Err(mpsc::TryRecvError::Disconnected) => panic!("nobody made the change"),
+                Ok(Ok(done)) => {
+                    assert!(done.refused.is_empty(), "{:?}", done.refused);
+                    self.answer = None;
+                }
+                Ok(Err((replacement, NotNow::Rules))) => self.ask(replacement),
+                Ok(Err((_, why))) => panic!("{why}"),
+            }
+            return self.answer.is_some();
+        }
+        let is_next = |change: &mut (usize, Box<Replacement>)| change.0 == self.next;
+        if let Some((_, replacement)) = self.changes.pop_if(is_next) {
+            self.ask(replacement);
+        }
+        self.answer.is_some()
+    }
+
+    fn ask(&mut self, replacement: Box<Replacement>) {
+        let (sender, receiver) = mpsc::channel();
+        let sent = self.commands.send(Command::Replace(replacement, sender));
+        assert!(sent.is_ok(), "the run goes on");
+        self.answer = Some(receiver);
+    }
+}
+
+impl Feed for ChangingFeed {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        if self.is_changing() {
+            return Ok(Fed::Nothing);
+        }
+        let Some(frame) = self.trace.at(self.next) else {
+            return Ok(Fed::End);
+        };
+        self.next += 1;
+        buffer[..frame.frame.len()].copy_from_slice(frame.frame);
+        Ok(Fed::Packet {
+            timestamp_ns: frame.timestamp_ns,
+            len: frame.frame.len(),
+        })
+    }
+}
+
+fn settled(service: &Service, paths: Paths, execution: Execution) -> Service {
+    let mut service = service.clone();
+    (service.run.paths, service.run.execution, service.run.pace) =
+        (paths, execution, Some(Pace::Lossless));
+    service
+}
+
+/// Runs a service over packets in memory; it becomes others on the way.
+pub fn run_changing(
+    service: &Service,
+    changes: &[Change],
+    trace: &Trace,
+    paths: Paths,
+    execution: Execution,
+) -> Outcome {
+    let first = settled(service, paths, execution);
+    let mut node = build(&first, paths).unwrap_or_else(|error| panic!("{error}"));
+    let (sender, commands) = mpsc::channel();
+    let mut replacements = Vec::new();
+    let mut present = first.clone();
+    for change in changes {
+        let next = settled(&change.to, paths, execution);
+        let replacement = Replacement::between(&present, &next);
+        let replacement = replacement.unwrap_or_else(|error| panic!("{error}"));
+        replacements.insert(0, (change.before, Box::new(replacement)));
+        present = next;
+    }
+    let mut source = Source::new(ChangingFeed {
+        trace: copy(trace),
+        next: 0,
+        changes: replacements,
+        commands: sender,
+        answer: None,
+    });
+    let mut sink = Leaving::default();
+    let mut observer = Observer::new(Live::hidden());
+    let ports = Ports {
+        input: Some(PathBuf::from("memory")),
+        ..Ports::default()
+    };
+    drive(
+        &first,
+        &ports,
+        &mut node,
+        &mut source,
+        &mut sink,
+        &mut observer,
+        &commands,
+        &AtomicBool::new(false),
+    )
+    .expect("memory never fails");
+    let mut report = Report::default();
+    observer.finish(0, 0, &node.fast_path, &node.workers, &mut report);
+    Outcome {
+        flows: by_flow(sink.packets),
+        ports: sink.ports,
+        report,
+    }
+}
