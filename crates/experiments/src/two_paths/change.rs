@@ -54,6 +54,18 @@ impl Change {
         self.waiting.push_back(frame);
     }
 
+    /// Whether the fast path has to give the state of flows back before.
+    pub(super) fn brings_flows_home(&self) -> bool {
+        let replacement = self.replacement.as_ref();
+        replacement.is_some_and(|replacement| replacement.brings_flows_home)
+    }
+
+    /// Whether functions have to let go now of packets that they keep; they are told once.
+    pub(super) fn releases_packets(&mut self) -> bool {
+        let replacement = self.replacement.as_mut();
+        replacement.is_some_and(|replacement| std::mem::take(&mut replacement.releases_packets))
+    }
+
     pub(super) fn take(&mut self) -> Option<Replacement> {
         self.replacement.take()
     }

@@ -14,10 +14,13 @@ use twinpath_core::{Frame, Steering};
 use twinpath_engine::devices::Port;
 use twinpath_engine::{Agenda, Rate, Time, World, run_until};
 use twinpath_link::{Header, Message, Sender, number};
+use twinpath_node::replacement::Leftovers;
 use twinpath_node::{Departure, FastOutput, Node, Via};
 
 /// How often the number of rules is read.
 const READING: Time = Time(1_000_000_000);
+/// Flows whose state is asked home at once, when a chain is replaced.
+const HOME_AT_ONCE: usize = 256;
 
 /// What came of a run.
 pub(super) struct Outcome {
@@ -251,33 +254,57 @@ impl<'a> Testbed<'a> {
 
     /// Goes on with a change of the chain, if nothing is under way any more.
     fn change_chain(&mut self, agenda: &mut Agenda<Event>) {
-        let is_changing = |change: &Change| change.is_under_way();
-        if self.under_way > 0 || !self.change.as_ref().is_some_and(is_changing) {
+        let Some(change) = &mut self.change else { return };
+        if self.under_way > 0 || !change.is_under_way() {
             return;
         }
+        let (brings_home, releases) = (change.brings_flows_home(), change.releases_packets());
         let clock = clock(agenda.now());
         let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
+        let are_home =
+            !brings_home || path.bring_flows_home(HOME_AT_ONCE, clock, pools, &mut self.output);
         let is_settled = path.settle_rules(clock, pools, &mut self.output);
         self.put_out(agenda);
-        if !is_settled || self.under_way > 0 {
-            return;
+        if releases {
+            self.release(agenda);
         }
-        let Some(change) = &mut self.change else {
-            return;
-        };
-        let Some(mut replacement) = change.take() else {
-            return;
-        };
-        let plans = std::mem::take(&mut replacement.cores);
-        match self.node.workers[0].replace(plans, clock.packet) {
-            Err(plans) => {
-                replacement.cores = plans;
-                return change.put_back(replacement);
+        if are_home && is_settled && self.under_way == 0 {
+            self.take_chain(agenda);
+        }
+    }
+
+    /// What functions keep leaves through the chain as it is.
+    fn release(&mut self, agenda: &mut Agenda<Event>) {
+        for worker in 0..self.node.workers.len() {
+            let pools = &mut self.node.worker_pools[worker];
+            let now = instant(agenda.now());
+            self.node.workers[worker].release(now, pools, &mut self.returns);
+            self.send_back(worker, agenda);
+        }
+    }
+
+    /// Both paths take the other chain, if packets do not wait for rules to go.
+    fn take_chain(&mut self, agenda: &mut Agenda<Event>) {
+        let Some(change) = &mut self.change else { return };
+        let Some(mut replacement) = change.take() else { return };
+        let mut left = Leftovers::default();
+        let now = instant(agenda.now());
+        for (worker, plans) in self.node.workers.iter_mut().zip(&mut replacement.cores) {
+            let steering = replacement.steering.clone();
+            match worker.replace(std::mem::take(plans), steering, now) {
+                Ok((_, remains)) => left.add(remains),
+                Err(returned) => {
+                    *plans = returned;
+                    return change.put_back(replacement);
+                }
             }
-            Ok((_, mut left)) => {
-                let path = &mut self.node.fast_path;
-                path.replace(replacement.sides, replacement.fast, &mut left);
-            }
+        }
+        self.steering = replacement.steering.clone();
+        let path = &mut self.node.fast_path;
+        path.replace(replacement.sides, replacement.steering, replacement.fast, &mut left);
+        path.keep_flows();
+        if let Some(pools) = replacement.pools {
+            left.add(self.node.pools.grow_to(pools));
         }
         let (setting, waiting) = change.end(agenda.now());
         if let Ok(elements) = setting.elements() {
