@@ -9,7 +9,7 @@ use twinpath_control::service::Service;
 use twinpath_traffic::config::{self, KeyValue, TrafficConfig};
 
 /// Flows that the cores know, at most: as many as there are ever.
-const MOST_FLOWS: u64 = 1 << 24;
+const MOST_FLOWS: u64 = 16_000_000;
 
 impl Setting {
     /// The functions that run: rules are made in chains of functions that make rules, so a stateful
@@ -79,7 +79,9 @@ impl Setting {
     /// Flows that the cores can know: more than come in the run.
     fn flows_known(&self) -> u64 {
         let traffic = &self.parameters.traffic;
-        (2 * traffic.flows + 2 * traffic.packets).clamp(1024, MOST_FLOWS)
+        let most_by_time = self.packets_per_s().map_or(f64::MAX, |per_s| per_s * traffic.end().s_f64());
+        let packets = traffic.packets.min(most_by_time as u64);
+        (2 * traffic.flows + 2 * packets).clamp(1024, MOST_FLOWS)
     }
 
     fn write_rule_cache(&self, text: &mut String, _timeout: &str) {
@@ -120,7 +122,7 @@ impl Setting {
                 text,
                 "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [{}]\nsessions = {}",
                 external(),
-                self.flows_known().min(16_000_000)
+                self.flows_known()
             ),
             "load_balancer" => self.write_balancer(text),
             "reassembler" => writeln!(text, "[reassembler]\ngap_timeout = \"100ms\""),
