@@ -267,7 +267,9 @@ fn keep(what: &str, [throughput, tail]: [f64; 2]) {
 /// What asking for rules costs the cores that handle the packets, at the paper's rates: nobody answers
 /// with a rule, so all packets stay on the cores and the rules are asked for again (SFCache Fig. 8).
 fn requests(scale: Scale) {
-    println!("asking for rules (paper: at most 1.52 % of throughput and 1.54 % of p99, up to 50,000 a second)");
+    println!(
+        "asking for rules (paper: at most 1.52 % of throughput and 1.54 % of p99, up to 50,000 a second)"
+    );
     let flows = scale.few(500);
     let packets = scale.packets / 4;
     let mut trace = Trace::new(scale.packets);
@@ -280,7 +282,11 @@ fn requests(scale: Scale) {
     for round in 0..=ROUNDS {
         for ((bench, rounds), rate) in benches.iter_mut().zip(&mut rounds).zip(rates) {
             let each = f64::from(rate) * packet_ns / 1e9;
-            let window_packets = if rate > 0 { flows as f64 / each } else { f64::MAX };
+            let window_packets = if rate > 0 {
+                flows as f64 / each
+            } else {
+                f64::MAX
+            };
             trace.fill(&plan);
             let result = in_windows(bench, &mut trace, plan.len(), window_packets);
             if round > 0 {
@@ -293,7 +299,10 @@ fn requests(scale: Scale) {
     for ((rate, with), bench) in rates.iter().zip(&times).zip(&benches).skip(1) {
         let asked = bench.requests as f64 / bench.punted as f64 / with.0 * 1e9;
         let what = format!("{rate} a second (asked for: {asked:.0})");
-        keep(&format!("requests-{rate}"), compared(&what, times[0], *with));
+        keep(
+            &format!("requests-{rate}"),
+            compared(&what, times[0], *with),
+        );
     }
 }
 

@@ -38,7 +38,11 @@ fn agenda(events: u64) {
                 agenda.after(later(), black_box(event));
             }
         });
-        row(&format!("{waiting} waiting"), events as f64 / seconds, "events");
+        row(
+            &format!("{waiting} waiting"),
+            events as f64 / seconds,
+            "events",
+        );
     }
 }
 
@@ -59,7 +63,11 @@ fn ordered_flows(packets: u64) {
     for flows in [1, 10, 100, 1_000, 10_000] {
         let text = format!("input_gbps = 50\nordered = true\nflows = {flows}\npackets = {packets}");
         let (found, seconds) = run("turboswitch", &text);
-        row(&format!("{flows} flows"), found("events") / seconds, "events");
+        row(
+            &format!("{flows} flows"),
+            found("events") / seconds,
+            "events",
+        );
     }
 }
 
@@ -87,10 +95,15 @@ fn run(name: &str, text: &str) -> (impl Fn(&str) -> f64 + use<>, f64) {
     let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plans");
     let mut columns = Vec::new();
     let seconds = timed(|| {
-        columns = model.run(&parameters, &plans).expect("parameters that it can run with");
+        columns = model
+            .run(&parameters, &plans)
+            .expect("parameters that it can run with");
     });
     let column = move |name: &str| {
-        let place = model.columns().iter().position(|column| column.name == name);
+        let place = model
+            .columns()
+            .iter()
+            .position(|column| column.name == name);
         columns[place.expect("a column of this name")]
     };
     (column, seconds)

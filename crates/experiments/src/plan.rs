@@ -275,7 +275,9 @@ impl Plan {
     /// The files of devices that it names, as it names them.
     pub fn testbeds(&self) -> Vec<String> {
         let named = self.parameters.get("testbed").into_iter().flatten();
-        named.filter_map(|value| value.as_str().map(str::to_owned)).collect()
+        named
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect()
     }
 
     fn axes(&self, quick: bool) -> Axes {

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tempfile::{TempDir, tempdir};
+use twinpath_experiments::reproduction::{self, Stale};
 use twinpath_experiments::run::{self, Outcome, plans};
 use twinpath_experiments::verdict::Verdict;
-use twinpath_experiments::reproduction::{self, Stale};
 use twinpath_experiments::{ExperimentError, Options, Plan, Scale, Shard, document};
 
 static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
@@ -95,7 +95,10 @@ fn what_is_outside_has_a_cause() {
         };
         for verdict in outcome.verdicts.iter().filter(|verdict| !verdict.inside) {
             let expectation = &plan.expectations[verdict.expectation];
-            let told = format!("{}: {} by {}", plan.name, expectation.of, expectation.source);
+            let told = format!(
+                "{}: {} by {}",
+                plan.name, expectation.of, expectation.source
+            );
             assert!(!expectation.cause.is_empty(), "{told}, {}", verdict.place);
         }
     }
@@ -124,7 +127,10 @@ fn a_page_that_is_not_current_is_told_why() {
     assert_eq!(check(&plans), [Stale::Page]);
     change("reproduction/sfcache-fig13/quick.csv", "\n1,", "\n1,2");
     let found = check(&plans);
-    assert!(matches!(&found[0], Stale::Results { plan, .. } if plan == "sfcache-fig13"), "{found:?}");
+    assert!(
+        matches!(&found[0], Stale::Results { plan, .. } if plan == "sfcache-fig13"),
+        "{found:?}"
+    );
     change("reproduction/sfcache-fig8/plan.toml", "model", "modell");
     assert!(check(&plans).contains(&Stale::Plan("sfcache-fig8".into())));
     fs::remove_file(root.join("reproduction/sfcache-fig8/quick.csv")).unwrap();
@@ -135,11 +141,21 @@ fn a_page_that_is_not_current_is_told_why() {
 #[test]
 fn the_page_of_plans_has_a_plan_that_runs() {
     let page = fs::read_to_string(root().join("plans/README.md")).unwrap();
-    let text = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let text = text.expect("a plan").replace("1_000_000", "20_000").replace("100_000", "1_000");
+    let text = page
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let text = text
+        .expect("a plan")
+        .replace("1_000_000", "20_000")
+        .replace("100_000", "1_000");
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    fs::copy(root().join("plans/testbeds/switchnic.toml"), at("my-devices.toml")).unwrap();
+    fs::copy(
+        root().join("plans/testbeds/switchnic.toml"),
+        at("my-devices.toml"),
+    )
+    .unwrap();
     fs::write(at("my-flow-sizes.txt"), "1 0.5\n100 1\n").unwrap();
     fs::write(at("mine.toml"), text).unwrap();
     let plan = Plan::load(&at("mine.toml")).unwrap();

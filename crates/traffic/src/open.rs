@@ -16,7 +16,7 @@ pub const MAX_LIVE: usize = 1 << 24;
 /// What the flows are like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenConfig {
-    /// Packets a second of all flows together, in the long run.
+    /// Packets a second of all flows together, at the start.
     pub packets_per_s: f64,
     /// Packets of a flow.
     pub sizes: Cdf,
@@ -27,6 +27,26 @@ pub struct OpenConfig {
     /// How long before the start flows may have begun, in seconds. Of those only what is left after the
     /// start is sent.
     pub history_s: f64,
+}
+
+/// Flows drawn to estimate a mean.
+const DRAWN: u32 = 200_000;
+
+impl OpenConfig {
+    /// The packets that a flow sends within the time of [`Self::history_s`] in the mean: what is longer than
+    /// that has not begun early enough to be there at the start. Without a history, all of its packets.
+    fn packets_each(&self, seed: u64) -> f64 {
+        if self.history_s <= 0.0 {
+            return self.sizes.mean();
+        }
+        let mut random = Random::stream(seed, streams::OPEN_MEAN);
+        let mut sent = || {
+            let size = self.sizes.sample(&mut random) as f64;
+            let rate = random.log_normal(self.flow_pps, self.spread);
+            size.min(rate * self.history_s)
+        };
+        (0..DRAWN).map(|_| sent()).sum::<f64>() / f64::from(DRAWN)
+    }
 }
 
 /// A packet of one of the flows.
@@ -63,7 +83,7 @@ pub struct OpenFlows {
 impl OpenFlows {
     /// The flows of this seed, those included that began before the start.
     pub fn new(config: OpenConfig, seed: u64) -> Self {
-        let flows_per_s = config.packets_per_s / config.sizes.mean().max(1.0);
+        let flows_per_s = config.packets_per_s / config.packets_each(seed).max(1.0);
         let mut flows = Self {
             random: Random::stream(seed, streams::OPEN_FLOWS),
             flows_gap_ns: 1e9 / flows_per_s.max(1e-6),

@@ -90,6 +90,7 @@ pub(crate) mod streams {
     pub(crate) const PAYLOAD: u64 = 5;
     pub(crate) const KEY_VALUE: u64 = 6;
     pub(crate) const OPEN_FLOWS: u64 = 7;
+    pub(crate) const OPEN_MEAN: u64 = 8;
 }
 
 /// Scrambles a word: a bijection in which each input bit moves half the output bits.

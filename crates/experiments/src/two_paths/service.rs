@@ -79,7 +79,9 @@ impl Setting {
     /// Flows that the cores can know: more than come in the run.
     fn flows_known(&self) -> u64 {
         let traffic = &self.parameters.traffic;
-        let most_by_time = self.packets_per_s().map_or(f64::MAX, |per_s| per_s * traffic.end().s_f64());
+        let most_by_time = self
+            .packets_per_s()
+            .map_or(f64::MAX, |per_s| per_s * traffic.end().s_f64());
         let packets = traffic.packets.min(most_by_time as u64);
         (2 * traffic.flows + 2 * packets).clamp(1024, MOST_FLOWS)
     }

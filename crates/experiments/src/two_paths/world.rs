@@ -254,7 +254,9 @@ impl<'a> Testbed<'a> {
 
     /// Goes on with a change of the chain, if nothing is under way any more.
     fn change_chain(&mut self, agenda: &mut Agenda<Event>) {
-        let Some(change) = &mut self.change else { return };
+        let Some(change) = &mut self.change else {
+            return;
+        };
         if self.under_way > 0 || !change.is_under_way() {
             return;
         }
@@ -285,8 +287,12 @@ impl<'a> Testbed<'a> {
 
     /// Both paths take the other chain, if packets do not wait for rules to go.
     fn take_chain(&mut self, agenda: &mut Agenda<Event>) {
-        let Some(change) = &mut self.change else { return };
-        let Some(mut replacement) = change.take() else { return };
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        let Some(mut replacement) = change.take() else {
+            return;
+        };
         let mut left = Leftovers::default();
         let now = instant(agenda.now());
         for (worker, plans) in self.node.workers.iter_mut().zip(&mut replacement.cores) {
@@ -301,7 +307,12 @@ impl<'a> Testbed<'a> {
         }
         self.steering = replacement.steering.clone();
         let path = &mut self.node.fast_path;
-        path.replace(replacement.sides, replacement.steering, replacement.fast, &mut left);
+        path.replace(
+            replacement.sides,
+            replacement.steering,
+            replacement.fast,
+            &mut left,
+        );
         path.keep_flows();
         if let Some(pools) = replacement.pools {
             left.add(self.node.pools.grow_to(pools));

@@ -45,7 +45,9 @@ pub fn stale(stale: &[Stale]) -> String {
     }
     text + match stale.is_empty() {
         true => "REPRODUCTION.md is current\n",
-        false => "REPRODUCTION.md is not current: run `twinpath lab all`, or with --only the plans above\n",
+        false => {
+            "REPRODUCTION.md is not current: run `twinpath lab all`, or with --only the plans above\n"
+        }
     }
 }
 
