@@ -6,10 +6,12 @@
 //! beside a calendar queue.
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use twinpath_engine::{Agenda, Time};
 use twinpath_experiments::model::{self, Model};
+use twinpath_experiments::run::run as run_plan;
+use twinpath_experiments::{Options, Plan, Scale};
 use twinpath_traffic::random::{Random, RandomSource};
 
 fn main() {
@@ -20,6 +22,7 @@ fn main() {
     queues(400_000 / scale);
     ordered_flows(200_000 / scale);
     two_paths(1_000_000 / scale);
+    whole_figure(is_test);
 }
 
 /// The next event is taken, and one put on at a random time later.
@@ -84,6 +87,25 @@ fn two_paths(packets: u64) {
     }
 }
 
+/// All points of a plan on all cores, with its tables and figures.
+fn whole_figure(is_test: bool) {
+    let plan = Plan::load(&plans().join("turboswitch-fig4.toml")).expect("a good plan");
+    let options = Options {
+        scale: if is_test { Scale::Quick } else { Scale::Full },
+        ..Options::default()
+    };
+    let folder = std::env::temp_dir().join(format!("twinpath-engine-{}", std::process::id()));
+    let began = Instant::now();
+    run_plan(&plan, options, &folder, &mut |_, _| ()).expect("a run");
+    let seconds = began.elapsed().as_secs_f64();
+    println!("\nTurboSwitch Fig. 4 whole, on all cores: {seconds:.2} s");
+    std::fs::remove_dir_all(&folder).expect("the folder that was written");
+}
+
+fn plans() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../plans")
+}
+
 fn row(what: &str, per_s: f64, unit: &str) {
     println!("{what:<40} {:8.2} million {unit} a second", per_s / 1e6);
 }
@@ -92,7 +114,7 @@ fn row(what: &str, per_s: f64, unit: &str) {
 fn run(name: &str, text: &str) -> (impl Fn(&str) -> f64 + use<>, f64) {
     let model: &dyn Model = model::find(name).expect("a model of this name");
     let parameters = toml::from_str(text).expect("a table");
-    let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plans");
+    let plans = plans();
     let mut columns = Vec::new();
     let seconds = timed(|| {
         columns = model
