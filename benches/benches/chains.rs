@@ -208,21 +208,23 @@ fn overheads(scale: Scale) {
     println!("recording and selection on the cores (paper: 4.16 % of throughput, 5.44 % of p99)");
     let flows = scale.few(32_000);
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
-    let mut trace = Trace::new(scale.packets);
+    let mut traces = [(); 2].map(|()| Trace::new(plan.len()));
     for length in [1, 2, 4, 8] {
         let mut kinds = [Caching::off(), never_hot(flows as usize)]
             .map(|caching| RuleBench::new(build(&chain(length)), caching));
-        let mut rounds: [Vec<(f64, f64)>; 2] = Default::default();
+        let mut times: [Vec<f64>; 2] = Default::default();
         for round in 0..=ROUNDS {
-            for (bench, rounds) in kinds.iter_mut().zip(&mut rounds) {
-                trace.fill(&plan);
-                let result = in_parts(bench, &mut trace, plan.len());
-                if round > 0 {
-                    rounds.push(result);
-                }
+            traces.iter_mut().for_each(|trace| trace.fill(&plan));
+            let taken = in_turns(&mut kinds, &mut traces);
+            // The first round is for what is only done once.
+            if round > 0 {
+                times
+                    .iter_mut()
+                    .zip(taken)
+                    .for_each(|(all, some)| all.extend(some));
             }
         }
-        let [without, with] = rounds.map(|rounds| middle(&rounds));
+        let [without, with] = times.map(mean_and_tail);
         let changes = compared(&format!("{length} functions"), without, with);
         keep(&format!("functions-{length}"), changes);
     }
@@ -333,12 +335,8 @@ fn never_hot(rules: usize) -> Caching {
     caching
 }
 
-/// Mean and 99th percentile of parts of a pass, in ns per packet.
-fn in_parts(bench: &mut RuleBench, trace: &mut Trace, count: usize) -> Times {
-    in_parts_after(bench, trace, count, |_| ())
-}
-
-/// The same, with something to do after each part.
+/// Sends the trace in small parts, with something to do after each. Mean and 99th percentile of the parts, in
+/// ns per packet.
 fn in_parts_after(
     bench: &mut RuleBench,
     trace: &mut Trace,
@@ -359,19 +357,42 @@ fn in_parts_after(
     }
     back.extend(rest);
     *trace.frames() = back;
-    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-    times.sort_by(f64::total_cmp);
-    let p99 = times.get(times.len() * 99 / 100).copied();
-    (mean, p99.unwrap_or(mean))
+    mean_and_tail(times)
 }
 
-fn middle(rounds: &[(f64, f64)]) -> (f64, f64) {
+fn middle(rounds: &[Times]) -> Times {
     let middle = |mut all: Vec<f64>| {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     };
     let (means, tails) = rounds.iter().copied().unzip();
     (middle(means), middle(tails))
+}
+
+/// Sends both traces in small parts, now of the one, now of the other, so that the machine is the
+/// same for both. Returns the parts' times, in ns per packet.
+fn in_turns(benches: &mut [RuleBench; 2], traces: &mut [Trace; 2]) -> [Vec<f64>; 2] {
+    let mut times: [Vec<f64>; 2] = Default::default();
+    let mut waiting = traces.each_mut().map(|trace| trace.frames().split_off(0));
+    let mut part = Vec::with_capacity(PART);
+    for number in 0..waiting[0].len().div_ceil(PART) {
+        for turn in 0..2 {
+            let kind = (number + turn) % 2;
+            part.extend(waiting[kind].drain(waiting[kind].len().saturating_sub(PART)..));
+            let started = Clock::now();
+            benches[kind].send_to_cores(&mut part);
+            times[kind].push(ns_each(started.elapsed(), part.len()));
+            traces[kind].frames().append(&mut part);
+        }
+    }
+    times
+}
+
+fn mean_and_tail(mut times: Vec<f64>) -> Times {
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    times.sort_by(f64::total_cmp);
+    let tail = times.get(times.len() * 99 / 100);
+    (mean, tail.copied().unwrap_or(mean))
 }
 
 /// What it takes to make rules, and to take them out again.
