@@ -335,6 +335,9 @@ impl<S: Sink> FastThread<'_, S> {
             None if self.tempo.is_lossless && !self.batch.is_empty() => return Ok(false),
             None if self.tempo.is_lossless => {
                 self.wait_for_cores(Instant::NEVER)?;
+                if self.fast_path.oldest_parked().is_some() {
+                    self.pass_parking(Instant::NEVER)?;
+                }
                 self.pools.take_filled(bytes)
             }
             None => None,
@@ -356,7 +359,29 @@ impl<S: Sink> FastThread<'_, S> {
         }
     }
 
+    /// Lets the queue in which payloads wait go on.
+    fn pass_parking(&mut self, until: Instant) -> Result<(), CaptureError> {
+        while self
+            .fast_path
+            .pass_parking(until, self.pools, &mut self.output)
+            .is_some()
+        {}
+        self.depart()
+    }
+
+    /// The time of the queue in which payloads wait. In a run that must not lose anything it is the
+    /// packets', which waits for the cores; else it goes on, also when no packet comes.
+    fn parking_clock(&self) -> Instant {
+        match self.tempo.is_lossless {
+            true => self.packet_clock,
+            false => self.started + Duration::from_nanos(self.wall_ns()),
+        }
+    }
+
     fn process(&mut self) -> Result<(), CaptureError> {
+        if self.fast_path.parking().is_some() {
+            self.pass_parking(self.parking_clock())?;
+        }
         let clock = self.clock();
         for frame in &mut self.batch {
             frame.set_received_ns(clock.link.0);
@@ -416,6 +441,7 @@ impl<S: Sink> FastThread<'_, S> {
                 // A message alone is no lost packet: the protocol sends it again.
                 if carries_packet(&frame) {
                     self.fast_path.count_drop(DropReason::RingFull);
+                    self.fast_path.header_dropped(&frame);
                 }
                 self.pools.give(frame);
                 return Ok(());
@@ -453,7 +479,8 @@ impl<S: Sink> FastThread<'_, S> {
             .filter_map(|lane| lane.in_flight.front())
             .map(|&(_, at)| at)
             .min();
-        oldest.map_or(self.packet_clock, |oldest| oldest.min(self.packet_clock))
+        let on_link = oldest.map_or(self.packet_clock, |oldest| oldest.min(self.packet_clock));
+        on_link.min(self.fast_path.oldest_parked().unwrap_or(Instant::NEVER))
     }
 
     /// Waits until the cores have finished with every packet older than a round trip before `at`.
@@ -505,7 +532,7 @@ impl<S: Sink> FastThread<'_, S> {
             self.put_out()?;
             self.wait_for_cores(Instant::NEVER)?;
             if done {
-                return Ok(());
+                return self.pass_parking(Instant::NEVER);
             }
         }
     }
