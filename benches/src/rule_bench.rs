@@ -6,8 +6,8 @@ use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Decision, Effect, Held, ManagerConfig, MatchKey, Output, RuleCores,
-    RuleFunction, RuleId, RuleTable, SelectionConfig, Sides, TableConfig,
+    CacheMessage, CoresConfig, Decision, Effect, Found, Held, ManagerConfig, MatchKey, Output,
+    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
 };
 
 /// Packets that are looked up together.
@@ -18,7 +18,7 @@ pub const BATCH: usize = 32;
 struct Batch {
     layouts: Vec<Layout>,
     keys: Vec<MatchKey>,
-    found: Vec<Option<RuleId>>,
+    found: Vec<Option<Found>>,
 }
 
 /// A chain with its cache.

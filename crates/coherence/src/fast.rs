@@ -12,7 +12,9 @@ use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
 use twinpath_fastpath::few_words::are_zero;
 use twinpath_fastpath::state_table::SlotId;
-use twinpath_fastpath::{Interpreter, Outcome, PacketView, PlainView, Rewrite, Sketch, StateTable};
+use twinpath_fastpath::{
+    Interpreter, Outcome, PacketView, PlainView, Rewrite, Sketch, StateTable, StepTaken,
+};
 use twinpath_link::{Header, Message};
 
 /// The two clocks of a path.
@@ -155,6 +157,26 @@ impl StateStage {
                 self.table.words(slot),
             )
         })
+    }
+
+    /// What each program would do with a packet whose flow has this slot and these words; nothing if
+    /// the words are not here to be worked on, or it is no packet that programs see.
+    pub fn steps_taken(
+        &mut self,
+        frame: &Frame,
+        parsed: &Parsed,
+        slot: &Slot,
+        words: &[u32],
+    ) -> Vec<StepTaken> {
+        if slot.fsm != Fsm::Active || parsed.keyed.role != Role::Member {
+            return Vec::new();
+        }
+        let initiator = match are_zero(words) {
+            true => opener(frame.bytes(), &parsed.layout, &parsed.keyed),
+            false => slot.initiator,
+        };
+        self.interpreter
+            .steps_taken(&view(frame, parsed, initiator), words)
     }
 
     /// Phase one of a batch.

@@ -115,6 +115,8 @@ pub(crate) struct Do {
 
 #[derive(Clone, Debug)]
 pub(crate) struct StepCode {
+    /// What it is for.
+    pub name: &'static str,
     pub tests: Box<[Test]>,
     pub doings: Box<[Do]>,
     pub exit: Exit,
@@ -122,6 +124,8 @@ pub(crate) struct StepCode {
 
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionCode {
+    /// The program's name.
+    pub name: &'static str,
     pub prologue: Box<[Do]>,
     pub steps: Box<[StepCode]>,
 }
@@ -255,6 +259,7 @@ impl Compiler {
         for step in &place.program.steps {
             if let Some(tests) = self.tests(place, &step.when, direction)? {
                 steps.push(StepCode {
+                    name: step.name,
                     tests,
                     doings: self.doings(place, &step.then)?,
                     exit: step.exit,
@@ -264,6 +269,7 @@ impl Compiler {
         let mut cleared = self.temporaries_to_clear(&prologue, &steps)?;
         cleared.extend(prologue);
         Ok(FunctionCode {
+            name: place.program.name,
             prologue: cleared.into(),
             steps: steps.into(),
         })

@@ -4,7 +4,8 @@
 //! difference.
 
 use crate::compile::{
-    Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, REGISTERS, Test, Uses, calculate, compile,
+    Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, REGISTERS, StepCode, Test, Uses,
+    calculate, compile,
 };
 use crate::few_words::copy_few;
 use crate::native::{Input, Native, Planned};
@@ -66,6 +67,17 @@ pub enum Outcome {
     Drop(DropReason),
     /// To the cores; nothing has changed.
     Complex,
+}
+
+/// What one program does with a packet, for people to read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct StepTaken {
+    /// The program.
+    pub program: &'static str,
+    /// The first of its steps whose conditions all hold; `None` if there is none.
+    pub step: Option<&'static str>,
+    /// Where the packet goes. A step whose actions turn out to be impossible escalates.
+    pub exit: Exit,
 }
 
 /// Rewrites that one packet can have; a program with more makes the packet complex.
@@ -192,6 +204,30 @@ impl Interpreter {
         outcome
     }
 
+    /// What each program does, in order, with a packet and the flow's state words, up to the one
+    /// that does not let it go on. Nothing changes.
+    pub fn steps_taken(&mut self, packet: &PacketView<'_>, words: &[u32]) -> Vec<StepTaken> {
+        copy_few(
+            &mut self.machine.registers[FIRST_WORD..FIRST_WORD + self.words],
+            words,
+        );
+        self.load_fields(packet);
+        self.machine.change_count = 0;
+        let mut taken = Vec::new();
+        for function in &self.codes[packet.direction.index()].functions {
+            let (step, exit) = self.machine.run(function, packet);
+            taken.push(StepTaken {
+                program: function.name,
+                step: step.map(|step| step.name),
+                exit,
+            });
+            if exit != Exit::Continue {
+                break;
+            }
+        }
+        taken
+    }
+
     /// [`Self::run`] on the words that are in the registers.
     fn interpret(&mut self, packet: &PacketView<'_>) -> Outcome {
         self.load_fields(packet);
@@ -201,7 +237,7 @@ impl Interpreter {
             return Outcome::Complex;
         }
         for function in &code.functions {
-            match self.machine.run(function, packet) {
+            match self.machine.run(function, packet).1 {
                 Exit::Continue => {}
                 Exit::Drop(reason) => return Outcome::Drop(reason),
                 Exit::Reply => return Outcome::Reply,
@@ -359,7 +395,11 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn run(&mut self, function: &FunctionCode, packet: &PacketView<'_>) -> Exit {
+    fn run<'a>(
+        &mut self,
+        function: &'a FunctionCode,
+        packet: &PacketView<'_>,
+    ) -> (Option<&'a StepCode>, Exit) {
         for doing in &function.prologue {
             let value = calculate(doing.opcode, self.at(doing.a), self.at(doing.b));
             self.registers[usize::from(doing.to)] = value;
@@ -368,12 +408,13 @@ impl Machine {
             .steps
             .iter()
             .find(|step| self.all_pass(&step.tests));
-        match taken {
+        let exit = match taken {
             Some(step) if step.exit != Exit::Escalate && self.perform(&step.doings, packet) => {
                 step.exit
             }
             _ => Exit::Escalate,
-        }
+        };
+        (taken, exit)
     }
 
     #[inline(always)]

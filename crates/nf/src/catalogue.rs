@@ -162,7 +162,7 @@ impl FunctionConfig {
 
     /// Whether the function takes another configuration while packets flow.
     pub const fn takes_changes(&self) -> bool {
-        !matches!(self, Self::Monitor(_))
+        true
     }
 
     /// Whether the function may go on where one of the same name with another configuration is.
@@ -219,6 +219,9 @@ impl FunctionConfig {
             Self::Router(config) => {
                 let router = Box::new(router::Router::new(config, folder)?);
                 Change::of::<router::Router>(router::NewRoutes::Whole(router))
+            }
+            Self::Monitor(config) => {
+                Change::of::<monitor::Monitor>(monitor::NewMonitor::new(config, seed))
             }
             Self::RuleBalancer(config) => {
                 Change::of::<load_balancer::RuleBalancer>(load_balancer::Prepared::new(config))

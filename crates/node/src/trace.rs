@@ -90,6 +90,20 @@ pub struct SlotLook {
     pub state_after: &'static str,
     /// The state words, before and behind the packet; all zero while the cores hold them.
     pub words: Vec<WordChange>,
+    /// What each function's fast program did, up to the one that did not let the packet go on;
+    /// none while the cores hold the words, or for packets that no program sees.
+    pub programs: Vec<ProgramLook>,
+}
+
+/// What a fast program did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProgramLook {
+    /// The function.
+    pub function: &'static str,
+    /// The step that was taken; absent if the conditions of none held.
+    pub step: Option<&'static str>,
+    /// Where the packet went then.
+    pub exit: String,
 }
 
 /// What a packet met on the cores at one element.

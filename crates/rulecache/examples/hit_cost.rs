@@ -7,8 +7,8 @@ use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_rulecache::{
-    Action, CacheMessage, Decision, Effect, Fate, Field, Fields, MatchKey, NewRule, Rewrites,
-    RuleName, RuleTable, TableConfig,
+    Action, CacheMessage, Decision, Effect, Fate, Field, Fields, Found, MatchKey, NewRule,
+    Rewrites, RuleName, RuleTable, TableConfig,
 };
 
 const BATCH: usize = 32;
@@ -86,7 +86,7 @@ fn decide(
     batch: &mut [Frame],
     parsed: &[Option<Layout>; BATCH],
     keys: &[MatchKey; BATCH],
-    found: &[Option<u32>; BATCH],
+    found: &[Option<Found>; BATCH],
 ) -> usize {
     let mut hits = 0;
     for (place, frame) in batch.iter_mut().enumerate() {

@@ -14,7 +14,8 @@
 
 mod plain;
 
-pub(crate) use plain::settle;
+pub(crate) use plain::is_settled;
+pub(crate) use plain::{Headers, settle, write_line};
 
 use crate::field::{Field, Fields};
 use std::time::Duration;

@@ -40,6 +40,12 @@ const SEGMENT_SHIFT: u32 = 8;
 const FLAGS_SHIFT: u32 = 16;
 const PROTOCOL_SHIFT: u32 = 24;
 
+/// Lane 4 of a TCP or UDP flow over IPv4, TCP flags left out.
+#[inline(always)]
+pub(crate) const fn rest_of_a_flow(ports: u32, protocol: u8, segment: u8) -> u64 {
+    (ports as u64) << 32 | (protocol as u64) << PROTOCOL_SHIFT | (segment as u64) << SEGMENT_SHIFT
+}
+
 impl MatchKey {
     /// No bit.
     pub const NONE: Self = Self([0; LANES]);
@@ -90,16 +96,13 @@ impl MatchKey {
         segment: u8,
     ) -> Self {
         let flags = fields::tcp_flags(frame, layout);
-        let ports = source << 48 | (destination & 0xffff) << 32;
+        let ports = (source as u16 as u32) << 16 | destination as u16 as u32;
         Self([
             0,
             V4_MAPPED | source >> 16,
             0,
             V4_MAPPED | destination >> 16,
-            ports
-                | u64::from(layout.protocol) << PROTOCOL_SHIFT
-                | u64::from(flags) << FLAGS_SHIFT
-                | u64::from(segment) << SEGMENT_SHIFT,
+            rest_of_a_flow(ports, layout.protocol, segment) | u64::from(flags) << FLAGS_SHIFT,
             u64::from(ingress) << 48,
         ])
     }

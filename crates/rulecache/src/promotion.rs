@@ -27,6 +27,9 @@ use twinpath_core::{Frame, Instant};
 /// given up, so that nobody is held for long.
 const MAX_RENEWALS: u32 = 32;
 
+/// Rules whose uses are fetched while others are reported.
+const REPORTED_AHEAD: u32 = 16;
+
 /// A packet that waits for a rule to become active.
 #[derive(Debug)]
 pub struct Held {
@@ -209,7 +212,7 @@ impl RuleTable {
     }
 
     fn gone(&self, name: RuleName) -> CacheMessage {
-        let (uses, why) = (self.slots.uses(name.id), self.slots.reason(name.id));
+        let (uses, why) = (self.uses(name.id), self.slots.reason(name.id));
         CacheMessage::Gone(name, uses, why)
     }
 
@@ -273,7 +276,7 @@ impl RuleTable {
         } else if self.slots.state(name.id) == State::Quarantined {
             self.gone(name)
         } else {
-            CacheMessage::Used(name, self.slots.uses(name.id))
+            CacheMessage::Used(name, self.uses(name.id))
         };
         effects.push(Effect::Send(message));
     }
@@ -385,13 +388,16 @@ impl RuleTable {
         self.reported_until = now;
         for _ in 0..due {
             self.hand = (self.hand + 1) % self.used_ids;
+            // What is far ahead is not waited for.
+            let ahead = self.hand.wrapping_add(REPORTED_AHEAD) % self.used_ids;
+            self.flows.prefetch_rule(ahead);
             self.report_one(self.hand, effects);
         }
     }
 
     fn report_one(&mut self, id: RuleId, effects: &mut Vec<Effect>) {
-        if self.slots.state(id) == State::Active && self.slots.take_hit(id) {
-            let message = CacheMessage::Used(self.name(id), self.slots.uses(id));
+        if self.slots.state(id) == State::Active && self.take_hit(id) {
+            let message = CacheMessage::Used(self.name(id), self.uses(id));
             effects.push(Effect::Send(message));
         }
     }

@@ -14,8 +14,17 @@ pub struct Sides(Kind);
 enum Kind {
     OneWay,
     Known,
-    Inside(Box<RouteTable>),
+    Inside(Box<Inside>),
 }
+
+struct Inside {
+    table: RouteTable,
+    /// The same, if it is no more than a few networks of IPv4: mask and value.
+    few: Option<Vec<(u32, u32)>>,
+}
+
+/// As many networks are looked through before a table is quicker.
+const FEW: usize = 6;
 
 impl Sides {
     /// Every packet goes in order.
@@ -41,7 +50,8 @@ impl Sides {
         for prefix in inside {
             table.insert(*prefix, 0)?;
         }
-        Ok(Self(Kind::Inside(Box::new(table))))
+        let few = few_of(inside);
+        Ok(Self(Kind::Inside(Box::new(Inside { table, few }))))
     }
 
     /// Whether no source makes a difference.
@@ -54,7 +64,19 @@ impl Sides {
     #[inline]
     pub fn direction(&self, source: Address) -> Direction {
         match &self.0 {
-            Kind::Inside(table) => direction(table.lookup(source).is_some()),
+            Kind::Inside(inside) => direction(inside.table.lookup(source).is_some()),
+            Kind::OneWay | Kind::Known => Direction::Original,
+        }
+    }
+
+    /// [`Self::direction`] of a packet over IPv4.
+    #[inline(always)]
+    pub fn direction_v4(&self, source: u32) -> Direction {
+        match &self.0 {
+            Kind::Inside(inside) => match &inside.few {
+                Some(few) => direction(few.iter().any(|(mask, value)| source & mask == *value)),
+                None => self.direction(Address::from_v4(source.to_be_bytes())),
+            },
             Kind::OneWay | Kind::Known => Direction::Original,
         }
     }
@@ -78,8 +100,8 @@ impl Sides {
         match &self.0 {
             Kind::Known => {}
             Kind::OneWay => packet.direction = Direction::Original,
-            Kind::Inside(table) => {
-                let found = table.lookup_examined(packet.source().address);
+            Kind::Inside(inside) => {
+                let found = inside.table.lookup_examined(packet.source().address);
                 Recorded::new(packet, recording, &NoRules, 0).examined_source(found.examined_bits);
                 packet.direction = direction(found.next_hop.is_some());
             }
@@ -87,9 +109,57 @@ impl Sides {
     }
 }
 
+fn few_of(inside: &[Prefix]) -> Option<Vec<(u32, u32)>> {
+    let v4 = inside
+        .iter()
+        .filter(|prefix| prefix.versions().includes(true));
+    let few: Vec<_> = v4.map(mask_and_value).take(FEW + 1).collect();
+    (few.len() <= FEW).then_some(few)
+}
+
+fn mask_and_value(prefix: &Prefix) -> (u32, u32) {
+    let host_bits = 32 - u32::from(prefix.length().min(32));
+    let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
+    (mask, prefix.network().0 as u32 & mask)
+}
+
 const fn direction(is_from_inside: bool) -> Direction {
     match is_from_inside {
         true => Direction::Original,
         false => Direction::Reply,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn prefix() -> impl Strategy<Value = Prefix> {
+        let v4 = (any::<u32>(), 0u8..=32, any::<bool>()).prop_map(|(address, length, is_near)| {
+            let address = if is_near { address & 0xff } else { address };
+            Prefix::covering(Address::from_v4(address.to_be_bytes()), length)
+        });
+        let v6 = (any::<u128>(), 0u8..=128)
+            .prop_map(|(address, length)| Prefix::covering(Address(address), length));
+        prop_oneof![8 => v4, 2 => v6, 1 => Just(Prefix::ANY)]
+    }
+
+    proptest! {
+        /// A few networks are looked through, more are in a table: both say what each says.
+        #[test]
+        fn few_networks_say_the_same_as_a_table(
+            inside in prop::collection::vec(prefix(), 1..10),
+            sources in prop::collection::vec(any::<u32>(), 1..20),
+        ) {
+            let sides = Sides::new(&inside).expect("few enough");
+            let near = inside.iter().map(|prefix| prefix.network().0 as u32);
+            for source in sources.into_iter().chain(near).flat_map(|source| [source, source & 0xff]) {
+                let address = Address::from_v4(source.to_be_bytes());
+                let expected = direction(inside.iter().any(|prefix| prefix.includes(address)));
+                prop_assert_eq!(sides.direction_v4(source), expected);
+                prop_assert_eq!(sides.direction(address), expected);
+            }
+        }
     }
 }

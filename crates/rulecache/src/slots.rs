@@ -1,7 +1,8 @@
 //! The rules of the table by number: what they do, how they were used, what they match.
 //!
-//! A hit touches two lines: the action (one line) and the uses (half a line). What a rule matches
-//! is only needed to take it out, and lies elsewhere.
+//! Rules that are not in the table of [flows](crate::flows) are used from here: a hit touches two
+//! lines, the action (one line) and the uses (half a line). What a rule matches is only needed to
+//! take it out, and lies elsewhere.
 
 use crate::action::{ActionLanes, settle};
 use crate::key::MatchKey;
@@ -128,6 +129,14 @@ impl Slots {
         uses[PACKETS] += 1;
         uses[BYTES] += bytes as u64;
         uses[STANDING] |= HIT;
+    }
+
+    /// Adds uses that were counted elsewhere.
+    pub fn add_uses(&mut self, id: RuleId, more: Uses) {
+        let uses = self.uses_mut(id);
+        uses[LAST] = uses[LAST].max(more.last.0);
+        uses[PACKETS] += more.packets;
+        uses[BYTES] += more.bytes;
     }
 
     /// Whether the rule was hit since this was last asked.

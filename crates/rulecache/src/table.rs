@@ -14,18 +14,20 @@
 //! flow have an active rule (it differs in TCP flags or in the port of arrival) makes that rule
 //! wait for the packet's return.
 
-use crate::action::{self, Fate};
+mod packet;
+
+use crate::action;
 use crate::exact::{ExactTable, Refused};
+use crate::flows::{FlowKey, FlowTable};
 use crate::key::{Lanes, MatchKey};
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::promotion::Promotion;
-use crate::slots::{Slots, State, Usable};
+use crate::slots::{Slots, State};
 use crate::variants::Variants;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use twinpath_classify::masked::{BATCH, MaskedLimits, MaskedTable};
-use twinpath_core::wire::fields;
-use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DropReason, Instant};
 
 /// How much a table holds, and its times.
@@ -114,6 +116,34 @@ pub struct TableCounters {
     pub marks_repeated: u64,
 }
 
+/// What was found for a packet, to be given to [`RuleTable::packet`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Found(NonZeroU32);
+
+/// Marks a line of the table of flows; others are rules.
+const LINE: u32 = 1 << 31;
+
+impl Found {
+    #[inline(always)]
+    const fn at(number: u32) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(number))
+    }
+
+    #[inline(always)]
+    const fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    /// A line of the table of flows, or else a rule.
+    #[inline(always)]
+    const fn place(self) -> Result<u32, RuleId> {
+        match self.number() & LINE {
+            0 => Err(self.number()),
+            _ => Ok(self.number() & !LINE),
+        }
+    }
+}
+
 /// There are as many rules or masks as there may be.
 struct NoRoom;
 
@@ -121,6 +151,9 @@ struct NoRoom;
 pub struct RuleTable {
     pub(crate) config: TableConfig,
     pub(crate) slots: Slots,
+    /// Of the rules that match all addresses and ports, those that fit there; others are in the
+    /// next.
+    pub(crate) flows: FlowTable,
     exact: ExactTable,
     masked: MaskedTable<6>,
     /// Active rules of the masked match whose mask has bits that differ within a flow.
@@ -144,6 +177,7 @@ impl RuleTable {
         Self {
             config,
             slots: Slots::new(rules),
+            flows: FlowTable::new(config.exact, rules, seed),
             exact: ExactTable::new(config.exact, seed),
             masked: MaskedTable::new(limits(config.masked, config.masks), seed),
             sensitive: Variants::new(limits(config.masked, config.masks), rules, seed),
@@ -163,7 +197,7 @@ impl RuleTable {
 
     /// Rules that packets meet, those that wait to become active not counted.
     pub fn active(&self) -> usize {
-        self.exact.len() + self.masked.len()
+        self.flows.len() + self.exact.len() + self.masked.len()
     }
 
     /// Rules that there may be.
@@ -171,15 +205,30 @@ impl RuleTable {
         self.config.rules()
     }
 
+    /// Whether there are any rules but those that [`Self::plain_packet`] finds.
+    #[inline(always)]
+    pub const fn has_others(&self) -> bool {
+        self.exact.len() > 0 || !self.masked.is_empty()
+    }
+
     /// Memory that the table takes when full, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.slots.memory_bytes() + self.exact.memory_bytes() + self.masked.memory_bytes()
+        self.slots.memory_bytes()
+            + self.flows.memory_bytes()
+            + self.exact.memory_bytes()
+            + self.masked.memory_bytes()
     }
 
     /// A rule's generation and uses, if it is active.
     pub fn active_rule(&self, id: RuleId) -> Option<(RuleName, Uses)> {
         let is_active = (id as usize) < self.slots.len() && self.slots.state(id) == State::Active;
-        is_active.then(|| (self.name(id), self.slots.uses(id)))
+        is_active.then(|| (self.name(id), self.uses(id)))
+    }
+
+    /// The number of a rule that was just found.
+    pub fn rule(&self, found: Found) -> RuleId {
+        let at_line = |line| self.flows.rule_at(line);
+        found.place().map_or_else(|id| id, at_line)
     }
 
     pub(crate) fn name(&self, id: RuleId) -> RuleName {
@@ -187,36 +236,74 @@ impl RuleTable {
         RuleName { id, generation }
     }
 
+    /// How a rule was used since it was made.
+    pub(crate) fn uses(&self, id: RuleId) -> Uses {
+        let (told, since) = (self.slots.uses(id), self.flows.uses(id));
+        since.map_or(told, |since| Uses {
+            packets: told.packets + since.packets,
+            bytes: told.bytes + since.bytes,
+            last: told.last.max(since.last),
+        })
+    }
+
+    /// Whether a rule was hit since this was last asked.
+    pub(crate) fn take_hit(&mut self, id: RuleId) -> bool {
+        match self.flows.take_uses(id) {
+            Some(uses) => {
+                self.slots.add_uses(id, uses);
+                true
+            }
+            None => self.slots.take_hit(id),
+        }
+    }
+
     /// The rules of several packets, as many as the shorter of the two slices holds. Reads of
     /// memory overlap, and what [`Self::packet`] will read of the rules is on its way.
-    pub fn find_batch(&mut self, keys: &[MatchKey], found: &mut [Option<RuleId>]) {
+    pub fn find_batch(&mut self, keys: &[MatchKey], found: &mut [Option<Found>]) {
         for (keys, found) in keys.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
             let count = keys.len().min(found.len());
             self.find_some(&keys[..count], &mut found[..count]);
         }
     }
 
-    fn find_some(&mut self, keys: &[MatchKey], found: &mut [Option<RuleId>]) {
+    fn find_some(&mut self, keys: &[MatchKey], found: &mut [Option<Found>]) {
         let mut homes = [0; BATCH];
         for (home, key) in homes.iter_mut().zip(keys) {
-            *home = self.exact.prefetch(&key.0);
+            *home = match FlowKey::of(&key.0) {
+                Some(flow) => self.flows.prefetch(flow),
+                None => self.exact.prefetch(&key.0) as u32,
+            };
         }
         let mut missing = 0;
         for ((found, key), home) in found.iter_mut().zip(keys).zip(homes) {
-            *found = self.exact.find_from(home, &key.0);
-            match *found {
-                Some(id) => self.slots.prefetch(id),
-                None => missing += 1,
-            }
+            *found = match FlowKey::of(&key.0) {
+                Some(flow) => match self.flows.find_from(home, flow) {
+                    Some(line) => Some(Found::at(line | LINE)),
+                    None => self.find_exact(key),
+                },
+                None => self.find_exact(key),
+            };
+            missing += usize::from(found.is_none());
         }
         if missing > 0 && !self.masked.is_empty() {
             self.find_masked(keys, found);
         }
     }
 
+    /// The rule of a packet in the table of exact matches.
+    #[inline]
+    fn find_exact(&self, key: &MatchKey) -> Option<Found> {
+        if self.exact.len() == 0 {
+            return None;
+        }
+        let id = self.exact.find(&key.0)?;
+        self.slots.prefetch(id);
+        Some(Found::at(id))
+    }
+
     /// The masked match of those keys that the exact one has not found.
     #[inline(never)]
-    fn find_masked(&mut self, keys: &[MatchKey], found: &mut [Option<RuleId>]) {
+    fn find_masked(&mut self, keys: &[MatchKey], found: &mut [Option<Found>]) {
         let (mut missing, mut places) = ([Lanes::default(); BATCH], [0; BATCH]);
         let mut count = 0;
         for (place, (key, found)) in keys.iter().zip(found.iter()).enumerate() {
@@ -229,7 +316,7 @@ impl RuleTable {
         self.masked
             .lookup_batch(&missing[..count], &mut hits[..count]);
         for (place, hit) in places[..count].iter().zip(hits) {
-            found[*place] = hit.map(|hit| hit.id);
+            found[*place] = hit.map(|hit| Found::at(hit.id));
             if let Some(hit) = hit {
                 self.slots.prefetch(hit.id);
             }
@@ -238,113 +325,18 @@ impl RuleTable {
 
     /// The rule of one packet.
     #[inline]
-    pub fn find(&mut self, key: &MatchKey) -> Option<RuleId> {
-        let exact = self.exact.find(&key.0);
-        exact.or_else(|| self.masked.lookup(&key.0).map(|hit| hit.id))
-    }
-
-    /// Decides on a packet that arrived at `now`, with what [`Self::find_batch`] or
-    /// [`Self::find`] has found since the last message was taken, and rewrites it.
-    #[inline(always)]
-    pub fn packet(
-        &mut self,
-        key: &MatchKey,
-        found: Option<RuleId>,
-        frame: &mut [u8],
-        layout: &Layout,
-        now: Instant,
-    ) -> Decision {
-        let Some(id) = self.usable(found, key, now) else {
-            return self.miss(key);
-        };
-        let decrements = action::decrements_in(self.slots.action(id));
-        if decrements > 0 && fields::ttl(frame, layout) <= decrements {
-            self.counters.guarded += 1;
-            return Decision::Punt;
-        }
-        self.counters.hits += 1;
-        self.slots.count(id, frame.len(), now);
-        let lanes = self.slots.action(id);
-        if let Some(Fate::Drop(reason)) = action::fate_of(lanes) {
-            return Decision::Drop(reason);
-        }
-        action::apply(lanes, frame, layout);
-        let egress = action::egress_in(lanes);
-        Decision::Forward { egress }
-    }
-
-    /// The rule that was found if it may be used; an idle one is taken out, so that whatever is
-    /// found next is the same for all packets to come.
-    #[inline(always)]
-    fn usable(&mut self, found: Option<RuleId>, key: &MatchKey, now: Instant) -> Option<RuleId> {
-        let id = found?;
-        match self.slots.usable(id, now) {
-            Usable::Yes => Some(id),
-            why => self.find_other(id, why, key, now),
-        }
-    }
-
-    #[cold]
-    fn find_other(
-        &mut self,
-        mut id: RuleId,
-        mut why: Usable,
-        key: &MatchKey,
-        now: Instant,
-    ) -> Option<RuleId> {
-        // Every turn but the first takes a rule out, so this ends.
-        while why != Usable::Yes {
-            if why == Usable::Idle {
-                self.counters.idle += 1;
-                self.take_out_active(id);
-                self.quarantine(id, Gone::Idle);
-            }
-            id = self.find(key)?;
-            why = self.slots.usable(id, now);
-        }
-        Some(id)
-    }
-
-    fn miss(&mut self, key: &MatchKey) -> Decision {
-        let is_held = self.promotion.concerns(key);
-        if self.exact.has_guards() || !self.sensitive.is_empty() {
-            self.demote_variants(key, !is_held);
-        }
-        if is_held {
-            return Decision::Hold;
-        }
-        self.counters.misses += 1;
-        Decision::Punt
-    }
-
-    /// A packet is held or goes to the cores: active rules for others of its flow wait with it,
-    /// or for its return.
-    fn demote_variants(&mut self, key: &MatchKey, is_punted: bool) {
-        while let Some(id) = self.variant(key) {
-            self.take_out_active(id);
-            let (mask, value) = self.slots.matched(id);
-            if self.promotion.join(id, &mask, &value, is_punted) {
-                self.counters.demoted += 1;
-                self.slots.set_state(id, State::Holding);
-            } else {
-                self.counters.no_room += 1;
-                self.quarantine(id, Gone::NoRoom);
-            }
-        }
-    }
-
-    /// An active rule for packets that differ from this one in nothing but bits that differ within
-    /// a flow.
-    fn variant(&self, key: &MatchKey) -> Option<RuleId> {
-        let exact = self.exact.find_any(&key.0);
-        exact.or_else(|| self.sensitive.find(key))
+    pub fn find(&mut self, key: &MatchKey) -> Option<Found> {
+        let line = FlowKey::of(&key.0).and_then(|flow| self.flows.find(flow));
+        let flow = line.map(|line| Found::at(line | LINE));
+        flow.or_else(|| self.find_exact(key))
+            .or_else(|| self.masked.lookup(&key.0).map(|hit| Found::at(hit.id)))
     }
 
     /// Lets packets meet a rule. Returns whether there was room.
     pub(crate) fn put_in_active(&mut self, id: RuleId) -> bool {
         let (mask, value) = self.slots.matched(id);
         let exact = match mask.is_of_a_flow() {
-            true => self.exact.insert(&mask.0, &value.0, id),
+            true => self.put_in_exact(id, &mask, &value),
             false => Err(Refused::Taken),
         };
         let before = match exact {
@@ -361,6 +353,41 @@ impl RuleTable {
         }
         self.slots.set_state(id, State::Active);
         true
+    }
+
+    /// Among the rules of flows, of which each has one.
+    fn put_in_exact(
+        &mut self,
+        id: RuleId,
+        mask: &MatchKey,
+        value: &MatchKey,
+    ) -> Result<Option<RuleId>, Refused> {
+        let known = FlowKey::of(&value.0).and_then(|flow| self.flows.rule_of(flow));
+        let mut before = None;
+        if let Some(known) = known {
+            if self.slots.matched(known) != (*mask, *value) {
+                return Err(Refused::Taken);
+            }
+            self.take_out_active(known);
+            before = Some(known);
+        }
+        if self.flows.len() + self.exact.len() >= self.config.exact {
+            // A rule that is there may be replaced.
+            return match self.exact.find_any(&value.0) {
+                Some(_) => self.exact.insert(&mask.0, &value.0, id),
+                None => Err(Refused::Full),
+            };
+        }
+        let action = self.slots.action(id);
+        let last = self.slots.uses(id).last;
+        let has_rule = self.exact.find_any(&value.0).is_some();
+        if !has_rule
+            && action::is_settled(action)
+            && self.flows.insert(id, (mask, value), action, last)
+        {
+            return Ok(before);
+        }
+        Ok(self.exact.insert(&mask.0, &value.0, id)?.or(before))
     }
 
     fn put_in_masked(
@@ -383,6 +410,9 @@ impl RuleTable {
     }
 
     pub(crate) fn take_out_active(&mut self, id: RuleId) {
+        if let Some(uses) = self.flows.remove(id) {
+            return self.slots.add_uses(id, uses);
+        }
         let (mask, value) = self.slots.matched(id);
         if mask.is_of_a_flow() && self.exact.remove(&value.0, id) {
             return;

@@ -193,6 +193,55 @@ impl Delta {
     }
 }
 
+/// A [`Delta`] that is kept to be applied to many packets: folded, and as a checksum lies in a
+/// packet, so that applying it swaps no bytes. A sum of 16-bit words with the carry added at the
+/// bottom is the same in either order of bytes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct KeptDelta(u16);
+
+impl KeptDelta {
+    /// The change, to be kept.
+    #[must_use]
+    pub const fn of(delta: Delta) -> Self {
+        Self(fold(delta.0 as u64).to_be())
+    }
+
+    /// As a number, in the machine's order of bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The change that [`Self::bits`] gave.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    /// Mends a checksum where it lies, as [`Delta::apply`] does.
+    #[inline(always)]
+    pub const fn mend(self, checksum: &mut [u8; 2]) {
+        let sum = !u16::from_ne_bytes(*checksum) as u32 + self.0 as u32;
+        // Both are at most 0xffff, so that folding once is enough.
+        let folded = (sum >> 16) + (sum & 0xffff);
+        *checksum = (!(folded as u16)).to_ne_bytes();
+    }
+
+    /// Mends a checksum where it lies, as [`Delta::apply_udp`] does.
+    #[inline(always)]
+    pub const fn mend_udp(self, checksum: &mut [u8; 2]) {
+        if let [0, 0] = checksum {
+            return;
+        }
+        self.mend(checksum);
+        if let [0, 0] = checksum {
+            *checksum = [0xff; 2];
+        }
+    }
+}
+
 impl Add for Delta {
     type Output = Self;
 
@@ -310,6 +359,27 @@ mod tests {
             prop_assert_eq!(adjust32(before, word(old), word(new)), checksum(&bytes));
             bytes[..16].copy_from_slice(&new);
             prop_assert_eq!(adjust128(before, all(old), all(new)), checksum(&bytes));
+        }
+
+        #[test]
+        fn kept_deltas_do_the_same(
+            checksum in prop_oneof![Just(0u16), Just(0xffff), any::<u16>()],
+            words in proptest::collection::vec((any::<u16>(), any::<u16>()), 0..6),
+            is_turn in any::<bool>(),
+        ) {
+            // Turns: changes that are nothing but whose sum is not zero.
+            let back = words.iter().map(|(old, new)| Delta::of16(*new, *old));
+            let mut delta = words.iter().fold(Delta::NONE, |sum, (old, new)| sum + Delta::of16(*old, *new));
+            if is_turn {
+                back.for_each(|turn| delta += turn);
+            }
+            let kept = KeptDelta::from_bits(KeptDelta::of(delta).bits());
+            let mut mended = checksum.to_be_bytes();
+            kept.mend(&mut mended);
+            prop_assert_eq!(u16::from_be_bytes(mended), delta.apply(checksum));
+            let mut mended = checksum.to_be_bytes();
+            kept.mend_udp(&mut mended);
+            prop_assert_eq!(u16::from_be_bytes(mended), delta.apply_udp(checksum));
         }
 
         #[test]

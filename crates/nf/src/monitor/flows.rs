@@ -64,6 +64,11 @@ impl Flows {
         }
     }
 
+    /// Another limit. If there are more flows already, they stay.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.records.set_limit(limit);
+    }
+
     pub fn len(&self) -> usize {
         self.records.len()
     }

@@ -13,7 +13,7 @@ pub const MAX_ENDED: usize = 65_536;
 
 /// Packets that found no room for their flow. A flow's own entries are twice its number, and one
 /// more for its high end.
-const OVERFLOW: u32 = 0;
+pub(super) const OVERFLOW: u32 = 0;
 
 /// How many flows one search for idle ones looks at.
 const SWEEP: u32 = 32;
@@ -21,15 +21,15 @@ const SWEEP: u32 = 32;
 /// A traffic monitor; see the [module](super).
 #[derive(Debug)]
 pub struct Monitor {
-    by: By,
-    idle: Duration,
-    flows: Flows,
+    pub(super) by: By,
+    pub(super) idle: Duration,
+    pub(super) flows: Flows,
     ended: VecDeque<FlowRecord>,
     total: Count,
     overflow: Count,
     started: u64,
-    finished: u64,
-    lost: u64,
+    pub(super) finished: u64,
+    pub(super) lost: u64,
     not_ip: u64,
 }
 
@@ -108,7 +108,7 @@ impl Monitor {
         }
     }
 
-    fn keep_ended(&mut self, record: FlowRecord) {
+    pub(super) fn keep_ended(&mut self, record: FlowRecord) {
         self.finished += 1;
         if self.ended.len() == MAX_ENDED {
             self.ended.pop_front();

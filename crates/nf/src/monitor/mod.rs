@@ -30,6 +30,11 @@
 //! (`overflow_packets`, `overflow_bytes`). Such a flow stays among these while a rule for it is
 //! cached, even if there is room again.
 //!
+//! # Changes
+//! The configuration can change while packets flow. All counts go on. With another `by` all flows
+//! end and others begin; else flows stay, also when there are more of them than `flows` then
+//! allows, and with more room those that were counted together begin.
+//!
 //! # Counters
 //! | counter | meaning |
 //! |---|---|
@@ -40,12 +45,14 @@
 //! | `records_lost` | ended flows that nobody took |
 //! | `not_ip` | frames that are not IP |
 
+mod change;
 mod config;
 mod flows;
 mod function;
 #[cfg(test)]
 mod tests;
 
+pub use change::NewMonitor;
 pub use config::{By, Config, ConfigError, MAX_FLOWS};
 pub use flows::{Count, FlowRecord};
 pub use function::{MAX_ENDED, Monitor};

@@ -169,3 +169,65 @@ proptest! {
         prop_assert_eq!(bench.counter(0, "flows_ended"), ended);
     }
 }
+
+fn change(bench: &mut Bench, text: &str) {
+    let config = toml::from_str(text).expect("a valid configuration");
+    bench.reconfigure::<Monitor>(0, NewMonitor::new(&config, 1));
+}
+
+#[test]
+fn counts_go_on_with_another_configuration() {
+    let mut bench = bench("flows = 1", 8);
+    for round in 0..3 {
+        bench.process(&udp(1, 2, 10), 0, at(round));
+        bench.process(&udp(3, 4, 10), 0, at(round));
+    }
+    assert_eq!(bench.hits, 4);
+    change(&mut bench, "flows = 2\nidle = \"1s\"");
+    assert_eq!(bench.rules(), 1, "that of the flow without room is gone");
+    assert_eq!(bench.counter(0, "overflow_packets"), 3);
+    bench.process(&udp(1, 2, 10), 0, at(4));
+    bench.process(&udp(3, 4, 10), 0, at(4));
+    bench.tell_all();
+    let first = *bench.function::<Monitor>(0).flows().next().expect("a flow");
+    assert_eq!((first.sent[0].packets, first.first), (4, at(0)));
+    assert_eq!(bench.counter(0, "flows"), 2);
+    assert_eq!(bench.counter(0, "packets"), 8);
+    // Less room than flows: those that are there stay, no others come.
+    change(&mut bench, "flows = 1\nidle = \"1s\"");
+    bench.process(&udp(3, 4, 10), 0, at(4));
+    bench.process(&udp(5, 6, 10), 0, at(4));
+    bench.tell_all();
+    assert_eq!(bench.counter(0, "flows"), 2);
+    assert_eq!(bench.counter(0, "overflow_packets"), 4);
+}
+
+#[test]
+fn flows_told_apart_in_another_way_begin_anew() {
+    let mut bench = bench("", 8);
+    for port in 0..4 {
+        let packet = PacketBuilder::udp(end(1, port), end(2, 9))
+            .to_vec()
+            .unwrap();
+        bench.process(&packet, 0, at(1));
+        bench.process(&packet, 0, at(2));
+    }
+    change(&mut bench, "by = \"hosts\"");
+    assert_eq!(bench.rules(), 0);
+    assert_eq!(bench.counter(0, "flows"), 0);
+    assert_eq!(bench.counter(0, "flows_ended"), 4);
+    for port in 0..4 {
+        let packet = PacketBuilder::udp(end(1, port), end(2, 9))
+            .to_vec()
+            .unwrap();
+        bench.process(&packet, 0, at(3));
+    }
+    bench.tell_all();
+    assert_eq!(bench.counter(0, "flows"), 1);
+    assert_eq!(bench.counter(0, "packets"), 12);
+    let monitor = bench.function::<Monitor>(0);
+    let ended: Vec<u64> = std::iter::from_fn(|| monitor.take_ended())
+        .map(|record| record.sent[0].packets)
+        .collect();
+    assert_eq!(ended, [2; 4]);
+}

@@ -7,7 +7,9 @@ use super::sides::Course;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;
-use twinpath_core::wire::{Address, Fragment, Network, Transport, fields, icmp, ipv4};
+use twinpath_core::wire::ipv4::Ipv4View;
+use twinpath_core::wire::ipv6::Ipv6View;
+use twinpath_core::wire::{Address, Fragment, Network, Transport, fields, icmp};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};
 
@@ -17,16 +19,17 @@ const MAX_DATAGRAMS: usize = 4096;
 /// §3.3.2).
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// What fragments of one IPv4 datagram have in common.
+/// What fragments of one datagram have in common.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Datagram {
     source: Address,
     destination: Address,
-    protocol: u8,
-    identification: u16,
+    /// Of IPv4 alone: that of a later fragment of IPv6 may be another than the first one's.
+    protocol: Option<u8>,
+    identification: u32,
 }
 
-/// A fragment of an IPv4 datagram.
+/// A fragment of a datagram.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     datagram: Datagram,
@@ -35,22 +38,31 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// What a packet is a fragment of; `None` for IPv6, and for a first one without ports.
+    /// What a packet is a fragment of; `None` for a first one without ports.
     pub fn of(packet: &Packet, kind: Option<Kind>) -> Option<Self> {
-        let (bytes, layout) = (packet.bytes(), &packet.layout);
-        if layout.network != Network::V4 {
-            return None;
-        }
+        let layout = &packet.layout;
         let is_first = layout.fragment == Fragment::First;
         let kind = kind.filter(|_| is_first && has_ports(packet));
-        let view = ipv4::Ipv4View::new_quoted(bytes.get(usize::from(layout.l3)..)?).ok()?;
+        let is_v4 = layout.network == Network::V4;
         let datagram = Datagram {
             source: packet.source().address,
             destination: packet.destination().address,
-            protocol: layout.protocol,
-            identification: view.identification(),
+            protocol: is_v4.then_some(layout.protocol),
+            identification: identification(packet)?,
         };
         (kind.is_some() || !is_first).then_some(Self { datagram, kind })
+    }
+}
+
+fn identification(packet: &Packet) -> Option<u32> {
+    let datagram = packet.bytes().get(usize::from(packet.layout.l3)..)?;
+    match packet.layout.network {
+        Network::V4 => Some(Ipv4View::new_quoted(datagram).ok()?.identification().into()),
+        Network::V6 => {
+            let view = Ipv6View::new_quoted(datagram).ok()?;
+            view.extensions().ok()?.identification
+        }
+        Network::None => None,
     }
 }
 

@@ -54,12 +54,12 @@
 //! - **ICMP errors** are translated with the packet that they quote, in both directions and
 //!   between hosts inside; those about no session are dropped. They keep nothing alive.
 //! - **Echoes** have their identifier translated like a port.
-//! - **Fragments** of IPv4 are translated if the first of their datagram, which alone has ports,
-//!   comes before the others (RFC 4787 REQ-14 a); those that come before it are dropped
+//! - **Fragments** are translated if the first of their datagram, which alone has ports, comes
+//!   before the others (RFC 4787 REQ-14 a); those that come before it are dropped
 //!   (`fragment`), for they would have to be kept. Up to 4096 datagrams are remembered for up to a
 //!   minute.
-//! - **Dropped** is what cannot be translated: fragments of IPv6 (`fragment`), and protocols
-//!   without ports (`denied`).
+//! - **Dropped** is what cannot be translated: protocols without ports (`denied`), their fragments
+//!   too (`fragment`).
 //!
 //! # What is cached
 //! Cached rules depend on a session, or, if they drop what nobody asked for, on an external
@@ -84,9 +84,9 @@
 //! | `not_picked_up` | TCP segments from inside that open nothing |
 //! | `hairpinned` | packets between hosts inside that the cores translated |
 //! | `errors_translated`, `errors_dropped` | ICMP errors |
-//! | `fragments_translated` | fragments of IPv4 |
+//! | `fragments_translated` | fragments |
 //! | `fragments_early` | those that came before the first of their datagram, or long after it |
-//! | `untranslatable` | fragments of IPv6 and protocols without ports |
+//! | `untranslatable` | packets of protocols without ports |
 
 mod change;
 mod config;

@@ -9,7 +9,7 @@ use twinpath_core::wire::layout::{Layout, Network, dissect_plain};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Frame, Steering};
 use twinpath_fastpath::state_table::NO_SLOT;
-use twinpath_rulecache::{MatchKey, RuleId};
+use twinpath_rulecache::{Found, MatchKey};
 
 /// The first element that a packet meets, and what it will find there.
 #[derive(Copy, Clone, Default)]
@@ -37,7 +37,7 @@ struct Prepared {
 #[derive(Default)]
 pub(super) struct Lookups {
     keys: Vec<MatchKey>,
-    found: Vec<Option<RuleId>>,
+    found: Vec<Option<Found>>,
 }
 
 impl Lookups {
@@ -54,7 +54,7 @@ impl Lookups {
 
     /// A key, and the rule that was found for it.
     #[inline(always)]
-    pub fn at(&self, number: u8) -> (&MatchKey, Option<RuleId>) {
+    pub fn at(&self, number: u8) -> (&MatchKey, Option<Found>) {
         let number = usize::from(number);
         (&self.keys[number], self.found[number])
     }

@@ -8,7 +8,7 @@ use twinpath_core::{Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
 use twinpath_rulecache::{
-    CacheMessage, Decision, Effect, Held, MatchKey, RuleId, RuleTable, Sides,
+    CacheMessage, Decision, Effect, FlowKey, Found, Held, MatchKey, RuleTable, Sides,
 };
 
 /// The rules of one element of the chain, on the fast path.
@@ -63,10 +63,15 @@ impl RuleStage {
     }
 
     /// [`Self::key`] of a plain packet.
-    #[inline(always)]
     pub fn plain_key(&self, frame: &Frame, plain: Plain, direction: Direction) -> MatchKey {
         let segment = Sides::segment(self.segment, direction);
         MatchKey::of_plain(frame.bytes(), plain, frame.port(), segment)
+    }
+
+    /// What tells a plain packet's flow.
+    #[inline(always)]
+    pub fn flow_key(&self, frame: &[u8], plain: Plain, direction: Direction) -> FlowKey {
+        FlowKey::of_plain(frame, plain, Sides::segment(self.segment, direction))
     }
 }
 
@@ -85,7 +90,7 @@ impl FastPath {
         mut frame: Frame,
         layout: &Layout,
         place: Place,
-        (key, found): (MatchKey, Option<RuleId>),
+        (key, found): (MatchKey, Option<Found>),
         io: &mut Io<'_>,
     ) {
         let Some(stage) = self.rules(place.element) else {

@@ -7,7 +7,8 @@ use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_coherence::{Clock, Decision as StateDecision, Parsed};
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::{DropReason, Frame, Keyed, Pools};
+use twinpath_core::{DropReason, FlowKey, Frame, Keyed, Pools};
+use twinpath_fastpath::StepTaken;
 use twinpath_fastpath::state_table::NO_SLOT;
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::{Decision, MatchKey, RuleName};
@@ -34,6 +35,8 @@ pub(crate) struct AtRules {
 pub(crate) struct AtState {
     pub slot: Slot,
     pub words: Vec<u32>,
+    /// What the programs do with it.
+    pub steps: Vec<StepTaken>,
 }
 
 impl FastPath {
@@ -66,19 +69,32 @@ impl FastPath {
         let stage = self.rules(place.element)?;
         let key = stage.key(frame, layout, place);
         let found = key.and_then(|key| stage.table.find(&key));
-        let active = found.and_then(|id| stage.table.active_rule(id));
+        let active = found.and_then(|found| stage.table.active_rule(stage.table.rule(found)));
         let rule = active.map(|(name, _)| name);
         Some(AtRules { key, rule })
     }
 
     /// The slot that holds a packet's flow, if there is one.
-    pub(crate) fn at_state_of(&self, frame: &Frame, layout: &Layout) -> Option<AtState> {
-        let (keyed, _) = self.flow(frame, layout);
-        let mut slots = self.stage()?.each_slot();
-        let (_, slot, words) =
-            slots.find(|(key, slot, _)| *key == keyed.key && slot.fsm != Fsm::Initial)?;
-        let words = words.to_vec();
-        Some(AtState { slot, words })
+    pub(crate) fn at_state_of(&mut self, frame: &Frame, layout: &Layout) -> Option<AtState> {
+        let parsed = self.parsed(frame, layout);
+        let stage = self.stage_mut()?;
+        let of_flow = |(key, slot, _): &(FlowKey, Slot, _)| {
+            *key == parsed.keyed.key && slot.fsm != Fsm::Initial
+        };
+        let found = stage.each_slot().find(of_flow);
+        let (slot, words) = found.map(|(_, slot, words)| (slot, words.to_vec()))?;
+        let steps = stage.steps_taken(frame, &parsed, &slot, &words);
+        Some(AtState { slot, words, steps })
+    }
+
+    fn parsed(&self, frame: &Frame, layout: &Layout) -> Parsed {
+        let (keyed, hash) = self.flow(frame, layout);
+        Parsed {
+            layout: *layout,
+            keyed,
+            hash,
+            suspect: NO_SLOT,
+        }
     }
 
     /// Lets a packet meet one element, as the walk of all packets does.
@@ -89,7 +105,8 @@ impl FastPath {
         place: Place,
         clock: Clock,
     ) -> Step {
-        let (keyed, hash) = self.flow(frame, layout);
+        let parsed = self.parsed(frame, layout);
+        let (keyed, hash) = (parsed.keyed, parsed.hash);
         match &mut self.elements[usize::from(place.element)] {
             FastElement::Rules(stage) => {
                 let Some(key) = stage.key(frame, layout, place) else {
@@ -100,20 +117,12 @@ impl FastPath {
                 let decision = stage.table.packet(&key, found, bytes, layout, now);
                 self.rules_decided(frame, decision, place)
             }
-            FastElement::State(stage) => {
-                let parsed = Parsed {
-                    layout: *layout,
-                    keyed,
-                    hash,
-                    suspect: NO_SLOT,
-                };
-                match stage.packet(frame, &parsed, clock) {
-                    StateDecision::Exit { is_reply: false } => Step::Forward,
-                    StateDecision::Exit { is_reply: true } => Step::Reply,
-                    StateDecision::Drop(reason) => Step::Drop(reason),
-                    StateDecision::Punt(header) => self.to_worker(header, place, hash),
-                }
-            }
+            FastElement::State(stage) => match stage.packet(frame, &parsed, clock) {
+                StateDecision::Exit { is_reply: false } => Step::Forward,
+                StateDecision::Exit { is_reply: true } => Step::Reply,
+                StateDecision::Drop(reason) => Step::Drop(reason),
+                StateDecision::Punt(header) => self.to_worker(header, place, hash),
+            },
             FastElement::OnCores => self.punted(frame, &keyed, place, hash),
         }
     }

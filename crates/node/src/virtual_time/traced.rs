@@ -5,13 +5,15 @@ use crate::fast_path::{FastElement, Step};
 use crate::place::Place;
 use crate::sink::Sink;
 use crate::trace::{
-    CoresLook, End, FastLook, Found, Names, PacketLook, SlotLook, Stage, StateRun, Trace,
-    TraceError, Watcher, entry_look, rule_look,
+    CoresLook, End, FastLook, Found, Names, PacketLook, ProgramLook, SlotLook, Stage, StateRun,
+    Trace, TraceError, Watcher, entry_look, rule_look,
 };
 use crate::worker::{Watched, Whither};
+use twinpath_core::program::Exit;
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::{Layout, Network};
 use twinpath_core::{Direction, DropReason, Frame, Instant};
+use twinpath_fastpath::StepTaken;
 use twinpath_io::CaptureError;
 use twinpath_link::Header;
 use twinpath_rulecache::{NewRule, RuleName};
@@ -140,6 +142,7 @@ impl<S: Sink> VirtualRun<'_, S> {
                     state: at.slot.fsm.name(),
                     state_after: "initial",
                     words: names.words(Some(&at.words), None),
+                    programs: at.steps.iter().map(program_look).collect(),
                 }),
                 None => Found::NoSlot,
             },
@@ -171,7 +174,7 @@ impl<S: Sink> VirtualRun<'_, S> {
     }
 
     /// The slot as the packet leaves it.
-    fn look_again(&self, found: &mut Found, frame: &Frame, layout: &Layout, names: &Names) {
+    fn look_again(&mut self, found: &mut Found, frame: &Frame, layout: &Layout, names: &Names) {
         let Found::Slot(look) = found else { return };
         let after = self.node.fast_path.at_state_of(frame, layout);
         look.state_after = after.as_ref().map_or("initial", |at| at.slot.fsm.name());
@@ -327,6 +330,19 @@ fn answer(watched: &Watched) -> Option<&'static str> {
 
 fn dropped(reason: DropReason) -> End {
     ended(&format!("is dropped: {}", reason.name()))
+}
+
+fn program_look(taken: &StepTaken) -> ProgramLook {
+    ProgramLook {
+        function: taken.program,
+        step: taken.step,
+        exit: match taken.exit {
+            Exit::Continue => "goes on".into(),
+            Exit::Drop(reason) => format!("is dropped: {}", reason.name()),
+            Exit::Reply => "goes back to its sender".into(),
+            Exit::Escalate => "goes to the cores".into(),
+        },
+    }
 }
 
 fn ended(fate: &str) -> End {

@@ -12,6 +12,7 @@
 
 use super::{Action, ActionLanes, decrements_in, written_in};
 use crate::field::Field;
+use crate::flows::{self, Line, Macs};
 use crate::key::MatchKey;
 use twinpath_core::wire::checksum::Delta;
 use twinpath_core::wire::ipv4;
@@ -26,7 +27,7 @@ pub(super) const SETTLED: u64 = 1 << 15;
 
 /// Whether the lanes are those of [`settle`].
 #[inline(always)]
-pub(super) const fn is_settled(lanes: &ActionLanes) -> bool {
+pub(crate) const fn is_settled(lanes: &ActionLanes) -> bool {
     lanes[4] & SETTLED != 0
 }
 
@@ -59,25 +60,62 @@ pub(crate) fn settle(action: &Action, mask: &MatchKey, value: &MatchKey) -> Acti
     lanes
 }
 
-/// The headers of a packet: MAC addresses, IP, and the transport's up to its checksum.
-type Headers<'a> = (
-    &'a mut [u8; 12],
-    &'a mut [u8; ipv4::HEADER_BYTES],
-    &'a mut [u8],
-);
+/// The headers of a packet.
+pub(crate) struct Headers<'a> {
+    macs: &'a mut [u8; 12],
+    ip: &'a mut [u8; ipv4::HEADER_BYTES],
+    /// Up to its checksum.
+    transport: &'a mut [u8],
+}
 
+impl<'a> Headers<'a> {
+    /// `None` if they are not all there.
+    #[inline(always)]
+    pub fn of<const CHECKSUM_AT: usize>(frame: &'a mut [u8], layout: &Layout) -> Option<Self> {
+        let (ethernet, packet) = frame.split_at_mut_checked(usize::from(layout.l3))?;
+        let (ip, transport) = packet.split_first_chunk_mut::<{ ipv4::HEADER_BYTES }>()?;
+        Some(Self {
+            macs: ethernet.first_chunk_mut::<12>()?,
+            ip,
+            transport: transport.get_mut(..CHECKSUM_AT + 2)?,
+        })
+    }
+
+    /// Time to live.
+    #[inline(always)]
+    pub fn ttl(&self) -> u8 {
+        self.ip[ipv4::TTL_AT]
+    }
+}
+
+/// Rewrites a packet as a line of the table of [flows](crate::flows) says.
 #[inline(always)]
-fn headers<'a, const CHECKSUM_AT: usize>(
-    frame: &'a mut [u8],
-    layout: &Layout,
-) -> Option<Headers<'a>> {
-    let (ethernet, packet) = frame.split_at_mut_checked(usize::from(layout.l3))?;
-    let (ip, transport) = packet.split_first_chunk_mut::<{ ipv4::HEADER_BYTES }>()?;
-    Some((
-        ethernet.first_chunk_mut::<12>()?,
+pub(crate) fn write_line<const CHECKSUM_AT: usize>(
+    line: &Line,
+    macs: Option<&Macs>,
+    headers: Headers<'_>,
+) {
+    let Headers {
+        macs: frame_macs,
         ip,
-        transport.get_mut(..CHECKSUM_AT + 2)?,
-    ))
+        transport,
+    } = headers;
+    if let Some(macs) = macs {
+        macs.write(frame_macs);
+    }
+    ip[SOURCE_AT..SOURCE_AT + 8].copy_from_slice(&line[2].to_be_bytes());
+    ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].wrapping_sub(flows::decrements(line));
+    transport[..4].copy_from_slice(&((line[3] >> 32) as u32).to_be_bytes());
+    let [header, segment] = flows::checksum_changes(line);
+    if let Some(checksum) = ip[ipv4::CHECKSUM_AT..].first_chunk_mut() {
+        header.mend(checksum);
+    }
+    if let Some(checksum) = transport[CHECKSUM_AT..].first_chunk_mut() {
+        match CHECKSUM_AT {
+            udp::CHECKSUM_AT => segment.mend_udp(checksum),
+            _ => segment.mend(checksum),
+        }
+    }
 }
 
 /// Rewrites a packet of an action that is settled; false, with nothing changed, if its headers
@@ -88,7 +126,12 @@ pub(super) fn apply_settled<const CHECKSUM_AT: usize>(
     frame: &mut [u8],
     layout: &Layout,
 ) -> bool {
-    let Some((macs, ip, transport)) = headers::<CHECKSUM_AT>(frame, layout) else {
+    let Some(Headers {
+        macs,
+        ip,
+        transport,
+    }) = Headers::of::<CHECKSUM_AT>(frame, layout)
+    else {
         return false;
     };
     set_macs(lanes, macs);
@@ -117,7 +160,12 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
     frame: &mut [u8],
     layout: &Layout,
 ) -> bool {
-    let Some((macs, ip, transport)) = headers::<CHECKSUM_AT>(frame, layout) else {
+    let Some(Headers {
+        macs,
+        ip,
+        transport,
+    }) = Headers::of::<CHECKSUM_AT>(frame, layout)
+    else {
         return false;
     };
     set_macs(lanes, macs);
@@ -198,7 +246,9 @@ mod tests {
     use super::super::{Action, Fate, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
+    use crate::flows::{FlowKey, FlowTable};
     use proptest::prelude::*;
+    use twinpath_core::Instant;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, tcp};
 
     proptest! {
@@ -261,8 +311,20 @@ mod tests {
             let mut frame = before.clone();
             super::super::apply(&settled, &mut frame, &layout);
             prop_assert_eq!(&frame, &general);
-            let mut frame = before;
+            let mut frame = before.clone();
             apply_any(&settled, &mut frame, &layout);
+            prop_assert_eq!(&frame, &general);
+            let mut table = FlowTable::new(1, 1, 0);
+            prop_assert!(table.insert(0, (&mask, &key), &settled, Instant(0)));
+            let line = table.find(FlowKey::of(&key.0).expect("IPv4")).expect("there");
+            let (line, mut frame) = (table.line(line), before);
+            match is_udp {
+                true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout)
+                    .map(|headers| write_line::<{ udp::CHECKSUM_AT }>(line, table.macs(line), headers)),
+                false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout)
+                    .map(|headers| write_line::<{ tcp::CHECKSUM_AT }>(line, table.macs(line), headers)),
+            }
+            .expect("all headers are there");
             prop_assert_eq!(&frame, &general);
         }
     }

@@ -145,6 +145,10 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
         (&slot["state"], &slot["state_after"]),
         (&"active".into(), &"active".into())
     );
+    let program = &slot["programs"][0];
+    assert_eq!(program["function"], "firewall");
+    assert!(program["step"].is_string(), "{program}");
+    assert_eq!(program["exit"], "goes on");
     assert_eq!(late["end"]["was_on_cores"], false);
 
     let service = place.path("x.toml").to_string_lossy().into_owned();

@@ -21,6 +21,8 @@ pub struct Extensions {
     pub length: usize,
     /// Which part of a datagram this is.
     pub fragment: Fragment,
+    /// What ties the datagram's fragments together, if there is a fragment header.
+    pub identification: Option<u32>,
     /// Offset of a routing header from the end of the IPv6 header.
     pub routing: Option<usize>,
 }
@@ -39,6 +41,7 @@ impl Extensions {
             protocol: first,
             length: 0,
             fragment: Fragment::Whole,
+            identification: None,
             routing: None,
         };
         if !is_extension(first) {
@@ -48,14 +51,16 @@ impl Extensions {
     }
 
     fn walk_all(mut self, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut fragmented = false;
         for _ in 0..MAX_EXTENSIONS {
             match self.protocol {
                 protocol::HOP_BY_HOP if self.length > 0 => return Err(Malformed::Ipv6Extensions),
-                protocol::FRAGMENT if fragmented => return Err(Malformed::Ipv6Extensions),
+                protocol::FRAGMENT if self.identification.is_some() => {
+                    return Err(Malformed::Ipv6Extensions);
+                }
                 protocol::FRAGMENT => {
-                    fragmented = true;
-                    self.fragment = fragment_at(bytes, self.length)?;
+                    let header = fragment_at(bytes, self.length)?;
+                    self.fragment = Fragment::of(header.offset_bytes, header.more);
+                    self.identification = Some(header.identification);
                 }
                 protocol::ROUTING => self.routing = Some(self.length),
                 _ => {}
@@ -101,7 +106,7 @@ pub const fn is_extension(next_header: u8) -> bool {
     )
 }
 
-fn fragment_at(bytes: &[u8], at: usize) -> Result<Fragment, Malformed> {
+fn fragment_at(bytes: &[u8], at: usize) -> Result<FragmentRepr, Malformed> {
     let header: [u8; FRAGMENT_HEADER_BYTES] =
         array_at(bytes, at).ok_or(Malformed::Ipv6Extensions)?;
     let fragment = FragmentRepr::parse(&header);
@@ -109,7 +114,7 @@ fn fragment_at(bytes: &[u8], at: usize) -> Result<Fragment, Malformed> {
     if fragment.offset_bytes as usize + data > usize::from(u16::MAX) {
         return Err(Malformed::FragmentBounds);
     }
-    Ok(Fragment::of(fragment.offset_bytes, fragment.more))
+    Ok(fragment)
 }
 
 /// The destination that the pseudo-header counts: the last address of a routing header that still
@@ -212,6 +217,7 @@ mod tests {
             protocol: protocol::TCP,
             length: 48,
             fragment: Fragment::First,
+            identification: Some(7),
             routing: Some(16),
         };
         assert_eq!(walked, expected);
@@ -237,6 +243,7 @@ mod tests {
         ];
         let walked = Extensions::walk(protocol::FRAGMENT, &bytes).unwrap();
         assert_eq!((walked.length, walked.fragment), (8, Fragment::Later));
+        assert_eq!(walked.identification, Some(1));
         assert_eq!(walked.protocol, protocol::DESTINATION_OPTIONS);
     }
 

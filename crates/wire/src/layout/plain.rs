@@ -71,11 +71,36 @@ impl Plain {
     #[inline(always)]
     #[must_use]
     pub fn ends(self, frame: &[u8]) -> (u64, u64) {
-        let addresses = array_at(frame, Self::L3 + ipv4::SOURCE_AT).map_or(0, u64::from_be_bytes);
-        let ports = u32_at(frame, Self::L4);
+        let (addresses, ports) = (self.addresses(frame), self.ports(frame));
         let source = addresses >> 32 << 16 | (ports >> 16) as u64;
         let destination = (addresses & 0xffff_ffff) << 16 | (ports & 0xffff) as u64;
         (source, destination)
+    }
+
+    /// Source address and destination address.
+    #[inline(always)]
+    #[must_use]
+    pub fn addresses(self, frame: &[u8]) -> u64 {
+        array_at(frame, Self::L3 + ipv4::SOURCE_AT).map_or(0, u64::from_be_bytes)
+    }
+
+    /// Source port and destination port.
+    #[inline(always)]
+    #[must_use]
+    pub fn ports(self, frame: &[u8]) -> u32 {
+        u32_at(frame, Self::L4)
+    }
+
+    /// TCP flags; 0 if it is UDP.
+    #[inline(always)]
+    #[must_use]
+    pub fn tcp_flags(self, frame: &[u8]) -> u8 {
+        match self.is_udp {
+            true => 0,
+            false => frame
+                .get(Self::L4 + tcp::FLAGS_AT)
+                .map_or(0, |flags| *flags),
+        }
     }
 
     #[inline(always)]
@@ -215,6 +240,7 @@ mod tests {
                 prop_assert_eq!(plain.payload_bytes() as usize, layout.payload_bytes());
                 prop_assert_eq!(plain.tcp_header(&frame).is_none(), plain.is_udp());
                 prop_assert_eq!(plain.protocol(), layout.protocol);
+                prop_assert_eq!(plain.tcp_flags(&frame), fields::tcp_flags(&frame, &layout));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Fragments of translated datagrams.
 
 use super::*;
-use twinpath_core::wire::{Network, dissect, verify_ipv4_checksum};
+use twinpath_core::wire::{Network, dissect, protocol, verify_ipv4_checksum};
 
 /// Two fragments of one datagram.
 fn fragments(from: &str, to: &str, identification: u32) -> [Vec<u8>; 2] {
@@ -20,21 +20,59 @@ fn process(bench: &mut Bench, frame: &[u8], seconds: u64) -> Result<Vec<u8>, Dro
 #[test]
 fn a_translated_datagram_s_fragments_are_those_of_the_datagram_translated() {
     let mut bench = bench(BASIC);
-    for id in 1..4 {
+    let v4 = ["10.0.0.1", "10.0.0.2", "8.8.8.8:53", "192.0.2.1:0"];
+    let v6 = [
+        "[fd00::1]",
+        "[fd00::2]",
+        "[2001:db8:8::8]:53",
+        "[2001:db8::1]:0",
+    ];
+    for [host, other, server, external] in [v4, v6] {
         // Another host has that port outside, so that the port changes too.
-        let out = fragments("10.0.0.1:5000", "8.8.8.8:53", id);
-        let sent = out.map(|frame| process(&mut bench, &frame, 0).expect("translated"));
-        let layout = dissect(&sent[0]).expect("well formed");
-        let source = fields::source(&sent[0], &layout);
-        assert_eq!(source.address, end("192.0.2.1:0").address);
-        let expected = fragments(&source.to_string(), "8.8.8.8:53", id);
-        assert_eq!(sent, expected, "as if sent by the external endpoint");
-        let back = fragments("8.8.8.8:53", &source.to_string(), id);
-        let back = back.map(|frame| process(&mut bench, &frame, 0).expect("let in"));
-        assert_eq!(back, fragments("8.8.8.8:53", "10.0.0.1:5000", id));
+        udp(&mut bench, &format!("{other}:5000"), server, 0).expect("translated");
+        for id in [1, 2, 0x0005_0001] {
+            let host = format!("{host}:5000");
+            let out = fragments(&host, server, id);
+            let sent = out.map(|frame| process(&mut bench, &frame, 0).expect("translated"));
+            let layout = dissect(&sent[0]).expect("well formed");
+            let source = fields::source(&sent[0], &layout);
+            assert_eq!(source.address, end(external).address);
+            assert_ne!(source.port, 5000);
+            let expected = fragments(&source.to_string(), server, id);
+            assert_eq!(sent, expected, "as if sent by the external endpoint");
+            let back = fragments(server, &source.to_string(), id);
+            let back = back.map(|frame| process(&mut bench, &frame, 0).expect("let in"));
+            assert_eq!(back, fragments(server, &host, id));
+        }
     }
-    assert_eq!(bench.counter(0, "fragments_translated"), 12);
-    assert_eq!(bench.rules(), 0);
+    assert_eq!(bench.counter(0, "fragments_translated"), 24);
+    assert_eq!(bench.rules(), 2, "those of the other hosts alone");
+}
+
+/// Options follow the fragment header, and are all that the later fragment's header names.
+#[test]
+fn extension_headers_of_a_fragmented_datagram_are_walked() {
+    let mut bench = bench(BASIC);
+    let whole = PacketBuilder::udp(end("[fd00::1]:5000"), end("[2001:db8:8::8]:53"))
+        .payload(&[7; 100])
+        .identification(9);
+    let named_at = 14 + 40;
+    let mut first = whole.fragment(0, true).to_vec().expect("fits");
+    let options = [protocol::UDP, 0, 1, 4, 0, 0, 0, 0];
+    first.splice(named_at + 8..named_at + 8, options);
+    let payload = u16::try_from(first.len() - named_at).expect("fits");
+    first[named_at - 36..named_at - 34].copy_from_slice(&payload.to_be_bytes());
+    let mut later = whole.fragment(48, false).to_vec().expect("fits");
+    for frame in [&mut first, &mut later] {
+        frame[named_at] = protocol::DESTINATION_OPTIONS;
+    }
+    for frame in [first, later] {
+        let sent = process(&mut bench, &frame, 0).expect("translated");
+        let layout = dissect(&sent).expect("well formed");
+        let source = fields::source(&sent, &layout).address;
+        assert_eq!(source, end("[2001:db8::1]:0").address);
+    }
+    assert_eq!(bench.counter(0, "fragments_translated"), 2);
 }
 
 #[test]

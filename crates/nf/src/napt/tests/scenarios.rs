@@ -227,16 +227,13 @@ fn echoes_are_translated_by_their_identifier() {
 #[test]
 fn what_has_no_ports_is_dropped() {
     let mut bench = bench(BASIC);
-    let packet = PacketBuilder::udp(end("[fd00::1]:1"), end("[2001::1]:1")).payload_len(64);
-    for fragment in [packet.fragment(0, true), packet.fragment(64, false)] {
-        let outcome = bench.process(&fragment.to_vec().expect("fits"), 0, at(0));
-        assert_eq!(outcome.packet, Err(DropReason::Fragment));
-    }
     let gre = PacketBuilder::raw(
         protocol::GRE,
         end("10.0.0.1:0").address,
         end("8.8.8.8:0").address,
     );
+    let part = gre.payload_len(64).fragment(0, true);
+    assert_eq!(send(&mut bench, part, 0).packet, Err(DropReason::Fragment));
     assert_eq!(send(&mut bench, gre, 0).packet, Err(DropReason::Denied));
     let gre = PacketBuilder::raw(
         protocol::GRE,
@@ -247,7 +244,7 @@ fn what_has_no_ports_is_dropped() {
     let mut arp = vec![0; 60];
     arp[12..14].copy_from_slice(&protocol::ETHER_ARP.to_be_bytes());
     assert!(bench.process(&arp, 0, at(0)).packet.is_ok());
-    assert_eq!(bench.counter(0, "untranslatable"), 3);
+    assert_eq!(bench.counter(0, "untranslatable"), 2);
     let options = PacketBuilder::udp(end("10.0.0.1:1"), end("8.8.8.8:1")).ipv4_options(&[1; 4]);
     assert_eq!(
         ends(send(&mut bench, options, 0)),

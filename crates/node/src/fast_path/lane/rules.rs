@@ -1,7 +1,8 @@
 //! The lane of chains that are all rules.
 //!
-//! First all packets are parsed and show their keys, then all rules are looked up; then packets
-//! are rewritten one after the other.
+//! First all packets are parsed and tell their flows, and the lines where flows have their rules
+//! are fetched. Rules that are not of one flow alone are looked up for those that have none there.
+//! Then packets are rewritten one after the other.
 
 use super::forwarded;
 use crate::fast_path::batch::{Batch, Lookups, prefetch_ahead};
@@ -9,7 +10,7 @@ use crate::fast_path::{FastElement, FastPath, Io, RuleStage};
 use crate::place::Place;
 use twinpath_core::wire::layout::Plain;
 use twinpath_core::{Direction, Frame};
-use twinpath_rulecache::Decision;
+use twinpath_rulecache::{Decision, FlowKey};
 
 /// A plain packet in front of the rules.
 #[derive(Copy, Clone, Default)]
@@ -17,8 +18,11 @@ struct AtRules {
     plain: Plain,
     is_plain: bool,
     direction: Direction,
-    /// Among the look-ups of its direction.
+    /// Its number among the look-ups of its direction plus one; 0 if it is not there.
     number: u8,
+    /// Where the search for its flow begins.
+    home: u32,
+    flow: FlowKey,
 }
 
 /// What is known of a batch's plain packets.
@@ -40,8 +44,8 @@ impl FastPath {
         batch.make_room(frames.len());
         batch.lookups.iter_mut().for_each(Lookups::clear);
         self.counts.packets_in += frames.len() as u64;
-        self.counts.bytes_in += self.show_keys(frames, batch, &mut lane);
-        self.look_up(batch);
+        self.counts.bytes_in += self.tell_flows(frames, batch, &mut lane);
+        self.look_up_others(frames, batch, &mut lane);
         let mut done = 0;
         loop {
             let (passed, decision) = self.pass_rules(frames, &lane.packets[done..], &batch.lookups);
@@ -53,9 +57,7 @@ impl FastPath {
             }
             let (frame, number) = (frames.remove(0), done + passed);
             match decision {
-                Some(decision) => {
-                    self.leave_rules(frame, lane.packets[number], decision, &batch.lookups, io);
-                }
+                Some(decision) => self.leave_rules(frame, lane.packets[number], decision, io),
                 None => self.enter(frame, batch, number, io),
             }
             done = number + 1;
@@ -63,10 +65,9 @@ impl FastPath {
         batch.rule_lane = lane;
     }
 
-    /// Parses all frames, and puts what they show to the rules where it is looked up. Returns
-    /// their bytes.
+    /// Parses all frames, and finds out about their flows. Returns their bytes.
     #[inline(never)]
-    fn show_keys(&self, frames: &[Frame], batch: &mut Batch, lane: &mut RuleLane) -> u64 {
+    fn tell_flows(&self, frames: &[Frame], batch: &mut Batch, lane: &mut RuleLane) -> u64 {
         let Some(FastElement::Rules(stage)) = self.elements.first() else {
             return 0;
         };
@@ -75,11 +76,12 @@ impl FastPath {
             .resize(frames.len().max(lane.packets.len()), AtRules::default());
         for (number, (frame, packet)) in frames.iter().zip(&mut lane.packets).enumerate() {
             prefetch_ahead(frames, number);
-            bytes_in += frame.len() as u64;
-            let plain = Plain::of(frame.bytes());
+            let bytes = frame.bytes();
+            bytes_in += bytes.len() as u64;
+            let plain = Plain::of(bytes);
             packet.is_plain = plain.is_some();
             match plain {
-                Some(plain) => self.show_key(stage, frame, plain, packet, &mut batch.lookups),
+                Some(plain) => self.tell_flow(stage, bytes, plain, packet),
                 None => self.prepare_met(frame, number, batch),
             }
         }
@@ -87,18 +89,29 @@ impl FastPath {
     }
 
     #[inline(always)]
-    fn show_key(
-        &self,
-        stage: &RuleStage,
-        frame: &Frame,
-        plain: Plain,
-        packet: &mut AtRules,
-        lookups: &mut [Lookups; 2],
-    ) {
-        let direction = self.direction(frame, &plain.layout());
-        (packet.plain, packet.direction) = (plain, direction);
-        let key = stage.plain_key(frame, plain, direction);
-        packet.number = lookups[direction.index()].add(key);
+    fn tell_flow(&self, stage: &RuleStage, bytes: &[u8], plain: Plain, packet: &mut AtRules) {
+        let source = (plain.addresses(bytes) >> 32) as u32;
+        let direction = self.sides.direction_v4(source);
+        let flow = stage.flow_key(bytes, plain, direction);
+        *packet = AtRules {
+            plain,
+            is_plain: true,
+            direction,
+            number: 0,
+            home: stage.table.fetch(flow),
+            flow,
+        };
+    }
+
+    /// Looks up rules of more than one flow, and what packets that are not plain will meet.
+    #[inline]
+    fn look_up_others(&mut self, frames: &[Frame], batch: &mut Batch, lane: &mut RuleLane) {
+        if let Some(FastElement::Rules(stage)) = self.elements.first()
+            && stage.table.has_others()
+        {
+            show_keys(stage, frames, &mut lane.packets, &mut batch.lookups);
+        }
+        self.look_up(batch);
     }
 
     /// Lets packets meet the rules until one does not go on at once. Returns how many have passed,
@@ -138,17 +151,33 @@ impl FastPath {
         mut frame: Frame,
         packet: AtRules,
         decision: Decision,
-        lookups: &[Lookups; 2],
         io: &mut Io<'_>,
     ) {
-        let (key, _) = lookups[packet.direction.index()].at(packet.number);
+        let Some(stage) = self.rules(0) else { return };
+        let key = stage.plain_key(&frame, packet.plain, packet.direction);
         let place = Place::first(packet.direction, 1);
         frame.set_direction(packet.direction);
-        self.rules_have(decision, frame, &packet.plain.layout(), place, *key, io);
+        self.rules_have(decision, frame, &packet.plain.layout(), place, key, io);
     }
 }
 
-/// A packet meets the rule that was found for it.
+/// Puts the keys of plain packets whose flows have no rule where they are looked up.
+#[inline(never)]
+fn show_keys(
+    stage: &RuleStage,
+    frames: &[Frame],
+    packets: &mut [AtRules],
+    lookups: &mut [Lookups; 2],
+) {
+    for (frame, packet) in frames.iter().zip(packets) {
+        if packet.is_plain && !stage.table.knows(packet.flow, packet.home) {
+            let key = stage.plain_key(frame, packet.plain, packet.direction);
+            packet.number = 1 + lookups[packet.direction.index()].add(key);
+        }
+    }
+}
+
+/// A packet meets the rule of its flow, or else another.
 #[inline(always)]
 fn meet(
     stage: &mut RuleStage,
@@ -156,10 +185,33 @@ fn meet(
     packet: &AtRules,
     lookups: &[Lookups; 2],
 ) -> Decision {
-    let (key, found) = lookups[packet.direction.index()].at(packet.number);
     let now = frame.timestamp();
-    let layout = packet.plain.layout();
+    let flow = (packet.flow, packet.home);
+    let met = stage
+        .table
+        .plain_packet(flow, frame.bytes_mut(), packet.plain, now);
+    met.unwrap_or_else(|| meet_other(stage, frame, packet, lookups))
+}
+
+#[inline(never)]
+fn meet_other(
+    stage: &mut RuleStage,
+    frame: &mut Frame,
+    packet: &AtRules,
+    lookups: &[Lookups; 2],
+) -> Decision {
+    let (now, layout) = (frame.timestamp(), packet.plain.layout());
+    let (key, found) = match packet.number.checked_sub(1) {
+        Some(number) => {
+            let (key, found) = lookups[packet.direction.index()].at(number);
+            (*key, found)
+        }
+        None => {
+            let key = stage.plain_key(frame, packet.plain, packet.direction);
+            (key, stage.table.find(&key))
+        }
+    };
     stage
         .table
-        .packet(key, found, frame.bytes_mut(), &layout, now)
+        .packet(&key, found, frame.bytes_mut(), &layout, now)
 }

@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 use twinpath_node::trace::{
-    CoresLook, EntryLook, Found, FunctionLook, PacketLook, Quantity, RuleLook, RulesRun, Stage,
-    StateRun, Trace, WordChange,
+    CoresLook, EntryLook, Found, FunctionLook, PacketLook, ProgramLook, Quantity, RuleLook,
+    RulesRun, Stage, StateRun, Trace, WordChange,
 };
 
 /// A trace, to be read by a person.
@@ -75,6 +75,7 @@ fn told_stage(f: &mut Formatter<'_>, stage: &Stage) -> fmt::Result {
         Found::Slot(slot) => {
             writeln!(f, "a slot, {} -> {}", slot.state, slot.state_after)?;
             words(f, &slot.words)?;
+            programs(f, &slot.programs)?;
         }
     }
     writeln!(f, "  decision: {}", stage.fast.decision)?;
@@ -176,6 +177,21 @@ fn words(f: &mut Formatter<'_>, words: &[WordChange]) -> fmt::Result {
         match before == after {
             true => writeln!(f, "    {name} {before}")?,
             false => writeln!(f, "    {name} {before} -> {after}")?,
+        }
+    }
+    Ok(())
+}
+
+fn programs(f: &mut Formatter<'_>, programs: &[ProgramLook]) -> fmt::Result {
+    for ProgramLook {
+        function,
+        step,
+        exit,
+    } in programs
+    {
+        match step {
+            Some(step) => writeln!(f, "    {function}: step \"{step}\", {exit}")?,
+            None => writeln!(f, "    {function}: no step is for it, {exit}")?,
         }
     }
     Ok(())

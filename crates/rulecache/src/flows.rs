@@ -1,0 +1,698 @@
+//! Rules of one TCP or UDP flow over IPv4: nearly all that there are, each whole in one cache
+//! line, with the counts of its uses.
+//!
+//! | lane | bits from the top |
+//! |---|---|
+//! | 0 | source address 32, destination address 32 |
+//! | 1 | as in the key: ports 32, protocol 8, zero 8, segment 8, shape 8 |
+//! | 2 | new source address 32, new destination address 32 |
+//! | 3 | new ports 32, change of the IP header's checksum 16, of the transport's 16 |
+//! | 4 | rule 32, egress port or reason to drop 16, place of the MAC addresses 8, of the idle time-out 8 |
+//! | 5 | last use, ns |
+//! | 6 | bytes |
+//! | 7 | packets 32, TTL decrements 8, marks 8, guard: TCP flags looked at 8, and what they must be 8 |
+//!
+//! Open addressing, at most a quarter of the lines taken: of half as many a third of the searches
+//! would go on to a second line, which at a million rules makes a hit a fifth dearer. Lane 1 of a free line is zero. What there are
+//! few different ones of (next hops, time-outs) lies in small tables beside.
+
+use crate::action::{ActionLanes, written_in};
+use crate::field::{Field, Fields};
+use crate::key::{self, Lanes, MatchKey};
+use crate::message::{RuleId, Uses};
+use crate::shared::Shared;
+use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
+use twinpath_core::wire::checksum::{Delta, KeptDelta};
+use twinpath_core::wire::layout::Plain;
+use twinpath_core::{DropReason, Instant};
+
+/// A line of the table.
+pub(crate) type Line = [u64; 8];
+
+/// Memory is taken for those alone that are used.
+const LINES_PER_RULE: usize = 4;
+
+const PACKET: u64 = 1 << 32;
+const MARKS_SHIFT: u32 = 16;
+/// Packets are dropped.
+const DROP: u64 = 1 << MARKS_SHIFT;
+/// A function has chosen where they leave.
+const EGRESS: u64 = 2 << MARKS_SHIFT;
+/// It was hit since the last report.
+const HIT: u64 = 4 << MARKS_SHIFT;
+
+/// A TCP or UDP flow over IPv4 as a segment of the chain sees it: what rules of one flow are found
+/// by.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowKey {
+    addresses: u64,
+    rest: u64,
+    /// TCP flags.
+    flags: u8,
+}
+
+impl FlowKey {
+    /// The same as [`MatchKey::of_plain`] says, made at once.
+    #[inline(always)]
+    pub fn of_plain(frame: &[u8], plain: Plain, segment: u8) -> Self {
+        Self {
+            addresses: plain.addresses(frame),
+            rest: key::rest_of_a_flow(plain.ports(frame), plain.protocol(), segment),
+            flags: plain.tcp_flags(frame),
+        }
+    }
+
+    /// `None` for what is not TCP or UDP over IPv4.
+    #[inline(always)]
+    pub(crate) const fn of(lanes: &Lanes) -> Option<Self> {
+        // The shape of such packets is zero.
+        match lanes[4] as u8 {
+            0 => Some(Self {
+                addresses: lanes[1] << 32 | lanes[3] & 0xffff_ffff,
+                rest: lanes[4] & MatchKey::EXACT.0[4],
+                flags: (lanes[4] >> 16) as u8,
+            }),
+            _ => None,
+        }
+    }
+
+    const fn in_line(line: &Line) -> Self {
+        Self {
+            addresses: line[0],
+            rest: line[1],
+            flags: 0,
+        }
+    }
+
+    /// Whether a line holds the flow's rule.
+    #[inline(always)]
+    const fn is_in(self, line: &Line) -> bool {
+        (line[0] ^ self.addresses) | (line[1] ^ self.rest) == 0
+    }
+
+    /// Whether the line's rule looks at no TCP flags, or at such as the packet has.
+    #[inline(always)]
+    const fn is_let_in(self, line: &Line) -> bool {
+        let (mask, value) = ((line[7] >> 8) as u8, line[7] as u8);
+        (self.flags ^ value) & mask == 0
+    }
+}
+
+/// New MAC addresses.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Macs {
+    /// Which of them are written.
+    pub written: Fields,
+    /// The destination's, and the source's, as they lie in a frame.
+    pub bytes: [u8; 12],
+}
+
+impl Macs {
+    fn of(lanes: &ActionLanes) -> Self {
+        let written = written_in(lanes);
+        let mut macs = Self::default();
+        if written.has(Field::DestinationMac) {
+            macs.written.add(Field::DestinationMac);
+            macs.bytes[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
+        }
+        if written.has(Field::SourceMac) {
+            macs.written.add(Field::SourceMac);
+            macs.bytes[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
+        }
+        macs
+    }
+
+    /// Writes them to the start of a frame.
+    #[inline]
+    pub fn write(&self, frame: &mut [u8; 12]) {
+        if self.written.has(Field::DestinationMac) {
+            frame[..6].copy_from_slice(&self.bytes[..6]);
+        }
+        if self.written.has(Field::SourceMac) {
+            frame[6..].copy_from_slice(&self.bytes[6..]);
+        }
+    }
+}
+
+/// A fixed number of rules.
+pub(crate) struct FlowTable {
+    lines: ZeroedArray<CacheLine>,
+    /// By rule: its line plus one; 0 if it is not here.
+    line_of: ZeroedArray<u32>,
+    macs: Shared<Macs>,
+    /// In ns; [`u64::MAX`] for none.
+    idle: Shared<u64>,
+    len: usize,
+    guarded: usize,
+    seeds: [u64; 2],
+}
+
+/// What a line says of a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The packet meets the rule.
+    Meets,
+    /// The rule's idle time-out has passed.
+    Idle,
+    /// The line holds no rule that the packet meets.
+    Another,
+}
+
+/// Where a packet is sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Forward(Option<u16>),
+    Drop(DropReason),
+}
+
+impl FlowTable {
+    /// A table for so many rules, whose numbers are below `ids`.
+    pub fn new(limit: usize, ids: usize, seed: u64) -> Self {
+        Self {
+            lines: ZeroedArray::new((LINES_PER_RULE * limit + 1).min(u32::MAX as usize >> 1)),
+            line_of: ZeroedArray::new(ids),
+            macs: Shared::new(),
+            idle: Shared::new(),
+            len: 0,
+            guarded: 0,
+            seeds: [
+                seed ^ 0x9e37_79b9_7f4a_7c15,
+                seed.rotate_left(32) ^ 0xa409_3822_299f_31d0,
+            ],
+        }
+    }
+
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether any rule has a guard.
+    #[inline(always)]
+    pub const fn has_guards(&self) -> bool {
+        self.guarded > 0
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.lines.len() * size_of::<CacheLine>() + self.line_of.len() * size_of::<u32>()
+    }
+
+    #[inline(always)]
+    fn home(&self, key: FlowKey) -> usize {
+        let [one, other] = self.seeds;
+        let mixed = fold_product(key.addresses ^ one, key.rest ^ other);
+        let hash = fold_product(mixed, one);
+        (((hash >> 32) * self.lines.len() as u64) >> 32) as usize
+    }
+
+    /// Where the search for a key begins; what lies there is on its way.
+    #[inline(always)]
+    pub fn prefetch(&self, key: FlowKey) -> u32 {
+        let home = self.home(key);
+        prefetch(&self.lines[home]);
+        home as u32
+    }
+
+    /// The line of a key, or the free one where the search for it ends. There is always one.
+    #[inline(always)]
+    fn search(&self, key: FlowKey, home: usize) -> usize {
+        let mut place = home;
+        loop {
+            let line = &self.lines[place].0;
+            if key.is_in(line) || line[1] == 0 {
+                return place;
+            }
+            place = self.next(place);
+        }
+    }
+
+    #[inline(always)]
+    fn next(&self, place: usize) -> usize {
+        if place + 1 < self.lines.len() {
+            place + 1
+        } else {
+            0
+        }
+    }
+
+    /// The line whose rule a packet that arrived at `now` may use, searched from where
+    /// [`Self::prefetch`] said.
+    #[inline(always)]
+    pub fn usable_from(&self, home: u32, key: FlowKey, now: Instant) -> Option<u32> {
+        let mut place = home as usize;
+        loop {
+            let line = &self.lines[place].0;
+            if key.is_in(line) {
+                let is_usable = key.is_let_in(line) && !self.is_idle(line, now);
+                return is_usable.then_some(place as u32);
+            }
+            if line[1] == 0 {
+                return None;
+            }
+            place = self.next(place);
+        }
+    }
+
+    #[inline(always)]
+    fn is_idle(&self, line: &Line, now: Instant) -> bool {
+        now.0.saturating_sub(line[5]) > *self.idle.at(line[4] as u8)
+    }
+
+    /// The line whose rule a packet meets, searched from where [`Self::prefetch`] said.
+    #[inline(always)]
+    pub fn find_from(&self, home: u32, key: FlowKey) -> Option<u32> {
+        let place = self.search(key, home as usize);
+        let line = &self.lines[place].0;
+        (line[1] != 0 && key.is_let_in(line)).then_some(place as u32)
+    }
+
+    pub fn find(&self, key: FlowKey) -> Option<u32> {
+        self.find_from(self.home(key) as u32, key)
+    }
+
+    /// The rule of a flow, whatever its guard.
+    pub fn rule_of(&self, key: FlowKey) -> Option<RuleId> {
+        let line = &self.lines[self.search(key, self.home(key))].0;
+        (line[1] != 0).then(|| rule_in(line))
+    }
+
+    /// The rule of a line that was found.
+    pub fn rule_at(&self, place: u32) -> RuleId {
+        rule_in(&self.lines[place as usize].0)
+    }
+
+    /// Whether a packet that arrived at `now` meets the rule of a line. It is looked at anew: since
+    /// it was found, other packets of its batch may have taken rules out.
+    #[inline(always)]
+    pub fn look(&self, place: u32, key: FlowKey, now: Instant) -> Look {
+        let line = &self.lines[place as usize].0;
+        if !key.is_in(line) || !key.is_let_in(line) {
+            Look::Another
+        } else if self.is_idle(line, now) {
+            Look::Idle
+        } else {
+            Look::Meets
+        }
+    }
+
+    /// A line, to be read.
+    #[inline(always)]
+    pub fn line(&self, place: u32) -> &Line {
+        &self.lines[place as usize].0
+    }
+
+    /// Counts a packet at a line, and says what becomes of it.
+    #[inline(always)]
+    pub fn count(&mut self, place: u32, bytes: usize, now: Instant) -> Verdict {
+        let line = &mut self.lines[place as usize].0;
+        line[5] = line[5].max(now.0);
+        line[6] += bytes as u64;
+        // Reports take the packets out, long before there are so many.
+        line[7] = line[7].checked_add(PACKET).unwrap_or(line[7]) | HIT;
+        let where_to = (line[4] >> 16) as u16;
+        match line[7] & (DROP | EGRESS) {
+            0 => Verdict::Forward(None),
+            EGRESS => Verdict::Forward(Some(where_to)),
+            _ => drop_for(where_to),
+        }
+    }
+
+    /// The MAC addresses that a line's rule writes; `None` for none.
+    #[inline(always)]
+    pub fn macs(&self, line: &Line) -> Option<&Macs> {
+        match (line[4] >> 8) as u8 {
+            0 => None,
+            place => Some(self.macs.at(place)),
+        }
+    }
+
+    /// How the rule was used since its uses were last taken; `None` if it is not here.
+    pub fn uses(&self, id: RuleId) -> Option<Uses> {
+        let line = &self.lines[self.line_of_rule(id)?].0;
+        Some(Uses {
+            packets: line[7] >> 32,
+            bytes: line[6],
+            last: Instant(line[5]),
+        })
+    }
+
+    /// Takes the counts of a rule's uses out, to be added up elsewhere; `None` if it is not here,
+    /// or was not used since.
+    pub fn take_uses(&mut self, id: RuleId) -> Option<Uses> {
+        let (uses, place) = (self.uses(id)?, self.line_of_rule(id)?);
+        let line = &mut self.lines[place].0;
+        let was_hit = line[7] & HIT != 0;
+        line[6] = 0;
+        line[7] = line[7] & (PACKET - 1) & !HIT;
+        was_hit.then_some(uses)
+    }
+
+    /// What will be read of a rule is on its way.
+    pub fn prefetch_rule(&self, id: RuleId) {
+        if let Some(line) = self.line_of_rule(id) {
+            prefetch(&self.lines[line]);
+        }
+    }
+
+    fn line_of_rule(&self, id: RuleId) -> Option<usize> {
+        (*self.line_of.get(id as usize)? as usize).checked_sub(1)
+    }
+
+    /// Adds a rule for a flow that has none, if it is one for this table: its action is settled,
+    /// and it looks at nothing but TCP flags besides the flow. Returns whether it was added.
+    pub fn insert(
+        &mut self,
+        id: RuleId,
+        (mask, value): (&MatchKey, &MatchKey),
+        action: &ActionLanes,
+        last: Instant,
+    ) -> bool {
+        let Some(key) = FlowKey::of(&value.0) else {
+            return false;
+        };
+        let guard = (mask.0[4] >> 16) as u8;
+        if mask.0[5] != 0 || self.rule_of(key).is_some() {
+            return false;
+        }
+        let Some((mac, idle)) = self.share(action) else {
+            return false;
+        };
+        let place = self.search(key, self.home(key));
+        let shared = u64::from(mac) << 8 | u64::from(idle);
+        let guards = u64::from(guard) << 8 | u64::from(key.flags & guard);
+        self.lines[place].0 = line(id, key, action, shared, guards, last);
+        self.line_of[id as usize] = place as u32 + 1;
+        self.len += 1;
+        self.guarded += usize::from(guard != 0);
+        true
+    }
+
+    /// Places of MAC addresses and idle time-out, if there are any left.
+    fn share(&mut self, action: &ActionLanes) -> Option<(u8, u8)> {
+        let mac = match Macs::of(action) {
+            none if none.written.is_none() => 0,
+            macs => self.macs.add(macs)?,
+        };
+        let idle_ns = if action[7] == 0 { u64::MAX } else { action[7] };
+        let idle = self.idle.add(idle_ns);
+        if idle.is_none() && mac != 0 {
+            self.macs.remove(mac);
+        }
+        Some((mac, idle?))
+    }
+
+    /// Removes a rule; returns its uses since they were last taken, or `None` if it is not here.
+    pub fn remove(&mut self, id: RuleId) -> Option<Uses> {
+        let uses = self.uses(id)?;
+        let place = self.line_of_rule(id)?;
+        let line = &self.lines[place].0;
+        let (mac, idle) = ((line[4] >> 8) as u8, line[4] as u8);
+        self.len -= 1;
+        self.guarded -= usize::from((line[7] >> 8) as u8 != 0);
+        if mac != 0 {
+            self.macs.remove(mac);
+        }
+        self.idle.remove(idle);
+        self.line_of[id as usize] = 0;
+        self.close_gap(place);
+        Some(uses)
+    }
+
+    /// Moves back whatever would not be found behind a free line.
+    fn close_gap(&mut self, mut gap: usize) {
+        let count = self.lines.len();
+        let distance = |from: usize, to: usize| (to + count - from) % count;
+        let mut place = gap;
+        loop {
+            place = self.next(place);
+            let line = self.lines[place].0;
+            if line[1] == 0 {
+                break;
+            }
+            let home = self.home(FlowKey::in_line(&line));
+            if distance(home, place) >= distance(gap, place) {
+                self.lines[gap].0 = line;
+                self.line_of[rule_in(&line) as usize] = gap as u32 + 1;
+                gap = place;
+            }
+        }
+        self.lines[gap].0 = [0; 8];
+    }
+}
+
+/// Multiplies to 128 bits and folds the halves.
+#[inline(always)]
+const fn fold_product(one: u64, other: u64) -> u64 {
+    let product = one as u128 * other as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// How often a line's rule counts the time to live down.
+#[inline(always)]
+pub(crate) const fn decrements(line: &Line) -> u8 {
+    (line[7] >> 24) as u8
+}
+
+/// What a line's rule does to the checksums of the IP header and the transport's.
+#[inline(always)]
+pub(crate) const fn checksum_changes(line: &Line) -> [KeptDelta; 2] {
+    [
+        KeptDelta::from_bits((line[3] >> 16) as u16),
+        KeptDelta::from_bits(line[3] as u16),
+    ]
+}
+
+#[inline(never)]
+fn drop_for(reason: u16) -> Verdict {
+    let reason = DropReason::all().nth(usize::from(reason));
+    // A rule's reason was checked when it was read.
+    reason.map_or(Verdict::Forward(None), Verdict::Drop)
+}
+
+#[inline(always)]
+const fn rule_in(line: &Line) -> RuleId {
+    (line[4] >> 32) as RuleId
+}
+
+fn kept(sum: u32) -> u64 {
+    KeptDelta::of(Delta::from_sum(sum)).bits().into()
+}
+
+/// A line for a settled action.
+fn line(
+    id: RuleId,
+    key: FlowKey,
+    action: &ActionLanes,
+    shared: u64,
+    guards: u64,
+    last: Instant,
+) -> Line {
+    let verdict = action[5] & 0xff;
+    let (mark, where_to) = match verdict {
+        0 if written_in(action).has(Field::Egress) => (EGRESS, action[4] >> 16 & 0xffff),
+        0 => (0, 0),
+        reason => (DROP, reason - 1),
+    };
+    let changes = action[0];
+    let [header, transport] = [changes >> 32, changes & 0xffff_ffff].map(|sum| kept(sum as u32));
+    [
+        key.addresses,
+        key.rest,
+        action[2],
+        action[4] >> 32 << 32 | header << 16 | transport,
+        u64::from(id) << 32 | where_to << 16 | shared,
+        last.0,
+        0,
+        (action[5] >> 8 & 0xff) << 24 | mark | guards,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::{Action, Fate, Rewrites, settle};
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+    use std::time::Duration;
+    use twinpath_core::wire::{Endpoint, MacAddress};
+
+    /// A flow's key, as of a packet with these TCP flags.
+    fn key(flow: u64, flags: u64) -> MatchKey {
+        let ends = 0xffff_0a00_0000 | flow >> 4;
+        MatchKey([
+            0,
+            ends,
+            0,
+            0xffff_0a01_0101,
+            (flow & 15) << 48 | 80 << 32 | 6 << 24 | flags << 16,
+            0,
+        ])
+    }
+
+    fn flow_key(key: &MatchKey) -> FlowKey {
+        FlowKey::of(&key.0).expect("TCP over IPv4")
+    }
+
+    fn action(id: u64, guard: u64) -> (MatchKey, MatchKey, Action) {
+        let mut mask = MatchKey::EXACT;
+        mask.0[4] |= guard << 16;
+        let rewrites = Rewrites {
+            written: Fields::of(&[Field::SourcePort, Field::SourceMac, Field::Egress]),
+            source: Endpoint::v4([1, 2, 3, 4], id as u16),
+            source_mac: MacAddress([2, 0, 0, 0, 0, (id % 5) as u8]),
+            egress: id as u16,
+            ..Rewrites::default()
+        };
+        let fate = match id % 7 {
+            0 => Fate::Drop(DropReason::Denied),
+            _ => Fate::Forward,
+        };
+        let idle = Some(Duration::from_secs(id % 3)).filter(|idle| !idle.is_zero());
+        (
+            mask,
+            MatchKey::NONE,
+            Action {
+                rewrites,
+                fate,
+                idle,
+            },
+        )
+    }
+
+    #[derive(Default)]
+    struct Expected {
+        id: u32,
+        guard: u64,
+        uses: Uses,
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert { flow: u64, guard: u64 },
+        Remove(u64),
+        Packet { flow: u64, flags: u64 },
+        Take(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let flow = 0u64..40;
+        let guard = prop::sample::select(vec![0, 0, 7]);
+        let flags = prop::sample::select(vec![0x10, 0x10, 0x10, 0x12]);
+        prop_oneof![
+            3 => (flow.clone(), guard).prop_map(|(flow, guard)| Step::Insert { flow, guard }),
+            1 => flow.clone().prop_map(Step::Remove),
+            6 => (flow.clone(), flags).prop_map(|(flow, flags)| Step::Packet { flow, flags }),
+            1 => flow.prop_map(Step::Take),
+        ]
+    }
+
+    proptest! {
+        /// Few lines, so that searches are long and run past the end.
+        #[test]
+        fn behaves_like_a_map(seed: u64, steps in prop::collection::vec(step(), 1..400)) {
+            const LIMIT: usize = 20;
+            let mut table = FlowTable::new(LIMIT, 1000, seed);
+            let mut reference: HashMap<u64, Expected> = HashMap::new();
+            for (number, step) in (1u32..).zip(steps) {
+                let now = Instant(u64::from(number) * 100_000_000);
+                match step {
+                    Step::Insert { flow, guard } => {
+                        let (mask, _, action) = action(number.into(), guard);
+                        let value = key(flow, 0);
+                        let lanes = settle(&action, &mask, &value);
+                        let is_new = !reference.contains_key(&flow);
+                        if reference.len() < LIMIT {
+                            prop_assert_eq!(table.insert(number, (&mask, &value), &lanes, now), is_new);
+                            reference.entry(flow).or_insert(Expected {
+                                id: number,
+                                guard,
+                                uses: Uses { last: now, ..Uses::default() },
+                            });
+                        }
+                    }
+                    Step::Remove(flow) => {
+                        let expected = reference.remove(&flow);
+                        let id = expected.as_ref().map_or(999, |expected| expected.id);
+                        prop_assert_eq!(table.remove(id), expected.map(|expected| expected.uses));
+                    }
+                    Step::Packet { flow, flags } => {
+                        let key = flow_key(&key(flow, flags));
+                        let expected = reference.get_mut(&flow);
+                        prop_assert_eq!(table.rule_of(key), expected.as_ref().map(|rule| rule.id));
+                        let expected = expected.filter(|rule| rule.guard & flags == 0);
+                        let home = table.prefetch(key);
+                        let found = table.find_from(home, key);
+                        prop_assert_eq!(found, table.find(key));
+                        prop_assert_eq!(found.map(|place| table.rule_at(place)), expected.as_ref().map(|rule| rule.id));
+                        if let (Some(place), Some(rule)) = (found, expected) {
+                            let idle = u64::from(rule.id % 3) * 1_000_000_000;
+                            let is_idle = idle > 0 && now.0 - rule.uses.last.0 > idle;
+                            let look = if is_idle { Look::Idle } else { Look::Meets };
+                            prop_assert_eq!(table.look(place, key, now), look);
+                            let verdict = match rule.id % 7 {
+                                0 => Verdict::Drop(DropReason::Denied),
+                                _ => Verdict::Forward(Some(rule.id as u16)),
+                            };
+                            prop_assert_eq!(table.count(place, 60, now), verdict);
+                            let macs = table.macs(table.line(place)).expect("a source MAC");
+                            prop_assert_eq!(u32::from(macs.bytes[11]), rule.id % 5);
+                            rule.uses.packets += 1;
+                            rule.uses.bytes += 60;
+                            rule.uses.last = now;
+                        }
+                    }
+                    Step::Take(flow) => {
+                        let Some(rule) = reference.get_mut(&flow) else { continue };
+                        let expected = (rule.uses.packets > 0).then_some(rule.uses);
+                        prop_assert_eq!(table.take_uses(rule.id), expected);
+                        rule.uses = Uses { last: rule.uses.last, ..Uses::default() };
+                    }
+                }
+                prop_assert_eq!(table.len(), reference.len());
+                prop_assert_eq!(table.has_guards(), reference.values().any(|rule| rule.guard > 0));
+                for rule in reference.values() {
+                    prop_assert_eq!(table.uses(rule.id), Some(rule.uses));
+                }
+            }
+        }
+    }
+
+    /// Neighbouring clients and ports, the worst realistic case, fill lines as by chance.
+    #[test]
+    fn neighbours_spread_over_lines() {
+        const PARTS: usize = 4096;
+        for seed in [0, 1, 0x0123_4567_89ab_cdef] {
+            let table = FlowTable::new(1 << 15, 1, seed);
+            let part = |home: usize| home * PARTS / table.lines.len();
+            for step in [1u64, 16, 256, 4096] {
+                let mut load = vec![0u32; PARTS];
+                for flow in 0..65_536 {
+                    load[part(table.home(flow_key(&key(flow * step, 0))))] += 1;
+                }
+                let variance = load
+                    .iter()
+                    .map(|&n| (f64::from(n) - 16.0).powi(2))
+                    .sum::<f64>()
+                    / PARTS as f64;
+                assert!((12.0..20.0).contains(&variance), "{variance}, by chance 16");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_a_line_is_refused() {
+        let mut table = FlowTable::new(8, 8, 1);
+        let (mask, _, action) = action(1, 0);
+        let value = key(1, 0);
+        let lanes = settle(&action, &mask, &value);
+        let mut v6 = value;
+        v6.0[4] |= 1;
+        assert!(!table.insert(0, (&mask, &v6), &lanes, Instant(0)));
+        let by_port = mask.or(&Field::Ingress.mask());
+        assert!(!table.insert(0, (&by_port, &value), &lanes, Instant(0)));
+        assert!(table.insert(0, (&mask, &value), &lanes, Instant(0)));
+        assert!(
+            !table.insert(1, (&mask, &value), &lanes, Instant(0)),
+            "one rule for a flow"
+        );
+    }
+}

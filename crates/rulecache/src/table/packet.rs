@@ -1,0 +1,215 @@
+//! What becomes of a packet: the way from the rule that was found for it to the decision.
+
+use super::{Decision, Found, RuleTable};
+use crate::action::{self, Fate, Headers};
+use crate::flows::{self, FlowKey, Look, Verdict};
+use crate::key::MatchKey;
+use crate::message::{Gone, RuleId};
+use crate::slots::{State, Usable};
+use twinpath_core::Instant;
+use twinpath_core::wire::layout::{Layout, Plain, Transport};
+use twinpath_core::wire::{fields, tcp, udp};
+
+impl RuleTable {
+    /// Decides on a packet that arrived at `now`, with what [`Self::find_batch`] or
+    /// [`Self::find`] has found since the last message was taken, and rewrites it.
+    #[inline(always)]
+    pub fn packet(
+        &mut self,
+        key: &MatchKey,
+        found: Option<Found>,
+        frame: &mut [u8],
+        layout: &Layout,
+        now: Instant,
+    ) -> Decision {
+        if let (Some(Ok(line)), Some(flow)) = (found.map(Found::place), FlowKey::of(&key.0))
+            && self.flows.look(line, flow, now) == Look::Meets
+        {
+            return self.meet_line(line, frame, layout, now);
+        }
+        self.packet_elsewhere(key, found, frame, layout, now)
+    }
+
+    /// What a plain packet will need first is on its way. Returns where [`Self::plain_packet`]
+    /// begins to search.
+    #[inline(always)]
+    pub fn fetch(&self, flow: FlowKey) -> u32 {
+        self.flows.prefetch(flow)
+    }
+
+    /// Whether [`Self::plain_packet`] will probably find a rule.
+    #[inline(always)]
+    pub fn knows(&self, flow: FlowKey, home: u32) -> bool {
+        self.flows.find_from(home, flow).is_some()
+    }
+
+    /// Decides on a plain packet that arrived at `now`, and rewrites it, if its flow has a rule of
+    /// its own. `None` if [`Self::packet`] is to be asked.
+    #[inline(always)]
+    pub fn plain_packet(
+        &mut self,
+        (flow, home): (FlowKey, u32),
+        frame: &mut [u8],
+        plain: Plain,
+        now: Instant,
+    ) -> Option<Decision> {
+        let line = self.flows.usable_from(home, flow, now)?;
+        Some(self.meet_line(line, frame, &plain.layout(), now))
+    }
+
+    /// A packet meets the rule of a line.
+    #[inline(always)]
+    fn meet_line(
+        &mut self,
+        line: u32,
+        frame: &mut [u8],
+        layout: &Layout,
+        now: Instant,
+    ) -> Decision {
+        match layout.transport {
+            Transport::Tcp => self.rewrite::<{ tcp::CHECKSUM_AT }>(line, frame, layout, now),
+            _ => self.rewrite::<{ udp::CHECKSUM_AT }>(line, frame, layout, now),
+        }
+    }
+
+    #[inline(always)]
+    fn rewrite<const CHECKSUM_AT: usize>(
+        &mut self,
+        line: u32,
+        frame: &mut [u8],
+        layout: &Layout,
+        now: Instant,
+    ) -> Decision {
+        let bytes = frame.len();
+        let Some(headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
+            // What shows a flow's key has all of them.
+            return Decision::Punt;
+        };
+        let decrements = flows::decrements(self.flows.line(line));
+        if decrements > 0 && headers.ttl() <= decrements {
+            self.counters.guarded += 1;
+            return Decision::Punt;
+        }
+        self.counters.hits += 1;
+        match self.flows.count(line, bytes, now) {
+            Verdict::Drop(reason) => Decision::Drop(reason),
+            Verdict::Forward(egress) => {
+                let line = self.flows.line(line);
+                action::write_line::<CHECKSUM_AT>(line, self.flows.macs(line), headers);
+                Decision::Forward { egress }
+            }
+        }
+    }
+
+    /// A packet that does not meet the line that was found for it, if any: it may meet another
+    /// rule.
+    #[inline(never)]
+    fn packet_elsewhere(
+        &mut self,
+        key: &MatchKey,
+        found: Option<Found>,
+        frame: &mut [u8],
+        layout: &Layout,
+        now: Instant,
+    ) -> Decision {
+        match self.usable(found, key, now).map(Found::place) {
+            None => self.miss(key),
+            Some(Ok(line)) => self.meet_line(line, frame, layout, now),
+            Some(Err(id)) => self.meet_slot(id, frame, layout, now),
+        }
+    }
+
+    fn meet_slot(
+        &mut self,
+        id: RuleId,
+        frame: &mut [u8],
+        layout: &Layout,
+        now: Instant,
+    ) -> Decision {
+        let decrements = action::decrements_in(self.slots.action(id));
+        if decrements > 0 && fields::ttl(frame, layout) <= decrements {
+            self.counters.guarded += 1;
+            return Decision::Punt;
+        }
+        self.counters.hits += 1;
+        self.slots.count(id, frame.len(), now);
+        let lanes = self.slots.action(id);
+        if let Some(Fate::Drop(reason)) = action::fate_of(lanes) {
+            return Decision::Drop(reason);
+        }
+        action::apply(lanes, frame, layout);
+        let egress = action::egress_in(lanes);
+        Decision::Forward { egress }
+    }
+
+    /// The rule that was found, or another if it is gone meanwhile; an idle one is taken out, so
+    /// that whatever is found next is the same for all packets to come.
+    #[inline]
+    fn usable(&mut self, mut found: Option<Found>, key: &MatchKey, now: Instant) -> Option<Found> {
+        // Every turn but the first takes a rule out, so this ends.
+        loop {
+            match self.look(found?, key, now) {
+                (_, Usable::Yes) => return found,
+                (id, Usable::Idle) => {
+                    self.counters.idle += 1;
+                    self.take_out_active(id);
+                    self.quarantine(id, Gone::Idle);
+                }
+                (_, Usable::NotActive) => {}
+            }
+            found = self.find(key);
+        }
+    }
+
+    /// A rule that was found, and whether the packet may use it.
+    fn look(&self, found: Found, key: &MatchKey, now: Instant) -> (RuleId, Usable) {
+        let line = match found.place() {
+            Ok(line) => line,
+            Err(id) => return (id, self.slots.usable(id, now)),
+        };
+        let look = FlowKey::of(&key.0).map(|flow| self.flows.look(line, flow, now));
+        let usable = match look {
+            Some(Look::Meets) => Usable::Yes,
+            Some(Look::Idle) => Usable::Idle,
+            Some(Look::Another) | None => Usable::NotActive,
+        };
+        (self.flows.rule_at(line), usable)
+    }
+
+    fn miss(&mut self, key: &MatchKey) -> Decision {
+        let is_held = self.promotion.concerns(key);
+        let has_guards = self.flows.has_guards() || self.exact.has_guards();
+        if has_guards || !self.sensitive.is_empty() {
+            self.demote_variants(key, !is_held);
+        }
+        if is_held {
+            return Decision::Hold;
+        }
+        self.counters.misses += 1;
+        Decision::Punt
+    }
+
+    /// A packet is held or goes to the cores: active rules for others of its flow wait with it,
+    /// or for its return.
+    fn demote_variants(&mut self, key: &MatchKey, is_punted: bool) {
+        while let Some(id) = self.variant(key) {
+            self.take_out_active(id);
+            let (mask, value) = self.slots.matched(id);
+            if self.promotion.join(id, &mask, &value, is_punted) {
+                self.counters.demoted += 1;
+                self.slots.set_state(id, State::Holding);
+            } else {
+                self.counters.no_room += 1;
+                self.quarantine(id, Gone::NoRoom);
+            }
+        }
+    }
+
+    /// An active rule for packets that differ from this one in nothing but bits that differ within
+    /// a flow.
+    fn variant(&self, key: &MatchKey) -> Option<RuleId> {
+        let flow = FlowKey::of(&key.0).and_then(|flow| self.flows.rule_of(flow));
+        flow.or_else(|| self.exact.find_any(&key.0))
+            .or_else(|| self.sensitive.find(key))
+    }
+}
