@@ -495,7 +495,11 @@ mod tests {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
                     egress: (bits & 16 != 0).then_some(numbers[3] as u16),
                     was_on_cores: code >= 16,
-                    parked_bytes: if numbers[0] & 1 == 0 { 0 } else { numbers[1] as u16 },
+                    parked_bytes: if numbers[0] & 1 == 0 {
+                        0
+                    } else {
+                        numbers[1] as u16
+                    },
                 };
                 if header.trip.parked_bytes != 0 {
                     let (slot, generation) = (numbers[1], numbers[2]);

@@ -25,8 +25,8 @@ use twinpath_core::Pools;
 use twinpath_core::steering::{Steering, SteeringError};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
-use twinpath_parking::{ConfigError as ParkingError, Stage};
 use twinpath_nf::catalogue::{Function, FunctionConfig, FunctionError, FunctionName};
+use twinpath_parking::{ConfigError as ParkingError, Stage};
 use twinpath_rulecache::{
     CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
     TableConfig,

@@ -166,9 +166,8 @@ fn chains_of_rules() {
         "\"acl\", \"firewall\", \"napt\", \"router\", \"monitor\"",
     ];
     for chain in chains {
-        let text = format!(
-            "[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}"
-        );
+        let text =
+            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
         let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
         for run_as in EVERYWHERE {
             let what = format!("{chain} {run_as:?}");
@@ -188,7 +187,8 @@ fn chains_of_rules() {
 
 #[test]
 fn captures_on_both_paths() {
-    let text = format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n{FIREWALL}{BALANCED}");
+    let text =
+        format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n{FIREWALL}{BALANCED}");
     for path in captures() {
         let trace = load(&path);
         let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
@@ -215,11 +215,19 @@ fn captures_on_both_paths() {
 #[test]
 fn unordered_parking_loses_and_changes_nothing() {
     let trace = tcp_traffic(0.02, 6_000);
-    let expected = run(&service(&firewall()), &trace, Paths::Slow, Execution::Virtual);
+    let expected = run(
+        &service(&firewall()),
+        &trace,
+        Paths::Slow,
+        Execution::Virtual,
+    );
     for run_as in EVERYWHERE {
         let mode = "[parking]\nmode = \"recirculate\"\n";
         let found = with_parking(&firewall(), mode, &trace, run_as);
-        assert!(multiset(&expected.flows) == multiset(&found.flows), "{run_as:?}");
+        assert!(
+            multiset(&expected.flows) == multiset(&found.flows),
+            "{run_as:?}"
+        );
         assert_counted(&found, 0, &format!("{run_as:?}"));
         assert!(figures(&found).parked > 0);
     }
@@ -235,7 +243,10 @@ fn a_short_queue_sends_packets_whole_or_drops_them() {
         let what = format!("{run_as:?}");
         let short = "[parking]\nmode = \"recirculate\"\nlimit_bytes = 4500\n";
         let found = with_parking(&text, short, &trace, run_as);
-        assert!(multiset(&expected.flows) == multiset(&found.flows), "{what}");
+        assert!(
+            multiset(&expected.flows) == multiset(&found.flows),
+            "{what}"
+        );
         assert!(figures(&found).whole_no_room > 0, "{what}");
         assert!(figures(&found).most_queue_bytes <= 4500, "{what}");
 
@@ -273,7 +284,10 @@ fn cores_slower_than_the_patience_cost_their_packets() {
         let found = with_parking(&text, mode, &trace, EVERYWHERE[2]);
         let parking = figures(&found);
         assert_counted(&found, 0, mode);
-        assert!(parking.parked > 1000 && parking.departed == 0, "{parking:?}");
+        assert!(
+            parking.parked > 1000 && parking.departed == 0,
+            "{parking:?}"
+        );
         assert_eq!(found.report.drops["header_missing"], parking.missing);
         assert_eq!(parking.stale, parking.parked, "headers came too late");
         assert!(found.report.totals.packets_out > 0 && whole.report.totals.packets_out > 0);

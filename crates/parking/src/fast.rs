@@ -271,7 +271,9 @@ impl Stage {
     /// When the oldest of the packets arrived that wait here.
     pub fn oldest(&self) -> Option<Instant> {
         let residents = self.lot.residents();
-        residents.map(|resident| resident.payload().frame.timestamp()).min()
+        residents
+            .map(|resident| resident.payload().frame.timestamp())
+            .min()
     }
 
     /// See [`Lot`].

@@ -20,14 +20,21 @@ pub fn header_bytes(frame: &[u8], layout: &Layout) -> usize {
 /// The frame comes back if the pools have no buffer for the header, or the frame is shorter or has
 /// more than 65535 bytes behind it.
 pub fn split(mut frame: Frame, at: usize, pools: &mut Pools) -> Result<(Frame, Frame), Frame> {
-    let parked = frame.len().checked_sub(at).and_then(|rest| u16::try_from(rest).ok());
+    let parked = frame
+        .len()
+        .checked_sub(at)
+        .and_then(|rest| u16::try_from(rest).ok());
     let Some(parked_bytes) = parked.filter(|&bytes| bytes > 0) else {
         return Err(frame);
     };
     let Some(mut header) = pools.take(frame.len()) else {
         return Err(frame);
     };
-    if !frame.bytes().get(..at).is_some_and(|bytes| header.fill(bytes)) {
+    if !frame
+        .bytes()
+        .get(..at)
+        .is_some_and(|bytes| header.fill(bytes))
+    {
         pools.give(header);
         return Err(frame);
     }

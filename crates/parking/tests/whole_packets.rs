@@ -67,10 +67,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let order = prop_oneof![
-        Just(Order::None),
-        Just(Order::AsReturned { partitions: 2 })
-    ];
+    let order = prop_oneof![Just(Order::None), Just(Order::AsReturned { partitions: 2 })];
     (order, 0usize..4, 1u32..12, any::<bool>()).prop_map(
         |(order, variant, slots, cores_choose_port)| Config {
             variant: [

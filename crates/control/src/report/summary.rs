@@ -1,6 +1,8 @@
 //! The summary a run ends with on the terminal.
 
-use super::{Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units};
+use super::{
+    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units,
+};
 
 /// Functions that get a line, counters in it, and drop reasons named.
 const MAX_FUNCTIONS: usize = 6;

@@ -253,7 +253,8 @@ mod tests {
     #[test]
     fn who_reads_payloads_is_named_with_its_place() {
         let refusal = parse("[service]\nchain = [\"reassembler\"]\n[parking]\n").expect_err("no");
-        let start = "folder/edge.toml:2:10: reassembler puts payloads in order, so no payload can wait";
+        let start =
+            "folder/edge.toml:2:10: reassembler puts payloads in order, so no payload can wait";
         assert!(refusal.starts_with(start), "{refusal}");
     }
 

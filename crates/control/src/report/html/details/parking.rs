@@ -27,7 +27,11 @@ fn payloads(p: &Parking) -> Vec<Row<'_>> {
         ),
         bad("refused", p.refused, "dropped, no room for the payload"),
         row("stale", p.stale, "headers whose payload was gone"),
-        row("dropped late", p.dropped_late, "of them, dropped by a function"),
+        row(
+            "dropped late",
+            p.dropped_late,
+            "of them, dropped by a function",
+        ),
     ]
 }
 
@@ -41,7 +45,11 @@ fn whole(p: &Parking) -> Vec<Row<'_>> {
         ),
         row("no room", p.whole_no_room, "in the queue, or no slot"),
         row("no buffer", p.whole_no_buffer, "for the header"),
-        row("followers", p.followers, "waited behind packets of their flow"),
+        row(
+            "followers",
+            p.followers,
+            "waited behind packets of their flow",
+        ),
         bad(
             "followers refused",
             p.followers_refused,
