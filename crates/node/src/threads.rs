@@ -370,17 +370,19 @@ impl<S: Sink> FastThread<'_, S> {
     }
 
     /// The time of the queue in which payloads wait. In a run that must not lose anything it is the
-    /// packets', which waits for the cores; else it goes on, also when no packet comes.
-    fn parking_clock(&self) -> Instant {
+    /// packets', and waits for the cores, so that no patience ends while a header is on its way;
+    /// else it goes on, also when no packet comes.
+    fn parking_clock(&self, patience: Duration) -> Instant {
         match self.tempo.is_lossless {
-            true => self.packet_clock,
+            true => self.packet_clock.min(self.oldest_in_flight() + patience / 2),
             false => self.started + Duration::from_nanos(self.wall_ns()),
         }
     }
 
     fn process(&mut self) -> Result<(), CaptureError> {
-        if self.fast_path.parking().is_some() {
-            self.pass_parking(self.parking_clock())?;
+        if let Some(parking) = self.fast_path.parking() {
+            let patience = parking.lot().config().patience;
+            self.pass_parking(self.parking_clock(patience))?;
         }
         let clock = self.clock();
         for frame in &mut self.batch {
@@ -473,14 +475,15 @@ impl<S: Sink> FastThread<'_, S> {
 
     /// The oldest packet that may still leave.
     fn watermark(&self) -> Instant {
-        let oldest = self
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.in_flight.front())
-            .map(|&(_, at)| at)
-            .min();
-        let on_link = oldest.map_or(self.packet_clock, |oldest| oldest.min(self.packet_clock));
-        on_link.min(self.fast_path.oldest_parked().unwrap_or(Instant::NEVER))
+        let parked = self.fast_path.oldest_parked().unwrap_or(Instant::NEVER);
+        self.oldest_in_flight().min(self.packet_clock).min(parked)
+    }
+
+    /// When the oldest packet arrived that a worker has not finished with.
+    fn oldest_in_flight(&self) -> Instant {
+        let in_flight = self.lanes.iter().filter_map(|lane| lane.in_flight.front());
+        let oldest = in_flight.map(|&(_, at)| at).min();
+        oldest.unwrap_or(Instant::NEVER)
     }
 
     /// Waits until the cores have finished with every packet older than a round trip before `at`.
