@@ -374,7 +374,9 @@ impl<S: Sink> FastThread<'_, S> {
     /// else it goes on, also when no packet comes.
     fn parking_clock(&self, patience: Duration) -> Instant {
         match self.tempo.is_lossless {
-            true => self.packet_clock.min(self.oldest_in_flight() + patience / 2),
+            true => self
+                .packet_clock
+                .min(self.oldest_in_flight() + patience / 2),
             false => self.started + Duration::from_nanos(self.wall_ns()),
         }
     }

@@ -262,8 +262,9 @@ impl World {
             return;
         };
         let is_header = frame.trip().parked_bytes != 0;
-        // Two of a whole packet are two packets also without parking.
-        if doubled && is_header {
+        // Two of a whole packet are two packets also without parking. Of notices that come late one
+        // each is counted.
+        if doubled && is_header && frame.len() > 0 {
             let mut copy = self.pool.take_filled(frame.bytes()).expect("a buffer");
             copy.set_ordinal(frame.ordinal());
             copy.set_trip(frame.trip());
