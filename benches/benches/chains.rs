@@ -204,21 +204,23 @@ fn overheads(scale: Scale) {
     println!("recording and selection on the cores (paper: 4.16 % of throughput, 5.44 % of p99)");
     let flows = scale.few(32_000);
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
-    let mut trace = Trace::new(scale.packets);
+    let mut traces = [(); 2].map(|()| Trace::new(plan.len()));
     for length in [1, 2, 4, 8] {
         let mut kinds = [Caching::off(), never_hot(flows as usize)]
             .map(|caching| RuleBench::new(build(&chain(length)), caching));
-        let mut rounds: [Vec<(f64, f64)>; 2] = Default::default();
+        let mut times: [Vec<f64>; 2] = Default::default();
         for round in 0..=ROUNDS {
-            for (bench, rounds) in kinds.iter_mut().zip(&mut rounds) {
-                trace.fill(&plan);
-                let result = in_parts(bench, &mut trace, plan.len());
-                if round > 0 {
-                    rounds.push(result);
-                }
+            traces.iter_mut().for_each(|trace| trace.fill(&plan));
+            let taken = in_turns(&mut kinds, &mut traces);
+            // The first round is for what is only done once.
+            if round > 0 {
+                times
+                    .iter_mut()
+                    .zip(taken)
+                    .for_each(|(all, some)| all.extend(some));
             }
         }
-        let [without, with] = rounds.map(|rounds| middle(&rounds));
+        let [without, with] = times.map(mean_and_tail);
         println!(
             "{length} functions: {:.1} ns without, {:.1} ns with: {:+.2} % of throughput; p99 {:.1} and {:.1} ns: {:+.2} %",
             without.0,
@@ -238,34 +240,30 @@ fn never_hot(rules: usize) -> Caching {
     caching
 }
 
-/// Mean and 99th percentile of parts of a pass, in ns per packet.
-fn in_parts(bench: &mut RuleBench, trace: &mut Trace, count: usize) -> (f64, f64) {
-    let mut times = Vec::with_capacity(count / PART);
-    let rest = trace.frames().split_off(count);
-    let mut all = std::mem::take(trace.frames());
-    let mut back = Vec::with_capacity(count);
-    while !all.is_empty() {
-        let mut part: Vec<Frame> = all.drain(all.len().saturating_sub(PART)..).collect();
-        let started = Clock::now();
-        bench.send_to_cores(&mut part);
-        times.push(ns_each(started.elapsed(), part.len()));
-        back.append(&mut part);
+/// Sends both traces in small parts, now of the one, now of the other, so that the machine is the
+/// same for both. Returns the parts' times, in ns per packet.
+fn in_turns(benches: &mut [RuleBench; 2], traces: &mut [Trace; 2]) -> [Vec<f64>; 2] {
+    let mut times: [Vec<f64>; 2] = Default::default();
+    let mut waiting = traces.each_mut().map(|trace| trace.frames().split_off(0));
+    let mut part = Vec::with_capacity(PART);
+    for number in 0..waiting[0].len().div_ceil(PART) {
+        for turn in 0..2 {
+            let kind = (number + turn) % 2;
+            part.extend(waiting[kind].drain(waiting[kind].len().saturating_sub(PART)..));
+            let started = Clock::now();
+            benches[kind].send_to_cores(&mut part);
+            times[kind].push(ns_each(started.elapsed(), part.len()));
+            traces[kind].frames().append(&mut part);
+        }
     }
-    back.extend(rest);
-    *trace.frames() = back;
-    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-    times.sort_by(f64::total_cmp);
-    let p99 = times.get(times.len() * 99 / 100).copied();
-    (mean, p99.unwrap_or(mean))
+    times
 }
 
-fn middle(rounds: &[(f64, f64)]) -> (f64, f64) {
-    let middle = |mut all: Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
-    let (means, tails) = rounds.iter().copied().unzip();
-    (middle(means), middle(tails))
+fn mean_and_tail(mut times: Vec<f64>) -> (f64, f64) {
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    times.sort_by(f64::total_cmp);
+    let tail = times.get(times.len() * 99 / 100);
+    (mean, tail.copied().unwrap_or(mean))
 }
 
 /// What it takes to make rules, and to take them out again.

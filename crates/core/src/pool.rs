@@ -343,7 +343,9 @@ impl Pool {
     /// A pool of `frames` buffers, each for packets of up to `packet_bytes` bytes.
     pub fn new(frames: usize, packet_bytes: usize) -> Self {
         let frames = frames.max(1);
-        let stride = (BOOKKEEPING + HEADROOM + packet_bytes).next_multiple_of(64);
+        // An odd number of cache lines: with an even one, above all a power of two, the headers of
+        // a batch would lie in few sets of the cache and drive each other out.
+        let stride = ((BOOKKEEPING + HEADROOM + packet_bytes).div_ceil(64) | 1) * 64;
         let lines = (stride / 64)
             .checked_mul(frames)
             .expect("a pool's size fits the address space");
@@ -515,8 +517,8 @@ pub struct Pools {
 }
 
 /// Longest packet of an ordinary buffer, in bytes: a full Ethernet frame with tags, and room for
-/// what a rewrite may add.
-pub const SMALL_PACKET_BYTES: usize = 2048 - BOOKKEEPING - HEADROOM;
+/// what a rewrite may add. Such a buffer takes 33 cache lines, [an odd number](Pool::new).
+pub const SMALL_PACKET_BYTES: usize = 33 * 64 - BOOKKEEPING - HEADROOM;
 
 /// Longest packet at all, in bytes.
 pub const LARGE_PACKET_BYTES: usize = 65_536 + 64;
@@ -550,7 +552,7 @@ impl Pools {
     /// Gives a frame back to the pool it came from.
     #[inline]
     pub fn give(&mut self, frame: Frame) {
-        if frame.book().capacity as usize > SMALL_PACKET_BYTES + HEADROOM {
+        if frame.book().capacity > self.small.stride.capacity {
             self.large.give(frame)
         } else {
             self.small.give(frame)

@@ -126,15 +126,11 @@ pub(super) fn apply_settled<const CHECKSUM_AT: usize>(
     frame: &mut [u8],
     layout: &Layout,
 ) -> bool {
-    let Some(Headers {
-        macs,
-        ip,
-        transport,
-    }) = Headers::of::<CHECKSUM_AT>(frame, layout)
-    else {
+    let Some(headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
         return false;
     };
-    set_macs(lanes, macs);
+    set_macs(lanes, headers.macs);
+    let (ip, transport) = (headers.ip, headers.transport);
     ip[SOURCE_AT..SOURCE_AT + 8].copy_from_slice(&lanes[2].to_be_bytes());
     ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(decrements_in(lanes));
     transport[..4].copy_from_slice(&((lanes[4] >> 32) as u32).to_be_bytes());
@@ -160,15 +156,11 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
     frame: &mut [u8],
     layout: &Layout,
 ) -> bool {
-    let Some(Headers {
-        macs,
-        ip,
-        transport,
-    }) = Headers::of::<CHECKSUM_AT>(frame, layout)
-    else {
+    let Some(headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
         return false;
     };
-    set_macs(lanes, macs);
+    set_macs(lanes, headers.macs);
+    let (ip, transport) = (headers.ip, headers.transport);
     let addresses = set_addresses(lanes, ip);
     let ports = set_ports(lanes, transport);
     let header = addresses + count_down(lanes, ip);
