@@ -192,7 +192,12 @@ fn captures_on_both_paths() {
     for path in captures() {
         let trace = load(&path);
         let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
-        for run_as in [EVERYWHERE[0], EVERYWHERE[3]] {
+        // Threads that wait for each other take long; short captures will do for them.
+        let runs = match trace.len() {
+            0..3000 => &EVERYWHERE[..],
+            _ => &[EVERYWHERE[0], EVERYWHERE[2]],
+        };
+        for &run_as in runs {
             let what = format!("{} {run_as:?}", path.display());
             let found = with_parking(&text, MODES[0], &trace, run_as);
             println!("{what}: {:?}", figures(&found));
