@@ -26,6 +26,24 @@ struct Inside {
 /// As many networks are looked through before a table is quicker.
 const FEW: usize = 6;
 
+/// [`Sides`] of packets over IPv4.
+#[derive(Copy, Clone)]
+pub struct SidesV4<'a> {
+    all: &'a Sides,
+    few: Option<&'a [(u32, u32)]>,
+}
+
+impl SidesV4<'_> {
+    /// [`Sides::direction`] of a packet from this source.
+    #[inline(always)]
+    pub fn direction(self, source: u32) -> Direction {
+        match self.few {
+            Some(few) => direction(few.iter().any(|(mask, value)| source & mask == *value)),
+            None => self.all.direction(Address::from_v4(source.to_be_bytes())),
+        }
+    }
+}
+
 impl Sides {
     /// Every packet goes in order.
     pub const ONE_WAY: Self = Self(Kind::OneWay);
@@ -69,16 +87,14 @@ impl Sides {
         }
     }
 
-    /// [`Self::direction`] of a packet over IPv4.
+    /// What tells the direction of packets over IPv4, for many of them.
     #[inline(always)]
-    pub fn direction_v4(&self, source: u32) -> Direction {
-        match &self.0 {
-            Kind::Inside(inside) => match &inside.few {
-                Some(few) => direction(few.iter().any(|(mask, value)| source & mask == *value)),
-                None => self.direction(Address::from_v4(source.to_be_bytes())),
-            },
-            Kind::OneWay | Kind::Known => Direction::Original,
-        }
+    pub fn of_v4(&self) -> SidesV4<'_> {
+        let few: Option<&[_]> = match &self.0 {
+            Kind::Inside(inside) => inside.few.as_deref(),
+            Kind::OneWay | Kind::Known => Some(&[(0, 0)]),
+        };
+        SidesV4 { all: self, few }
     }
 
     /// The number that a segment has in keys of packets with this direction.
@@ -157,7 +173,7 @@ mod tests {
             for source in sources.into_iter().chain(near).flat_map(|source| [source, source & 0xff]) {
                 let address = Address::from_v4(source.to_be_bytes());
                 let expected = direction(inside.iter().any(|prefix| prefix.includes(address)));
-                prop_assert_eq!(sides.direction_v4(source), expected);
+                prop_assert_eq!(sides.of_v4().direction(source), expected);
                 prop_assert_eq!(sides.direction(address), expected);
             }
         }

@@ -10,6 +10,7 @@ use crate::fast_path::{FastElement, FastPath, Io, RuleStage};
 use crate::place::Place;
 use twinpath_core::wire::layout::Plain;
 use twinpath_core::{Direction, Frame};
+use twinpath_rulecache::sides::SidesV4;
 use twinpath_rulecache::{Decision, FlowKey};
 
 /// A plain packet in front of the rules.
@@ -71,7 +72,7 @@ impl FastPath {
         let Some(FastElement::Rules(stage)) = self.elements.first() else {
             return 0;
         };
-        let mut bytes_in = 0;
+        let (mut bytes_in, sides) = (0, self.sides.of_v4());
         lane.packets
             .resize(frames.len().max(lane.packets.len()), AtRules::default());
         for (number, (frame, packet)) in frames.iter().zip(&mut lane.packets).enumerate() {
@@ -79,28 +80,15 @@ impl FastPath {
             let bytes = frame.bytes();
             bytes_in += bytes.len() as u64;
             let plain = Plain::of(bytes);
-            packet.is_plain = plain.is_some();
             match plain {
-                Some(plain) => self.tell_flow(stage, bytes, plain, packet),
-                None => self.prepare_met(frame, number, batch),
+                Some(plain) => *packet = told(stage, sides, bytes, plain),
+                None => {
+                    packet.is_plain = false;
+                    self.prepare_met(frame, number, batch);
+                }
             }
         }
         bytes_in
-    }
-
-    #[inline(always)]
-    fn tell_flow(&self, stage: &RuleStage, bytes: &[u8], plain: Plain, packet: &mut AtRules) {
-        let source = (plain.addresses(bytes) >> 32) as u32;
-        let direction = self.sides.direction_v4(source);
-        let flow = stage.flow_key(bytes, plain, direction);
-        *packet = AtRules {
-            plain,
-            is_plain: true,
-            direction,
-            number: 0,
-            home: stage.table.fetch(flow),
-            flow,
-        };
     }
 
     /// Looks up rules of more than one flow, and what packets that are not plain will meet.
@@ -158,6 +146,22 @@ impl FastPath {
         let place = Place::first(packet.direction, 1);
         frame.set_direction(packet.direction);
         self.rules_have(decision, frame, &packet.plain.layout(), place, key, io);
+    }
+}
+
+/// A plain packet and its flow. The line where the flow has its rule is on its way.
+#[inline(always)]
+fn told(stage: &RuleStage, sides: SidesV4<'_>, bytes: &[u8], plain: Plain) -> AtRules {
+    let source = (plain.addresses(bytes) >> 32) as u32;
+    let direction = sides.direction(source);
+    let flow = stage.flow_key(bytes, plain, direction);
+    AtRules {
+        plain,
+        is_plain: true,
+        direction,
+        number: 0,
+        home: stage.table.fetch(flow),
+        flow,
     }
 }
 
