@@ -3,9 +3,11 @@
 //!
 //! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
 //! holds. Every figure is the median of several passes with the best one beside it; compare only
-//! figures of one run. Words behind `--` (`length`, `flows`, `overhead`, `changes`) run those parts
-//! alone. The cost of more distinct masks is in `--bench classify -- masked`.
+//! figures of one run. Words behind `--` (`length`, `flows`, `overhead`, `requests`, `changes`) run those
+//! parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans of SFCache's
+//! Fig. 7 and 8. The cost of more distinct masks is in `--bench classify -- masked`.
 
+use std::io::Write;
 use std::time::{Duration, Instant as Clock};
 use twinpath_benches::bench_node::BenchNode;
 use twinpath_benches::chains::{build, chain, fastclick_chain, fastclick_service};
@@ -43,13 +45,15 @@ fn main() {
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let scale = Scale { packets, is_test };
     println!("{packets} packets of 64 bytes per pass, {ROUNDS} passes\n");
-    let parts: [Part; 5] = [
+    let parts: [Part; 6] = [
         ("length", lengths),
         ("flows", flow_counts),
         ("node", node_flow_counts),
         ("overhead", overheads),
+        ("requests", requests),
         ("changes", changes),
     ];
+    start_table();
     for (_, part) in parts.iter().filter(|(name, _)| wanted(name)) {
         part(scale);
         println!();
@@ -221,16 +225,107 @@ fn overheads(scale: Scale) {
             }
         }
         let [without, with] = times.map(mean_and_tail);
-        println!(
-            "{length} functions: {:.1} ns without, {:.1} ns with: {:+.2} % of throughput; p99 {:.1} and {:.1} ns: {:+.2} %",
-            without.0,
-            with.0,
-            100.0 * (without.0 / with.0 - 1.0),
-            without.1,
-            with.1,
-            100.0 * (with.1 / without.1 - 1.0),
+        let changes = compared(&format!("{length} functions"), without, with);
+        keep(&format!("functions-{length}"), changes);
+    }
+}
+
+/// A mean and a 99th percentile, in ns per packet.
+type Times = (f64, f64);
+
+/// Prints what was measured with something and without it, and returns the changes in percent: of
+/// throughput and of the 99th percentile.
+fn compared(what: &str, without: Times, with: Times) -> [f64; 2] {
+    let throughput = 100.0 * (without.0 / with.0 - 1.0);
+    let tail = 100.0 * (with.1 / without.1 - 1.0);
+    println!(
+        "{what}: {:.1} ns without, {:.1} ns with: {throughput:+.2} % of throughput; p99 {:.1} and {:.1} ns: {tail:+.2} %",
+        without.0, with.0, without.1, with.1,
+    );
+    [throughput, tail]
+}
+
+/// The file that `--csv=FILE` names.
+fn table() -> Option<String> {
+    let mut arguments = std::env::args();
+    arguments.find_map(|argument| argument.strip_prefix("--csv=").map(str::to_owned))
+}
+
+fn start_table() {
+    if let Some(path) = table() {
+        let header = "what,throughput_change_percent,p99_change_percent\n";
+        std::fs::write(&path, header).unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+}
+
+/// Adds a row to the table, if one is wanted.
+fn keep(what: &str, [throughput, tail]: [f64; 2]) {
+    let Some(path) = table() else { return };
+    let file = std::fs::OpenOptions::new().append(true).open(&path);
+    let written = file.and_then(|mut file| writeln!(file, "{what},{throughput:.2},{tail:.2}"));
+    written.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+/// What asking for rules costs the cores that handle the packets, at the paper's rates: nobody answers
+/// with a rule, so all packets stay on the cores and the rules are asked for again (SFCache Fig. 8).
+fn requests(scale: Scale) {
+    println!(
+        "asking for rules (paper: at most 1.52 % of throughput and 1.54 % of p99, up to 50,000 a second)"
+    );
+    let flows = scale.few(500);
+    let packets = scale.packets / 4;
+    let mut trace = Trace::new(scale.packets);
+    let plan = Plan::new(packets, flows, Spread::Uniform, 0.0, 1);
+    let rates = [0u32, 10_000, 20_000, 30_000, 40_000, 50_000];
+    let mut benches: Vec<RuleBench> = rates.iter().map(|rate| asking(*rate)).collect();
+    let mut rounds = vec![Vec::new(); rates.len()];
+    // What a packet takes decides how many requests a second are how many packets.
+    let mut packet_ns = 1000.0;
+    for round in 0..=ROUNDS {
+        for ((bench, rounds), rate) in benches.iter_mut().zip(&mut rounds).zip(rates) {
+            let each = f64::from(rate) * packet_ns / 1e9;
+            let window_packets = if rate > 0 {
+                flows as f64 / each
+            } else {
+                f64::MAX
+            };
+            trace.fill(&plan);
+            let result = in_windows(bench, &mut trace, plan.len(), window_packets);
+            if round > 0 {
+                rounds.push(result);
+            }
+            packet_ns = if round == 0 { result.0 } else { packet_ns };
+        }
+    }
+    let times: Vec<Times> = rounds.iter().map(|rounds| middle(rounds)).collect();
+    for ((rate, with), bench) in rates.iter().zip(&times).zip(&benches).skip(1) {
+        let asked = bench.requests as f64 / bench.punted as f64 / with.0 * 1e9;
+        let what = format!("{rate} a second (asked for: {asked:.0})");
+        keep(
+            &format!("requests-{rate}"),
+            compared(&what, times[0], *with),
         );
     }
+}
+
+/// A chain that asks for the rule of each flow in each window, if at all, and gets none.
+fn asking(rate: u32) -> RuleBench {
+    let mut caching = Caching::of(4096);
+    caching.selection.window = WINDOW;
+    if rate == 0 {
+        caching.selection.threshold = u32::MAX;
+    }
+    let mut bench = RuleBench::new(build(&chain(2)), caching);
+    bench.refuses = true;
+    bench
+}
+
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// As [`in_parts`], with so many packets to a window.
+fn in_windows(bench: &mut RuleBench, trace: &mut Trace, count: usize, packets: f64) -> Times {
+    let step = WINDOW.div_f64(packets.max(PART as f64) / PART as f64);
+    in_parts_after(bench, trace, count, |bench| bench.now = bench.now + step)
 }
 
 /// All is recorded and counted, and nothing ever selected.
@@ -238,6 +333,40 @@ fn never_hot(rules: usize) -> Caching {
     let mut caching = Caching::of(rules);
     caching.selection.threshold = u32::MAX;
     caching
+}
+
+/// Sends the trace in small parts, with something to do after each. Mean and 99th percentile of the parts, in
+/// ns per packet.
+fn in_parts_after(
+    bench: &mut RuleBench,
+    trace: &mut Trace,
+    count: usize,
+    mut after: impl FnMut(&mut RuleBench),
+) -> Times {
+    let mut times = Vec::with_capacity(count / PART);
+    let rest = trace.frames().split_off(count);
+    let mut all = std::mem::take(trace.frames());
+    let mut back = Vec::with_capacity(count);
+    while !all.is_empty() {
+        let mut part: Vec<Frame> = all.drain(all.len().saturating_sub(PART)..).collect();
+        let started = Clock::now();
+        bench.send_to_cores(&mut part);
+        times.push(ns_each(started.elapsed(), part.len()));
+        back.append(&mut part);
+        after(bench);
+    }
+    back.extend(rest);
+    *trace.frames() = back;
+    mean_and_tail(times)
+}
+
+fn middle(rounds: &[Times]) -> Times {
+    let middle = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let (means, tails) = rounds.iter().copied().unzip();
+    (middle(means), middle(tails))
 }
 
 /// Sends both traces in small parts, now of the one, now of the other, so that the machine is the
@@ -259,7 +388,7 @@ fn in_turns(benches: &mut [RuleBench; 2], traces: &mut [Trace; 2]) -> [Vec<f64>;
     times
 }
 
-fn mean_and_tail(mut times: Vec<f64>) -> (f64, f64) {
+fn mean_and_tail(mut times: Vec<f64>) -> Times {
     let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
     times.sort_by(f64::total_cmp);
     let tail = times.get(times.len() * 99 / 100);

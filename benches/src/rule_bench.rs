@@ -6,8 +6,8 @@ use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Decision, Effect, Found, Held, ManagerConfig, MatchKey, Output,
-    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
+    CacheMessage, CoresConfig, Decision, Effect, Found, Gone, Held, ManagerConfig, MatchKey,
+    Output, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
 };
 
 /// Packets that are looked up together.
@@ -34,6 +34,10 @@ pub struct RuleBench {
     pub departed: u64,
     /// Packets that the cores handled.
     pub punted: u64,
+    /// Rules that the cores asked for.
+    pub requests: u64,
+    /// Whether rules are refused, so that they are asked for again and never met.
+    pub refuses: bool,
     pools: Pools,
     done: Vec<Frame>,
     batch: Batch,
@@ -111,6 +115,8 @@ impl RuleBench {
             ticked: Instant::ZERO,
             departed: 0,
             punted: 0,
+            requests: 0,
+            refuses: false,
             pools: Pools::new(1024, 16),
             done: Vec::new(),
             batch: Batch::default(),
@@ -231,13 +237,28 @@ impl RuleBench {
                 }
                 Output::Drop(packet, _) => self.done.push(packet.frame),
                 Output::Reply(frame) => self.pools.give(frame),
-                Output::Send(message) => {
-                    self.table.message(&message, &mut self.effects);
-                    self.settle();
-                }
+                Output::Send(message) => self.take(&message),
             }
         }
         self.outputs = outputs;
+    }
+
+    /// The fast path gets a message.
+    fn take(&mut self, message: &CacheMessage) {
+        let added = match message {
+            CacheMessage::Add(name, _) => Some(*name),
+            _ => None,
+        };
+        self.requests += u64::from(added.is_some());
+        match added.filter(|_| self.refuses) {
+            Some(name) => {
+                self.tell_cores(&CacheMessage::Gone(name, Uses::default(), Gone::NoRoom));
+            }
+            None => {
+                self.table.message(message, &mut self.effects);
+                self.settle();
+            }
+        }
     }
 
     fn settle(&mut self) {

@@ -41,9 +41,15 @@ pub enum DropReason {
     TimeToLive,
     /// No external port is left for an address translation.
     NoPort,
+    /// The queue in which payloads are parked had no room.
+    ParkingFull,
+    /// A parked payload was given up, because its header did not come back in time.
+    HeaderMissing,
+    /// A header came back from the cores with more bytes than fit in front of its payload.
+    HeaderTooLong,
 }
 
-const PLAIN: [DropReason; 17] = [
+const PLAIN: [DropReason; 20] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::RingFull,
@@ -61,6 +67,9 @@ const PLAIN: [DropReason; 17] = [
     DropReason::NoRoute,
     DropReason::TimeToLive,
     DropReason::NoPort,
+    DropReason::ParkingFull,
+    DropReason::HeaderMissing,
+    DropReason::HeaderTooLong,
 ];
 
 impl DropReason {
@@ -97,6 +106,9 @@ impl DropReason {
             Self::NoRoute => 14,
             Self::TimeToLive => 15,
             Self::NoPort => 16,
+            Self::ParkingFull => 17,
+            Self::HeaderMissing => 18,
+            Self::HeaderTooLong => 19,
         }
     }
 
@@ -121,6 +133,9 @@ impl DropReason {
             Self::NoRoute => "no_route",
             Self::TimeToLive => "time_to_live",
             Self::NoPort => "no_port",
+            Self::ParkingFull => "parking_full",
+            Self::HeaderMissing => "header_missing",
+            Self::HeaderTooLong => "header_too_long",
         }
     }
 }

@@ -27,7 +27,7 @@ pub use counters::DropCounters;
 pub use drop_reason::DropReason;
 pub use key::{FlowKey, Keyed, Side, V4Key};
 pub use packet::{Direction, Packet};
-pub use pool::{Frame, Pool, Pools, Trip};
+pub use pool::{Frame, Pool, Pools, Ticket, Trip};
 pub use steering::Steering;
 pub use time::Instant;
 pub use twinpath_wire as wire;

@@ -31,6 +31,23 @@ pub struct Trip {
     pub egress: Option<u16>,
     /// Whether it has been on the cores.
     pub was_on_cores: bool,
+    /// How many bytes of its payload are parked: the frame is the header of a longer packet, and
+    /// [`Frame::ticket`] says whose. 0 if the packet is whole.
+    pub parked_bytes: u16,
+}
+
+/// Names a payload that is parked on the fast path's side (see the parking crate). Slots are used
+/// again; the generation tells one use from another.
+///
+/// Generations wrap after 2^32 uses of one slot. Slots are given out in the order in which they
+/// became free, so at 100 million packets a second and 8192 slots that takes four days, and only
+/// a header exactly that old could be mistaken.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// Where the payload's record is.
+    pub slot: u32,
+    /// Which use of the slot this is.
+    pub generation: u32,
 }
 
 #[repr(C, align(64))]
@@ -44,7 +61,10 @@ struct Bookkeeping {
     len: u32,
     port: u16,
     trip: Trip,
+    ticket: Ticket,
 }
+
+const _: () = assert!(size_of::<Bookkeeping>() == 64, "one line of the cache");
 
 const BOOKKEEPING: usize = size_of::<Bookkeeping>();
 
@@ -205,6 +225,17 @@ impl Frame {
     #[inline]
     pub fn set_trip(&mut self, trip: Trip) {
         self.book_mut().trip = trip;
+    }
+
+    /// What names the frame's parked payload: of no meaning unless [`Trip::parked_bytes`] says
+    /// that there is one.
+    pub fn ticket(&self) -> Ticket {
+        self.book().ticket
+    }
+
+    /// Sets [`Self::ticket`].
+    pub fn set_ticket(&mut self, ticket: Ticket) {
+        self.book_mut().ticket = ticket;
     }
 
     /// Sets which way the packet goes through the chain.
@@ -472,6 +503,7 @@ fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {
         len: 0,
         port: 0,
         trip: Trip::default(),
+        ticket: Ticket::default(),
     };
     // SAFETY: `offset` is a multiple of the stride below the region's size, and the region is
     // aligned for bookkeeping because the stride is a multiple of 64.

@@ -33,7 +33,7 @@ fn measure(parameters: &[(&str, Value)]) -> Result<(), Box<dyn std::error::Error
     let mut table: Table = named.collect();
     table.insert("packets".into(), 500_000.into());
     let (begin, begin_ns) = (Instant::now(), on_core_ns());
-    let row = TurboSwitch.run(&table)?;
+    let row = TurboSwitch.run(&table, std::path::Path::new("."))?;
     let seconds = match (begin_ns, on_core_ns()) {
         (Some(begin_ns), Some(end_ns)) => (end_ns - begin_ns) as f64 / 1e9,
         _ => begin.elapsed().as_secs_f64(),

@@ -1,9 +1,9 @@
 //! Figures: lines for what we measured, hollow points and dashes for what was expected.
 
 use crate::error::ExperimentError;
-use crate::plan::{Expectation, Figure, Plan, Relation, Values};
+use crate::plan::{Expectation, Figure, Plan, Relation, Scale, Values};
 use crate::results::{Results, number, shown};
-use crate::verdict::{expected_at, matches, measured};
+use crate::verdict::{expected_at, matches};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -29,6 +29,7 @@ const GRID: RGBColor = RGBColor(0xE3, 0xE7, 0xED);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stroke {
     Line,
+    Bars,
     Points,
     Dashes,
 }
@@ -49,27 +50,115 @@ pub(crate) fn draw(
     figure: &Figure,
     results: &Results,
 ) -> Result<String, ExperimentError> {
-    let series = series(plan, figure, results);
+    let axes = Axes::new(figure, results);
+    let series = axes.place(series(plan, figure, results));
     let mut svg = String::new();
     let drawn = {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        draw_on(&root, plan, figure, &series)
+        draw_on(&root, plan, (figure, &axes), &series)
     };
     drawn.map_err(|error| ExperimentError::Figure(error.to_string()))?;
     Ok(svg)
 }
 
+/// What a figure's coordinates mean.
+struct Axes {
+    x: Scale,
+    y: Scale,
+    /// The values along the horizontal axis, if they are no numbers.
+    names: Vec<String>,
+}
+
+impl Axes {
+    fn new(figure: &Figure, results: &Results) -> Self {
+        let along = results.rows.keys();
+        let along: Vec<&Value> = along
+            .filter_map(|point| results.points[*point].get(&figure.x))
+            .collect();
+        let mut names: Vec<String> = Vec::new();
+        if along.iter().any(|value| number(value).is_none()) {
+            for name in along.into_iter().map(shown) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        Self {
+            x: figure.x_scale,
+            y: figure.y_scale,
+            names,
+        }
+    }
+
+    /// The series in the figure's coordinates.
+    fn place(&self, all: Vec<Series>) -> Vec<Series> {
+        let bars = all
+            .iter()
+            .filter(|one| one.stroke == Stroke::Bars)
+            .count()
+            .max(1);
+        let mut bar = 0;
+        let placed = all.into_iter().map(|mut one| {
+            bar += usize::from(one.stroke == Stroke::Bars);
+            // What is expected of a bar follows it.
+            let middle = (bar.max(1) as f64 - 0.5) / bars as f64 - 0.5;
+            let points = one.points.into_iter().filter_map(|(x, y)| {
+                let x = match self.names.is_empty() {
+                    true => position(self.x, x)?,
+                    false => x + middle * BARS,
+                };
+                Some((x, position(self.y, y)?))
+            });
+            one.points = points.collect();
+            one
+        });
+        placed.filter(|one| !one.points.is_empty()).collect()
+    }
+
+    fn x_label(&self, value: f64) -> String {
+        match (self.names.is_empty(), self.x) {
+            (true, scale) => label_of(scale, value),
+            (false, _) => {
+                let is_whole = (value - value.round()).abs() < 1e-6 && value > -0.5;
+                let name = self.names.get(value.round().max(0.0) as usize);
+                name.filter(|_| is_whole).cloned().unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// The width of all bars at one place.
+const BARS: f64 = 0.8;
+
+/// Where a value is on an axis.
+fn position(scale: Scale, value: f64) -> Option<f64> {
+    match scale {
+        Scale::Linear => Some(value),
+        Scale::Log => (value > 0.0).then(|| libm::log10(value)),
+    }
+}
+
+/// What a tick says.
+fn label_of(scale: Scale, position: f64) -> String {
+    match scale {
+        Scale::Linear => tick(position),
+        Scale::Log if (position - position.round()).abs() < 1e-6 => match position.round() as i32 {
+            small @ -2..=3 => tick(libm::pow(10.0, small.into())),
+            power => format!("1e{power}"),
+        },
+        Scale::Log => String::new(),
+    }
+}
+
 fn draw_on(
     root: &DrawingArea<SVGBackend, Shift>,
     plan: &Plan,
-    figure: &Figure,
+    (figure, axes): (&Figure, &Axes),
     series: &[Series],
 ) -> Drawn {
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(SIZE.0 as i32 - LEGEND_WIDTH);
-    let all = || series.iter().flat_map(|one| &one.points);
-    let (x0, x1) = span(all().map(|(x, _)| *x));
-    let top = all().map(|(_, y)| *y).fold(0.0, f64::max);
+    let (xs, ys) = ranges(axes, series);
     let title = match figure.title.is_empty() {
         true => &plan.title,
         false => &figure.title,
@@ -79,22 +168,40 @@ fn draw_on(
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(60)
-        .build_cartesian_2d(x0..x1, 0.0..(top * 1.08).max(1e-9))?;
+        .build_cartesian_2d(xs, ys.clone())?;
     chart
         .configure_mesh()
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
-        .x_label_formatter(&|value| tick(*value))
-        .y_label_formatter(&|value| tick(*value))
+        .x_labels(if axes.names.is_empty() {
+            11
+        } else {
+            2 * axes.names.len() + 1
+        })
+        .x_label_formatter(&|value| axes.x_label(*value))
+        .y_label_formatter(&|value| label_of(axes.y, *value))
         .x_desc(&figure.x)
         .y_desc(&figure.unit)
         .label_style(("sans-serif", FONT))
         .draw()?;
+    let bars = series
+        .iter()
+        .filter(|one| one.stroke == Stroke::Bars)
+        .count()
+        .max(1);
+    let half = BARS / bars as f64 / 2.0;
     for one in series {
         let style = one.colour.stroke_width(2);
         match one.stroke {
             Stroke::Line => {
                 chart.draw_series(LineSeries::new(one.points.clone(), style))?;
+            }
+            Stroke::Bars => {
+                let bar = |(x, y): &(f64, f64)| {
+                    let corners = [(x - half, ys.start), (x + half, *y)];
+                    Rectangle::new(corners, one.colour.mix(0.6).filled())
+                };
+                chart.draw_series(one.points.iter().map(bar))?;
             }
             Stroke::Dashes => {
                 let dashes = DashedLineSeries::new(one.points.clone(), 6, 4, style);
@@ -111,6 +218,23 @@ fn draw_on(
     Ok(())
 }
 
+type Span = std::ops::Range<f64>;
+
+/// What is shown of both axes. A linear vertical axis begins at 0.
+fn ranges(axes: &Axes, series: &[Series]) -> (Span, Span) {
+    let all = || series.iter().flat_map(|one| &one.points);
+    let (x0, x1) = match axes.names.len() {
+        0 => span(all().map(|(x, _)| *x)),
+        names => (-0.5, names as f64 - 0.5),
+    };
+    let (low, high) = span(all().map(|(_, y)| *y));
+    let y = match axes.y {
+        Scale::Log => low.floor()..high.ceil().max(low.floor() + 1.0),
+        Scale::Linear => low.min(0.0) * 1.08..(high.max(0.0) * 1.08).max(1e-9),
+    };
+    (x0..x1, y)
+}
+
 fn legend(area: &DrawingArea<SVGBackend, Shift>, series: &[Series]) -> Drawn {
     let text = ("sans-serif", FONT).into_font().color(&BLACK);
     let text = text.pos(Pos::new(HPos::Left, VPos::Center));
@@ -119,6 +243,10 @@ fn legend(area: &DrawingArea<SVGBackend, Shift>, series: &[Series]) -> Drawn {
         let style = one.colour.stroke_width(2);
         match one.stroke {
             Stroke::Line => area.draw(&PathElement::new([(5, y), (29, y)], style))?,
+            Stroke::Bars => {
+                let corners = [(11, y - 6), (23, y + 6)];
+                area.draw(&Rectangle::new(corners, one.colour.mix(0.6).filled()))?;
+            }
             Stroke::Points => area.draw(&Circle::new((17, y), 4, style))?,
             Stroke::Dashes => {
                 area.draw(&PathElement::new([(5, y), (13, y)], style))?;
@@ -150,7 +278,8 @@ fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     });
     match low < high {
         true => (low, high),
-        false => (0.0, high.max(1.0)),
+        false if low == high => (low.min(0.0), high.max(1.0)),
+        false => (0.0, 1.0),
     }
 }
 
@@ -223,21 +352,46 @@ fn ours(
     group: Option<&Value>,
     (label, colour): (String, RGBColor),
 ) -> Series {
-    let in_group = results
-        .rows
+    let points = results.rows.keys().filter_map(|point| {
+        let parameters = &results.points[*point];
+        let y = results.value(plan, column, *point)?;
+        is_in(figure, parameters, group).then_some((along(figure, results, *point)?, y))
+    });
+    let points: Vec<_> = points.collect();
+    let is_by_name = results
+        .points
         .iter()
-        .map(|(point, row)| (&results.points[*point], row));
-    let points = in_group
-        .filter(|(point, _)| is_in(figure, point, group))
-        .filter_map(|(point, row)| {
-            Some((number(point.get(&figure.x)?)?, measured(plan, column, row)?))
-        });
+        .any(|p| p.get(&figure.x).is_some_and(|x| number(x).is_none()));
     Series {
         label,
-        stroke: Stroke::Line,
+        stroke: if is_by_name {
+            Stroke::Bars
+        } else {
+            Stroke::Line
+        },
         colour,
-        points: points.collect(),
+        points,
     }
+}
+
+/// Where a point is along the horizontal axis: its value or, if it has a name there, its number among
+/// the names.
+fn along(figure: &Figure, results: &Results, point: usize) -> Option<f64> {
+    let value = results.points[point].get(&figure.x)?;
+    let by_name = || {
+        let mut names: Vec<&Value> = Vec::new();
+        for point in results.rows.keys() {
+            let name = results.points[*point].get(&figure.x)?;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+            .iter()
+            .position(|name| *name == value)
+            .map(|n| n as f64)
+    };
+    number(value).or_else(by_name)
 }
 
 /// What is expected of this column at the points of this line.
@@ -252,12 +406,12 @@ fn expected(
     let of_column = plan.expectations.iter().filter(|e| e.of == column);
     of_column
         .map(|expectation| {
-            let points = results.rows.iter().filter_map(|(point, row)| {
+            let points = results.rows.keys().filter_map(|point| {
                 let parameters = &results.points[*point];
                 let is_meant =
                     is_in(figure, parameters, group) && matches(&expectation.only, parameters);
-                let x = number(parameters.get(&figure.x)?)?;
-                let y = expected_at(plan, expectation, parameters, row)?;
+                let x = along(figure, results, *point)?;
+                let y = expected_at(plan, expectation, results, *point)?;
                 is_meant.then_some((x, y))
             });
             Series {

@@ -3,7 +3,9 @@
 use crate::error::ExperimentError;
 use crate::plan::{Expectation, Figure, Relation};
 use crate::run::{self, Outcome};
+use crate::testbed::Testbed;
 use crate::verdict::Verdict;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -22,7 +24,7 @@ pub fn write(outcomes: &[Outcome], path: &Path) -> Result<(), ExperimentError> {
 }
 
 /// The page's text.
-fn page(outcomes: &[Outcome], base: &Path) -> String {
+pub(crate) fn page(outcomes: &[Outcome], base: &Path) -> String {
     let mut text = String::from(
         "# Reproduction\n\n\
          Written by `twinpath lab all`; every value here is printed again by it. \
@@ -40,7 +42,40 @@ fn page(outcomes: &[Outcome], base: &Path) -> String {
     for outcome in outcomes {
         section(&mut text, outcome, base);
     }
+    testbeds(&mut text, outcomes);
     text
+}
+
+/// Every number of the devices that plans name, with its evidence.
+fn testbeds(text: &mut String, outcomes: &[Outcome]) {
+    let mut all = BTreeMap::new();
+    for outcome in outcomes {
+        for name in outcome.plan.testbeds() {
+            // A plan that was checked names files that can be read.
+            if let Ok(testbed) = Testbed::load(&outcome.plan.folder.join(&name)) {
+                all.insert(name, testbed);
+            }
+        }
+    }
+    if !all.is_empty() {
+        text.push_str(
+            "\n## Devices\n\n\
+             The same numbers in all plans that name them. Sections are of the paper named with the testbed unless \
+             another is. A value of a paper that a number was derived from is an input, and is called so above.\n",
+        );
+    }
+    for (name, testbed) in all {
+        let _ = writeln!(
+            text,
+            "\n### {} (`{name}`)\n\n| part | number | value | | why |\n|---|---|---|---|---|",
+            testbed.name
+        );
+        for (part, number, constant) in testbed.rows() {
+            let (value, evidence) = (constant.value(), constant.evidence());
+            let (kind, why) = (evidence.kind(), evidence.text());
+            let _ = writeln!(text, "| {part} | {number} | {value} | {kind} | {why} |");
+        }
+    }
 }
 
 fn counts<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> (usize, usize) {

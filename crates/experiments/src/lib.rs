@@ -12,25 +12,34 @@
 //! | `plan.toml` | the plan as it was run |
 //!
 //! A sweep can be cut into shards for several machines; [`merge`](run::merge) joins them, and what it
-//! writes is the same to the byte as without shards. [`document`] tells all results on one page.
+//! writes is the same to the byte as without shards. [`reproduction`] keeps all results, tells them on one
+//! page, and checks that the page is current.
 //!
-//! Models so far: [`turboswitch`], which drives the production mechanism of `twinpath-parking`;
-//! [`pisa`], a switch's pipeline cycle by cycle; and [`state_cache`], which packets find their flow's
-//! state at the switch.
+//! Models so far: [`two_paths`], the production node on a paper's devices, with the systems that papers
+//! compare with; [`turboswitch`], which drives the production mechanism of `twinpath-parking`;
+//! [`pisa`], a switch's pipeline cycle by cycle; [`sfc_pipeline`], what chains take of a pipeline; and
+//! [`measured`], what a bench has measured on the code itself.
+//!
+//! Devices are in [`testbed`] files, every number with its evidence; [`traffic`] is what plans ask for.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod chart;
 pub mod document;
 mod error;
+pub mod measured;
 pub mod model;
 pub mod pisa;
 pub mod plan;
+pub mod reproduction;
 mod results;
 pub mod run;
-pub mod state_cache;
+pub mod sfc_pipeline;
 pub mod sweep;
+pub mod testbed;
+pub mod traffic;
 pub mod turboswitch;
+pub mod two_paths;
 pub mod verdict;
 
 pub use error::{ExperimentError, PlanError};

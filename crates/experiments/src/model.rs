@@ -1,8 +1,11 @@
 //! What a plan can name: a testbed with parameters and measurements.
 
+use crate::measured::Measured;
 use crate::pisa::Pisa;
-use crate::state_cache::StateCache;
+use crate::sfc_pipeline::SfcPipeline;
 use crate::turboswitch::TurboSwitch;
+use crate::two_paths::TwoPaths;
+use std::path::Path;
 
 /// A testbed under virtual time.
 pub trait Model: Sync {
@@ -12,17 +15,18 @@ pub trait Model: Sync {
     /// What it measures, in the order of [`Self::run`]'s answer.
     fn columns(&self) -> &'static [Column];
 
-    /// Whether it can run with these parameters, any of which may be missing.
+    /// Whether it can run with these parameters, any of which may be missing. Files that they name are
+    /// as seen from `folder`, the plan's.
     ///
     /// # Errors
     /// What is wrong, and with which.
-    fn check(&self, parameters: &toml::Table) -> Result<(), Misfit>;
+    fn check(&self, parameters: &toml::Table, folder: &Path) -> Result<(), Misfit>;
 
     /// Runs one point of a sweep.
     ///
     /// # Errors
     /// As [`Self::check`].
-    fn run(&self, parameters: &toml::Table) -> Result<Vec<f64>, Misfit>;
+    fn run(&self, parameters: &toml::Table, folder: &Path) -> Result<Vec<f64>, Misfit>;
 }
 
 /// One thing that a model measures.
@@ -64,7 +68,7 @@ impl From<toml::de::Error> for Misfit {
 }
 
 /// All models.
-pub const MODELS: [&dyn Model; 3] = [&TurboSwitch, &Pisa, &StateCache];
+pub const MODELS: [&dyn Model; 5] = [&TwoPaths, &TurboSwitch, &Pisa, &SfcPipeline, &Measured];
 
 /// The model of this name.
 pub fn find(name: &str) -> Option<&'static dyn Model> {

@@ -23,6 +23,11 @@
 //! along  = "input_gbps"
 //! values = [[10, 9.0], [50, 1.0]] # or one number, or the name of a column
 //! within = 0.05                   # or within_absolute; is = "below" or "above" makes it a bound
+//!
+//! [[ratio]]                       # another column: a value, divided by the value at another point
+//! name = "more_than_alone"
+//! of   = "output_gbps"
+//! to   = { flows = 1 }            # the point that differs in this; inverse = true divides the other way
 //! ```
 //!
 //! Parsing is checking: a [`Plan`] that exists can be run.
@@ -31,7 +36,7 @@ use crate::error::{Misplaced, PlanError};
 use crate::model::{self, Model};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::{Spanned, Table, Value};
 
 /// Most points of one plan.
@@ -50,12 +55,16 @@ pub struct Plan {
     pub note: String,
     /// What runs.
     pub model: &'static dyn Model,
+    /// Columns that compare points.
+    pub ratios: Vec<Ratio>,
     /// What is drawn.
     pub figures: Vec<Figure>,
     /// What is expected.
     pub expectations: Vec<Expectation>,
     /// The file's text.
     pub text: String,
+    /// What files that it names are seen from.
+    pub folder: PathBuf,
     parameters: Axes,
     quick: Axes,
 }
@@ -81,6 +90,38 @@ pub struct Figure {
     /// What the vertical axis measures.
     #[serde(default)]
     pub unit: String,
+    /// How the horizontal axis is divided.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// How the vertical one is.
+    #[serde(default)]
+    pub y_scale: Scale,
+}
+
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// By logarithm; what is not above 0 is left out.
+    Log,
+}
+
+/// A column whose value is another column's, divided by that column's value at another point.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ratio {
+    /// Its name.
+    pub name: String,
+    /// The column.
+    pub of: String,
+    /// Where the other point differs from this one.
+    pub to: Table,
+    /// Whether the other point's value is divided by this one's.
+    #[serde(default)]
+    pub inverse: bool,
 }
 
 /// Values that are expected, or bounds.
@@ -157,6 +198,8 @@ struct File {
     #[serde(default)]
     quick: BTreeMap<String, Spanned<Value>>,
     #[serde(default)]
+    ratio: Vec<Spanned<Ratio>>,
+    #[serde(default)]
     figure: Vec<Spanned<Figure>>,
     #[serde(default)]
     expect: Vec<Spanned<Expectation>>,
@@ -192,10 +235,24 @@ impl Plan {
     pub fn parse(text: &str, path: &Path) -> Result<Self, PlanError> {
         let file: File =
             toml::from_str(text).map_err(|error| PlanError::of_toml(&error, text, path))?;
-        let stem = path.file_stem().unwrap_or_default();
-        let name = stem.to_string_lossy().into_owned();
-        file.into_plan(name, text)
+        file.into_plan(path, text, Checks::All)
             .map_err(|misplaced| PlanError::at(misplaced, text, path))
+    }
+
+    /// Reads a plan that was run, beside its results. Files that its parameters name are not looked for:
+    /// they are elsewhere.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn recall(path: &Path) -> Result<Self, PlanError> {
+        let text = std::fs::read_to_string(path).map_err(|source| PlanError::File {
+            path: path.into(),
+            source,
+        })?;
+        let file: File =
+            toml::from_str(&text).map_err(|error| PlanError::of_toml(&error, &text, path))?;
+        file.into_plan(path, &text, Checks::Names)
+            .map_err(|misplaced| PlanError::at(misplaced, &text, path))
     }
 
     /// Every point of the sweep, in order: the last parameter by name changes fastest.
@@ -215,6 +272,14 @@ impl Plan {
         swept.map(|(name, _)| name).collect()
     }
 
+    /// The files of devices that it names, as it names them.
+    pub fn testbeds(&self) -> Vec<String> {
+        let named = self.parameters.get("testbed").into_iter().flatten();
+        named
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect()
+    }
+
     fn axes(&self, quick: bool) -> Axes {
         let mut axes = self.parameters.clone();
         if quick {
@@ -224,28 +289,45 @@ impl Plan {
     }
 }
 
+/// What is checked of a plan.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Checks {
+    All,
+    /// All but parameters.
+    Names,
+}
+
 impl File {
-    fn into_plan(self, name: String, text: &str) -> Result<Plan, Misplaced> {
+    fn into_plan(self, path: &Path, text: &str, checks: Checks) -> Result<Plan, Misplaced> {
+        let name = path.file_stem().unwrap_or_default();
+        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
         let model = model::find(self.plan.model.get_ref())
             .ok_or_else(|| (self.plan.model.span(), unknown_model()))?;
         for parameters in [&self.parameters, &self.quick] {
-            check_each(model, parameters)?;
+            if checks == Checks::All {
+                check_each(model, parameters, &folder)?;
+            }
         }
         let plan = Plan {
-            name,
+            name: name.to_string_lossy().into_owned(),
             title: self.plan.title,
             figure: self.plan.figure,
             note: self.plan.note,
             model,
+            ratios: self.ratio.iter().map(|r| r.get_ref().clone()).collect(),
             figures: self.figure.iter().map(|f| f.get_ref().clone()).collect(),
             expectations: self.expect.iter().map(|e| e.get_ref().clone()).collect(),
             text: text.to_owned(),
+            folder,
             parameters: axes(&self.parameters),
             quick: axes(&self.quick),
         };
         for quick in [false, true] {
-            check_points(&plan, quick, &[&self.quick, &self.parameters])?;
+            if checks == Checks::All {
+                check_points(&plan, quick, &[&self.quick, &self.parameters])?;
+            }
         }
+        self.ratio.iter().try_for_each(|r| check_ratio(&plan, r))?;
         self.figure
             .iter()
             .try_for_each(|f| check_figure(&plan, f))?;
@@ -279,6 +361,7 @@ fn axes(parameters: &BTreeMap<String, Spanned<Value>>) -> Axes {
 fn check_each(
     model: &dyn Model,
     parameters: &BTreeMap<String, Spanned<Value>>,
+    folder: &Path,
 ) -> Result<(), Misplaced> {
     for (name, value) in parameters {
         let values = listed(value.get_ref());
@@ -287,7 +370,7 @@ fn check_each(
         }
         for each in values {
             let alone = Table::from_iter([(name.clone(), each)]);
-            let checked = model.check(&alone);
+            let checked = model.check(&alone, folder);
             // Others may be needed to make it right; then the whole point is checked below.
             if let Err(misfit) = checked
                 && misfit.field.is_none_or(|field| field == name)
@@ -311,7 +394,7 @@ fn check_points(
         return Err((0..0, message));
     }
     for point in plan.points(quick) {
-        let Err(misfit) = plan.model.check(&point) else {
+        let Err(misfit) = plan.model.check(&point, &plan.folder) else {
             continue;
         };
         let field = misfit.field.unwrap_or_default();
@@ -320,6 +403,28 @@ fn check_points(
         return Err((span, format!("{field}: {misfit}")));
     }
     Ok(())
+}
+
+fn check_ratio(plan: &Plan, ratio: &Spanned<Ratio>) -> Result<(), Misplaced> {
+    let found = ratio.get_ref();
+    let at = |message: String| (ratio.span(), message);
+    let measures = plan.model.columns().iter().map(|column| column.name);
+    let mut taken = measures.chain(plan.ratios.iter().map(|r| r.name.as_str()));
+    if taken.by_ref().filter(|name| *name == found.name).count() != 1 {
+        return Err(at(format!("name: there is another {}", found.name)));
+    }
+    measured(plan, &found.of).map_err(|e| at(format!("of: {e}")))?;
+    for (name, value) in &found.to {
+        parameter(plan, name).map_err(|e| at(format!("to: {e}")))?;
+        let points = plan.points(false);
+        if !points.iter().any(|point| point.get(name) == Some(value)) {
+            return Err(at(format!("to: {name} is nowhere {value}")));
+        }
+    }
+    match found.to.is_empty() {
+        true => Err(at("to: expected a parameter and its value".into())),
+        false => Ok(()),
+    }
 }
 
 fn check_figure(plan: &Plan, figure: &Spanned<Figure>) -> Result<(), Misplaced> {
@@ -372,6 +477,13 @@ fn parameter(plan: &Plan, name: &str) -> Result<(), String> {
 }
 
 fn column(plan: &Plan, name: &str) -> Result<(), String> {
+    match plan.ratios.iter().any(|ratio| ratio.name == name) {
+        true => Ok(()),
+        false => measured(plan, name),
+    }
+}
+
+fn measured(plan: &Plan, name: &str) -> Result<(), String> {
     let mut names = plan.model.columns().iter().map(|column| column.name);
     match names.any(|column| column == name) {
         true => Ok(()),
@@ -462,6 +574,24 @@ within = 0.1
             ("within = 0.1", "within = -0.1", "p.toml:19", "within: "),
             ("within = 0.1", "wihtin = 0.1", "p.toml:23", "wihtin"),
             ("title = \"t\"", "title = 3", "p.toml:3:9", "string"),
+            (
+                "[[figure]]",
+                "[[ratio]]\nname = \"r\"\nof = \"n\"\nto = { flows = 1 }\n[[figure]]",
+                "p.toml:14",
+                "of: ",
+            ),
+            (
+                "[[figure]]",
+                "[[ratio]]\nname = \"r\"\nof = \"queue_kb\"\nto = { flows = 3 }\n[[figure]]",
+                "p.toml:14",
+                "flows is nowhere 3",
+            ),
+            (
+                "[[figure]]",
+                "[[ratio]]\nname = \"queue_kb\"\nof = \"queue_kb\"\nto = { flows = 1 }\n[[figure]]",
+                "p.toml:14",
+                "another",
+            ),
         ] {
             let message = error(from, to);
             assert!(

@@ -31,17 +31,63 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 impl Results {
-    /// Writes the rows.
-    pub(crate) fn write(&self, plan: &Plan, path: &Path) -> Result<(), ExperimentError> {
+    /// What was measured at a point, or a ratio of that to another point.
+    pub(crate) fn value(&self, plan: &Plan, column: &str, point: usize) -> Option<f64> {
+        let Some(ratio) = plan.ratios.iter().find(|ratio| ratio.name == column) else {
+            return self.measured(plan, column, point);
+        };
+        let here = self.measured(plan, &ratio.of, point)?;
+        let mut other = self.points[point].clone();
+        other.extend(ratio.to.clone());
+        let other = self.points.iter().position(|point| *point == other)?;
+        let there = self.measured(plan, &ratio.of, other)?;
+        Some(match ratio.inverse {
+            false => here / there,
+            true => there / here,
+        })
+    }
+
+    fn measured(&self, plan: &Plan, column: &str, point: usize) -> Option<f64> {
+        let columns = plan.model.columns();
+        let index = columns.iter().position(|c| c.name == column)?;
+        self.rows.get(&point)?.get(index).copied()
+    }
+
+    /// Writes the ratios.
+    pub(crate) fn write_ratios(&self, plan: &Plan, path: &Path) -> Result<(), ExperimentError> {
         let at = ExperimentError::table(path);
         let mut writer = csv::Writer::from_path(path).map_err(&at)?;
+        let names = plan.ratios.iter().map(|ratio| ratio.name.clone());
+        let parameters = plan.parameters(self.quick);
+        let header = std::iter::once("point".to_owned())
+            .chain(parameters)
+            .chain(names);
+        writer.write_record(header).map_err(&at)?;
+        for number in self.rows.keys() {
+            let mut record = identity(plan, self.quick, *number, &self.points[*number]);
+            let values = plan
+                .ratios
+                .iter()
+                .map(|ratio| self.value(plan, &ratio.name, *number));
+            record.extend(values.map(|value| value.map_or_else(String::new, |v| v.to_string())));
+            writer.write_record(record).map_err(&at)?;
+        }
+        writer.flush().map_err(ExperimentError::file(path))
+    }
+
+    /// The rows as a table.
+    pub(crate) fn text(&self, plan: &Plan) -> Result<String, ExperimentError> {
+        let place = plan.folder.join(&plan.name);
+        let at = ExperimentError::table(&place);
+        let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(header(plan, self.quick)).map_err(&at)?;
         for (number, row) in &self.rows {
             writer
                 .write_record(self.record(plan, *number, row))
                 .map_err(&at)?;
         }
-        writer.flush().map_err(ExperimentError::file(path))
+        let bytes = writer.into_inner().unwrap_or_default();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn record(&self, plan: &Plan, number: usize, row: &[f64]) -> Vec<String> {

@@ -56,29 +56,55 @@ pub fn run(
     out: &Path,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Outcome, ExperimentError> {
-    let quick = options.scale == Scale::Quick;
-    let points = plan.points(quick);
-    let numbers: Vec<usize> = options.shard.points(points.len()).collect();
-    let count = numbers.len();
-    let rows = sweep::run(plan.model, &points, &numbers, &mut |done| {
-        progress(done, count)
-    })
-    .map_err(|misfit| {
-        PlanError::at((0..0, misfit.to_string()), &plan.text, &out.join(PLAN_FILE))
-    })?;
-    let results = Results {
-        quick,
-        points,
-        rows: rows.into_iter().collect(),
-    };
+    let results = measure(plan, options, progress)?;
     create(out)?;
     write(&out.join(PLAN_FILE), &plan.text)?;
-    results.write(plan, &out.join(options.shard.file_name()))?;
+    write(&out.join(options.shard.file_name()), &results.text(plan)?)?;
     let verdicts = match options.shard.is_whole() {
         true => tell(plan, &results, out)?,
         false => Vec::new(),
     };
-    Ok(outcome(plan.clone(), out, count, verdicts))
+    Ok(outcome(plan.clone(), out, results.rows.len(), verdicts))
+}
+
+/// Runs a plan, or a shard of it.
+pub(crate) fn measure(
+    plan: &Plan,
+    options: Options,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Results, ExperimentError> {
+    let quick = options.scale == Scale::Quick;
+    let points = plan.points(quick);
+    let numbers: Vec<usize> = options.shard.points(points.len()).collect();
+    let count = numbers.len();
+    let rows = sweep::run(plan, &points, &numbers, &mut |done| progress(done, count));
+    let rows = rows.map_err(|misfit| {
+        PlanError::at(
+            (0..0, misfit.to_string()),
+            &plan.text,
+            &plan.folder.join(&plan.name),
+        )
+    })?;
+    Ok(Results {
+        quick,
+        points,
+        rows: rows.into_iter().collect(),
+    })
+}
+
+/// What came of a plan, from the results that a full run has written to this folder.
+///
+/// # Errors
+/// There are none, or they are of another plan.
+pub fn recall(plan: &Plan, folder: &Path) -> Result<Outcome, ExperimentError> {
+    let results = Results::read(plan, &folder.join(Shard::default().file_name()))?;
+    let verdicts = verdict::judge(plan, &results);
+    Ok(outcome(
+        plan.clone(),
+        folder,
+        results.points.len(),
+        verdicts,
+    ))
 }
 
 fn outcome(plan: Plan, out: &Path, points: usize, verdicts: Vec<Verdict>) -> Outcome {
@@ -116,7 +142,10 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Outcome, ExperimentError
     }
     create(out)?;
     write(&out.join(PLAN_FILE), &plan.text)?;
-    results.write(&plan, &out.join(Shard::default().file_name()))?;
+    write(
+        &out.join(Shard::default().file_name()),
+        &results.text(&plan)?,
+    )?;
     let verdicts = tell(&plan, &results, out)?;
     Ok(outcome(plan, out, points, verdicts))
 }
@@ -139,9 +168,9 @@ fn common_plan(folders: &[PathBuf]) -> Result<Plan, ExperimentError> {
     let first = folders
         .first()
         .ok_or_else(|| ExperimentError::NoPlans(PathBuf::new()))?;
-    let plan = Plan::load(&first.join(PLAN_FILE))?;
+    let plan = Plan::recall(&first.join(PLAN_FILE))?;
     for other in folders {
-        if Plan::load(&other.join(PLAN_FILE))?.text != plan.text {
+        if Plan::recall(&other.join(PLAN_FILE))?.text != plan.text {
             return Err(ExperimentError::DifferentPlans {
                 first: first.clone(),
                 other: other.clone(),
@@ -172,6 +201,9 @@ fn tables(folders: &[PathBuf]) -> Result<Vec<PathBuf>, ExperimentError> {
 fn tell(plan: &Plan, results: &Results, out: &Path) -> Result<Vec<Verdict>, ExperimentError> {
     let verdicts = verdict::judge(plan, results);
     verdict::write(plan, &verdicts, &out.join("verdicts.csv"))?;
+    if !plan.ratios.is_empty() {
+        results.write_ratios(plan, &out.join("ratios.csv"))?;
+    }
     for figure in &plan.figures {
         let svg = chart::draw(plan, figure, results)?;
         write(&out.join(format!("{}.svg", figure.name)), &svg)?;

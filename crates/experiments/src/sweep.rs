@@ -1,6 +1,7 @@
 //! Points in parallel, and parts of a sweep.
 
-use crate::model::{Misfit, Model};
+use crate::model::Misfit;
+use crate::plan::Plan;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +70,7 @@ impl Shard {
 /// # Errors
 /// A model that refuses its parameters, which a checked plan does not let happen.
 pub(crate) fn run(
-    model: &dyn Model,
+    plan: &Plan,
     points: &[Table],
     numbers: &[usize],
     progress: &mut dyn FnMut(usize),
@@ -83,7 +84,10 @@ pub(crate) fn run(
             let (next, rows, done) = (&next, &rows, done.clone());
             scope.spawn(move || {
                 while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = model.run(&points[*number]).map(|row| (*number, row));
+                    let row = plan
+                        .model
+                        .run(&points[*number], &plan.folder)
+                        .map(|row| (*number, row));
                     rows.lock().expect("nobody panics with it").push(row);
                     let _ = done.send(());
                 }

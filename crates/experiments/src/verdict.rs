@@ -37,9 +37,8 @@ pub(crate) fn judge(plan: &Plan, results: &Results) -> Vec<Verdict> {
     let all = plan.expectations.iter().enumerate();
     all.flat_map(|(index, expectation)| {
         let points = results.rows.iter();
-        points.filter_map(move |(point, row)| {
-            judge_point(plan, results, (index, expectation), *point, row)
-        })
+        points
+            .filter_map(move |(point, _)| judge_point(plan, results, (index, expectation), *point))
     })
     .collect()
 }
@@ -49,14 +48,13 @@ fn judge_point(
     results: &Results,
     (index, expectation): (usize, &Expectation),
     point: usize,
-    row: &[f64],
 ) -> Option<Verdict> {
     let parameters = &results.points[point];
     if !matches(&expectation.only, parameters) {
         return None;
     }
-    let expected = expected_at(plan, expectation, parameters, row)?;
-    let ours = measured(plan, &expectation.of, row)?;
+    let expected = expected_at(plan, expectation, results, point)?;
+    let ours = results.value(plan, &expectation.of, point)?;
     let tolerance = expectation.within * expected.abs() + expectation.within_absolute;
     let inside = match expectation.is {
         Relation::Near => (ours - expected).abs() <= tolerance,
@@ -86,22 +84,17 @@ pub(crate) fn matches(only: &Table, parameters: &Table) -> bool {
     })
 }
 
-pub(crate) fn measured(plan: &Plan, column: &str, row: &[f64]) -> Option<f64> {
-    let columns = plan.model.columns();
-    let index = columns.iter().position(|c| c.name == column)?;
-    row.get(index).copied()
-}
-
 pub(crate) fn expected_at(
     plan: &Plan,
     expectation: &Expectation,
-    parameters: &Table,
-    row: &[f64],
+    results: &Results,
+    point: usize,
 ) -> Option<f64> {
     match &expectation.values {
         Values::Number(value) => Some(*value),
-        Values::Column(column) => measured(plan, column, row),
+        Values::Column(column) => results.value(plan, column, point),
         Values::Along(pairs) => {
+            let parameters = &results.points[point];
             let at = number(parameters.get(expectation.along.as_ref()?)?)?;
             let pair = pairs.iter().find(|(x, _)| *x == at);
             pair.map(|(_, value)| *value)

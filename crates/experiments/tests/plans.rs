@@ -1,11 +1,12 @@
-//! Every plan of the repository in its reduced form: it runs, gives the same bytes again, in one
-//! piece or in shards, and what theory says of it holds.
+//! Every plan of the repository in its reduced form: it measures what it did when REPRODUCTION.md was
+//! written, in one piece or in shards, and what theory says of it holds.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tempfile::{TempDir, tempdir};
+use twinpath_experiments::reproduction::{self, Stale};
 use twinpath_experiments::run::{self, Outcome, plans};
 use twinpath_experiments::verdict::Verdict;
 use twinpath_experiments::{ExperimentError, Options, Plan, Scale, Shard, document};
@@ -52,22 +53,114 @@ fn is_near(verdict: &Verdict) -> bool {
     verdict.deviation().abs() < 0.04
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The page is what `twinpath lab all` would write: judged by the reduced runs, whose bytes are kept. So
+/// this is also the test that a plan gives the same bytes again.
 #[test]
-fn every_plan_runs_and_gives_the_same_bytes_again() {
-    let folders = [tempdir().unwrap(), tempdir().unwrap()];
-    for plan in PLANS.iter() {
-        let [first, second] = folders.each_ref().map(|f| f.path().join(&plan.name));
-        let outcome = quick(plan, "1/1", &first);
-        quick(plan, "1/1", &second);
-        assert!(files(&first) == files(&second), "{} differs", plan.name);
-        let expects = !plan.expectations.is_empty();
-        assert_eq!(expects, !outcome.verdicts.is_empty(), "{}", plan.name);
-        assert_eq!(files(&first).len(), 3 + plan.figures.len());
+fn reproduction_is_current() {
+    let stale = reproduction::check(&PLANS, &root(), &mut |_, _, _| ()).expect("all is there");
+    let told: Vec<String> = stale.iter().map(ToString::to_string).collect();
+    assert!(
+        stale.is_empty(),
+        "{}\nREPRODUCTION.md is not current: run `cargo run --release -- lab all`, or with --only the plans above",
+        told.join("\n")
+    );
+}
+
+#[test]
+fn theory_holds_in_short_runs_and_every_file_is_written() {
+    let folder = tempdir().unwrap();
+    let proven = |plan: &&Plan| plan.expectations.iter().any(|e| is_theory(&e.source));
+    for plan in PLANS.iter().filter(proven) {
+        let out = folder.path().join(&plan.name);
+        let outcome = quick(plan, "1/1", &out);
+        let ratios = usize::from(!plan.ratios.is_empty());
+        assert_eq!(files(&out).len(), 3 + ratios + plan.figures.len());
         let theory = |index: usize| is_theory(&plan.expectations[index].source);
         let mut verdicts = outcome.verdicts.iter();
         let broken = verdicts.find(|v| theory(v.expectation) && !v.inside && !is_near(v));
         assert_eq!(broken, None, "{}", plan.name);
     }
+}
+
+/// What is outside in the full runs says why.
+#[test]
+fn what_is_outside_has_a_cause() {
+    for plan in PLANS.iter() {
+        let Ok(outcome) = reproduction::kept(plan, &root()).expect("all is there") else {
+            continue;
+        };
+        for verdict in outcome.verdicts.iter().filter(|verdict| !verdict.inside) {
+            let expectation = &plan.expectations[verdict.expectation];
+            let told = format!(
+                "{}: {} by {}",
+                plan.name, expectation.of, expectation.source
+            );
+            assert!(!expectation.cause.is_empty(), "{told}, {}", verdict.place);
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_not_current_is_told_why() {
+    let folder = tempdir().unwrap();
+    let root = folder.path();
+    let plans = [plan("sfcache-fig13").clone(), plan("sfcache-fig8").clone()];
+    let check = |plans: &[Plan]| reproduction::check(plans, root, &mut |_, _, _| ()).unwrap();
+    let outcomes: Vec<_> = plans
+        .iter()
+        .map(|plan| reproduction::renew(plan, root, &mut |_, _, _| ()).unwrap())
+        .collect();
+    reproduction::tell(&outcomes, root).unwrap();
+    assert_eq!(check(&plans), []);
+    let change = |file: &str, from: &str, to: &str| {
+        let path = root.join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{file}");
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    };
+    assert_eq!(check(&plans[..1]), [Stale::Left("sfcache-fig8".into())]);
+    change("REPRODUCTION.md", "# Reproduction", "# Production");
+    assert_eq!(check(&plans), [Stale::Page]);
+    change("reproduction/sfcache-fig13/quick.csv", "\n1,", "\n1,2");
+    let found = check(&plans);
+    assert!(
+        matches!(&found[0], Stale::Results { plan, .. } if plan == "sfcache-fig13"),
+        "{found:?}"
+    );
+    change("reproduction/sfcache-fig8/plan.toml", "model", "modell");
+    assert!(check(&plans).contains(&Stale::Plan("sfcache-fig8".into())));
+    fs::remove_file(root.join("reproduction/sfcache-fig8/quick.csv")).unwrap();
+    assert!(check(&plans).contains(&Stale::New("sfcache-fig8".into())));
+}
+
+/// The question that the plans' page goes through can be asked as it stands there.
+#[test]
+fn the_page_of_plans_has_a_plan_that_runs() {
+    let page = fs::read_to_string(root().join("plans/README.md")).unwrap();
+    let text = page
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let text = text
+        .expect("a plan")
+        .replace("1_000_000", "20_000")
+        .replace("100_000", "1_000");
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::copy(
+        root().join("plans/testbeds/switchnic.toml"),
+        at("my-devices.toml"),
+    )
+    .unwrap();
+    fs::write(at("my-flow-sizes.txt"), "1 0.5\n100 1\n").unwrap();
+    fs::write(at("mine.toml"), text).unwrap();
+    let plan = Plan::load(&at("mine.toml")).unwrap();
+    let outcome = quick(&plan, "1/1", &at("out"));
+    assert_eq!((outcome.points, outcome.verdicts.len()), (12, 6));
 }
 
 #[test]

@@ -20,14 +20,18 @@
 //! | 76 | 2 | port that the packet arrived on |
 //! | 78 | 2 | port that the packet leaves by |
 //! | 80 | 1 | element of the chain that this is about |
-//! | 81 | 3 | zero |
+//! | 81 | 1 | zero |
+//! | 82 | 2 | bytes of the packet's payload that are parked on the fast path's side (0 none) |
 //! | 84 | 4 each | state words |
+//! | behind them | 8 | slot and generation of the parked payload, if there is one |
+//!
+//! Where payload is parked only the packet's header follows.
 //!
 //! Behind [`Message::RuleRequest`] and [`Message::RuleReport`] there is no packet but what the
 //! cores and the fast path tell each other about rules.
 
 use twinpath_core::key::{KEY_BYTES, Role, Side};
-use twinpath_core::{Direction, FlowKey, Frame, Instant, Trip};
+use twinpath_core::{Direction, FlowKey, Frame, Instant, Ticket, Trip};
 
 /// Most state words that a message carries: the 128 bytes of a key-value entry and a few more.
 pub const MAX_WORDS: usize = 36;
@@ -36,7 +40,10 @@ pub const MAX_WORDS: usize = 36;
 pub const FIXED_BYTES: usize = 84;
 
 /// Longest header, in bytes.
-pub const MAX_BYTES: usize = FIXED_BYTES + 4 * MAX_WORDS;
+pub const MAX_BYTES: usize = FIXED_BYTES + 4 * MAX_WORDS + TICKET_BYTES;
+
+/// Bytes that name a parked payload.
+const TICKET_BYTES: usize = 8;
 
 const _: () = assert!(
     MAX_BYTES <= twinpath_core::pool::HEADROOM,
@@ -70,6 +77,8 @@ pub enum Message {
     Recall = 20,
     /// What the cores want done with rules.
     RuleRequest = 21,
+    /// The cores have dropped the packet whose payload is parked.
+    Dropped = 22,
 }
 
 impl Message {
@@ -85,6 +94,7 @@ impl Message {
             19 => Self::Acknowledge,
             20 => Self::Recall,
             21 => Self::RuleRequest,
+            22 => Self::Dropped,
             _ => return None,
         })
     }
@@ -102,6 +112,7 @@ impl Message {
             Self::Acknowledge => "ACK",
             Self::Recall => "RECALL",
             Self::RuleRequest => "RULE-REQUEST",
+            Self::Dropped => "DROPPED",
         }
     }
 
@@ -149,6 +160,8 @@ pub struct Header {
     pub ingress: u16,
     /// What the node remembers of the packet; of the frame that the header is attached to.
     pub trip: Trip,
+    /// What names the parked payload, if the trip says that there is one.
+    pub ticket: Ticket,
     words: [u32; MAX_WORDS],
     count: u8,
 }
@@ -202,6 +215,7 @@ impl Header {
             element: 0,
             ingress: 0,
             trip: Trip::default(),
+            ticket: Ticket::default(),
             words: [0; MAX_WORDS],
             count: 0,
         }
@@ -223,7 +237,16 @@ impl Header {
 
     /// Bytes that the header takes on the link.
     pub fn bytes(&self) -> usize {
-        FIXED_BYTES + 4 * usize::from(self.count)
+        self.bytes_on(self.trip)
+    }
+
+    #[inline]
+    fn bytes_on(&self, trip: Trip) -> usize {
+        let ticket = match trip.parked_bytes {
+            0 => 0,
+            _ => TICKET_BYTES,
+        };
+        FIXED_BYTES + 4 * usize::from(self.count) + ticket
     }
 
     fn flags(&self) -> u8 {
@@ -239,15 +262,30 @@ impl Header {
     /// `out` is too short.
     #[inline]
     pub fn write(&self, out: &mut [u8]) -> Result<(), HeaderError> {
-        let (have, need) = (out.len(), self.bytes());
+        self.write_for(out, self.ingress, self.trip, self.ticket)
+    }
+
+    #[inline]
+    fn write_for(
+        &self,
+        out: &mut [u8],
+        ingress: u16,
+        trip: Trip,
+        ticket: Ticket,
+    ) -> Result<(), HeaderError> {
+        let (have, need) = (out.len(), self.bytes_on(trip));
         let (Some((fixed, rest)), true) =
             (out.split_first_chunk_mut::<FIXED_BYTES>(), have >= need)
         else {
             return Err(HeaderError::Truncated { have, need });
         };
         self.write_fixed(fixed);
+        write_trip(fixed, ingress, trip);
         for (place, word) in rest.as_chunks_mut::<4>().0.iter_mut().zip(self.words()) {
             *place = word.to_be_bytes();
+        }
+        if trip.parked_bytes != 0 {
+            write_ticket(rest, self.words().len(), ticket);
         }
         Ok(())
     }
@@ -270,7 +308,6 @@ impl Header {
         }
         out[72..76].copy_from_slice(&self.alias_row.to_be_bytes());
         out[80..84].copy_from_slice(&[self.element, 0, 0, 0]);
-        write_trip(out, self.ingress, self.trip);
     }
 
     /// Reads and checks a header.
@@ -288,10 +325,17 @@ impl Header {
             .ok_or(truncated(FIXED_BYTES))?;
         let mut header = Self::read_fixed(fixed)?;
         let words = rest
-            .get(..4 * usize::from(header.count))
+            .get(..header.bytes() - FIXED_BYTES)
             .ok_or(truncated(header.bytes()))?;
+        let (words, ticket) = words.split_at(4 * usize::from(header.count));
         for (word, place) in header.words.iter_mut().zip(words.as_chunks::<4>().0) {
             *word = u32::from_be_bytes(*place);
+        }
+        if let [slot, generation] = ticket.as_chunks::<4>().0 {
+            header.ticket = Ticket {
+                slot: u32::from_be_bytes(*slot),
+                generation: u32::from_be_bytes(*generation),
+            };
         }
         Ok(header)
     }
@@ -341,6 +385,7 @@ fn read_trip(bytes: &[u8; FIXED_BYTES], message: Message) -> Trip {
         direction,
         egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_cores: !message.is_to_cores(),
+        parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
     }
 }
 
@@ -352,21 +397,26 @@ fn lane<const N: usize>(bytes: &[u8; FIXED_BYTES], from: usize) -> [u8; N] {
         .expect("constant offsets inside the fixed header")
 }
 
-/// Puts a header in front of a frame's packet. The port of arrival and the trip are the frame's.
+/// Puts a header in front of a frame's packet. The port of arrival, the trip and the ticket are the
+/// frame's.
 ///
 /// # Errors
 /// No headroom; the frame is unchanged.
 #[inline]
 pub fn attach(frame: &mut Frame, header: &Header) -> Result<(), HeaderError> {
-    let (ingress, trip) = (frame.port(), frame.trip());
+    let (ingress, trip, ticket) = (frame.port(), frame.trip(), frame.ticket());
     let place = frame
-        .push_front(header.bytes())
+        .push_front(header.bytes_on(trip))
         .ok_or(HeaderError::Headroom)?;
-    header.write(place)?;
-    if let Some(place) = place.first_chunk_mut() {
-        write_trip(place, ingress, trip);
+    header.write_for(place, ingress, trip, ticket)
+}
+
+/// Behind so many state words.
+fn write_ticket(rest: &mut [u8], words: usize, ticket: Ticket) {
+    let places = rest.as_chunks_mut::<4>().0.iter_mut().skip(words);
+    for (place, number) in places.zip([ticket.slot, ticket.generation]) {
+        *place = number.to_be_bytes();
     }
-    Ok(())
 }
 
 fn write_trip(fixed: &mut [u8; FIXED_BYTES], ingress: u16, trip: Trip) {
@@ -374,6 +424,7 @@ fn write_trip(fixed: &mut [u8; FIXED_BYTES], ingress: u16, trip: Trip) {
     fixed[6] = fixed[6] & !48 | (trip.direction as u8) << 4 | has_egress << 5;
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
     fixed[78..80].copy_from_slice(&trip.egress.unwrap_or(0).to_be_bytes());
+    fixed[82..84].copy_from_slice(&trip.parked_bytes.to_be_bytes());
 }
 
 /// Gives a frame that carries a header its number in its queue. Numbers are given last, to frames
@@ -402,6 +453,9 @@ pub fn detach(frame: &mut Frame) -> Result<Header, HeaderError> {
     frame.set_timestamp(header.timestamp);
     frame.set_port(header.ingress);
     frame.set_trip(header.trip);
+    if header.trip.parked_bytes != 0 {
+        frame.set_ticket(header.ticket);
+    }
     Ok(header)
 }
 
@@ -412,7 +466,7 @@ mod tests {
     use twinpath_core::Pool;
 
     fn header() -> impl Strategy<Value = Header> {
-        let message = prop::sample::select(vec![1u8, 2, 3, 4, 16, 17, 18, 19, 20, 21]);
+        let message = prop::sample::select(vec![1u8, 2, 3, 4, 16, 17, 18, 19, 20, 21, 22]);
         (
             message,
             any::<[u32; 4]>(),
@@ -441,7 +495,16 @@ mod tests {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
                     egress: (bits & 16 != 0).then_some(numbers[3] as u16),
                     was_on_cores: code >= 16,
+                    parked_bytes: if numbers[0] & 1 == 0 {
+                        0
+                    } else {
+                        numbers[1] as u16
+                    },
                 };
+                if header.trip.parked_bytes != 0 {
+                    let (slot, generation) = (numbers[1], numbers[2]);
+                    header.ticket = Ticket { slot, generation };
+                }
                 header.set_words(&words);
                 header
             })
@@ -454,6 +517,7 @@ mod tests {
             let mut frame = pool.take_filled(&packet).expect("room");
             frame.set_port(header.ingress);
             frame.set_trip(header.trip);
+            frame.set_ticket(header.ticket);
             attach(&mut frame, &header).expect("headroom");
             prop_assert_eq!(frame.len(), header.bytes() + packet.len());
             prop_assert_eq!(detach(&mut frame).expect("just attached"), header);

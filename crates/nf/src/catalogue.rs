@@ -263,6 +263,26 @@ impl FunctionConfig {
         }
     }
 
+    /// Why the function needs the payloads of packets on the cores; `None` if headers will do. Of
+    /// packets whose time to live ends it may have the payload all the same.
+    pub fn needs_payload(&self) -> Option<&'static str> {
+        match self {
+            Self::Reassembler(_) => Some("puts payloads in order"),
+            Self::Inspector(_) => Some("reads payloads"),
+            Self::KvStore(_) => Some("reads requests and writes answers"),
+            Self::Router(config) if config.quotes_payloads() => Some(
+                "answers packets without a route, and quotes them (with a default route, or with no_route = \"drop\", it would not)",
+            ),
+            Self::Firewall(_)
+            | Self::LoadBalancer(_)
+            | Self::RuleBalancer(_)
+            | Self::Acl(_)
+            | Self::Napt(_)
+            | Self::Router(_)
+            | Self::Monitor(_) => None,
+        }
+    }
+
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
     /// start from `folder`, hashes and choices from `seed`.
     ///

@@ -1,5 +1,6 @@
 //! What is seen of a run: live, over time, and at its end.
 
+mod parking;
 mod rules;
 
 use crate::fast_path::{FastPath, Via};
@@ -111,6 +112,7 @@ impl Observer {
         report.coherence = coherence(fast_path, workers);
         report.slots = slot_counts(fast_path);
         report.rules = rules::rules(fast_path, workers);
+        report.parking = fast_path.parking().map(parking::parking);
         report.latency.fast = self.fast.percentiles();
         report.latency.slow = self.slow.percentiles();
         report.functions = function_counters(workers);

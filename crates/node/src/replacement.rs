@@ -103,11 +103,12 @@ pub enum ReplaceError {
 }
 
 /// Settings of the node itself.
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 7] = [
     "run",
     "fast_path",
     "slow_path",
     "rule_cache",
+    "parking",
     "link",
     "traffic",
 ];

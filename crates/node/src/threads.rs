@@ -354,6 +354,9 @@ impl<S: Sink> FastThread<'_, S> {
             None if self.tempo.is_lossless && !self.batch.is_empty() => return Ok(false),
             None if self.tempo.is_lossless => {
                 self.wait_for_cores(Instant::NEVER)?;
+                if self.fast_path.oldest_parked().is_some() {
+                    self.pass_parking(Instant::NEVER)?;
+                }
                 self.pools.take_filled(bytes)
             }
             None => None,
@@ -375,7 +378,33 @@ impl<S: Sink> FastThread<'_, S> {
         }
     }
 
+    /// Lets the queue in which payloads wait go on.
+    fn pass_parking(&mut self, until: Instant) -> Result<(), CaptureError> {
+        while self
+            .fast_path
+            .pass_parking(until, self.pools, &mut self.output)
+            .is_some()
+        {}
+        self.depart()
+    }
+
+    /// The time of the queue in which payloads wait. In a run that must not lose anything it is the
+    /// packets', and waits for the cores, so that no patience ends while a header is on its way;
+    /// else it goes on, also when no packet comes.
+    fn parking_clock(&self, patience: Duration) -> Instant {
+        match self.tempo.is_lossless {
+            true => self
+                .packet_clock
+                .min(self.oldest_in_flight() + patience / 2),
+            false => self.started + Duration::from_nanos(self.wall_ns()),
+        }
+    }
+
     fn process(&mut self) -> Result<(), CaptureError> {
+        if let Some(parking) = self.fast_path.parking() {
+            let patience = parking.lot().config().patience;
+            self.pass_parking(self.parking_clock(patience))?;
+        }
         let clock = self.clock();
         for frame in &mut self.batch {
             frame.set_received_ns(clock.link.0);
@@ -435,6 +464,7 @@ impl<S: Sink> FastThread<'_, S> {
                 // A message alone is no lost packet: the protocol sends it again.
                 if carries_packet(&frame) {
                     self.fast_path.count_drop(DropReason::RingFull);
+                    self.fast_path.header_dropped(&frame);
                 }
                 self.pools.give(frame);
                 return Ok(());
@@ -466,13 +496,15 @@ impl<S: Sink> FastThread<'_, S> {
 
     /// The oldest packet that may still leave.
     fn watermark(&self) -> Instant {
-        let oldest = self
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.in_flight.front())
-            .map(|&(_, at)| at)
-            .min();
-        oldest.map_or(self.packet_clock, |oldest| oldest.min(self.packet_clock))
+        let parked = self.fast_path.oldest_parked().unwrap_or(Instant::NEVER);
+        self.oldest_in_flight().min(self.packet_clock).min(parked)
+    }
+
+    /// When the oldest packet arrived that a worker has not finished with.
+    fn oldest_in_flight(&self) -> Instant {
+        let in_flight = self.lanes.iter().filter_map(|lane| lane.in_flight.front());
+        let oldest = in_flight.map(|&(_, at)| at).min();
+        oldest.unwrap_or(Instant::NEVER)
     }
 
     /// Waits until the cores have finished with every packet older than a round trip before `at`.
@@ -524,7 +556,7 @@ impl<S: Sink> FastThread<'_, S> {
             self.put_out()?;
             self.wait_for_cores(Instant::NEVER)?;
             if done {
-                return Ok(());
+                return self.pass_parking(Instant::NEVER);
             }
         }
     }

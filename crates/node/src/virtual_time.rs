@@ -140,10 +140,13 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             if let Some(frame) = self.node.pools.take_filled(bytes) {
                 return Ok(Some(frame));
             }
-            let Some((at, _)) = self.next_happening() else {
-                return Ok(None);
-            };
-            self.let_happen_until(at)?;
+            match self.next_happening() {
+                Some((at, _)) => self.let_happen_until(at)?,
+                None if self.node.fast_path.oldest_parked().is_some() => {
+                    self.pass_parking(Instant::NEVER)?;
+                }
+                None => return Ok(None),
+            }
         }
     }
 
@@ -171,7 +174,9 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 .front()
                 .map_or(self.now, |in_flight| in_flight.frame.timestamp())
         };
-        oldest(&self.to_cores).min(oldest(&self.from_cores))
+        let parked = self.node.fast_path.oldest_parked();
+        let on_link = oldest(&self.to_cores).min(oldest(&self.from_cores));
+        on_link.min(parked.unwrap_or(Instant::NEVER))
     }
 
     /// Departures go out, punts go on the link.
@@ -200,7 +205,25 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// Everything that is due before or at `until`, in order.
     fn let_happen_until(&mut self, until: Instant) -> Result<(), CaptureError> {
         while let Some((at, what)) = self.next_happening().filter(|&(at, _)| at <= until) {
+            self.pass_parking(at)?;
             self.let_happen(at, what)?;
+        }
+        // At the end some headers may still have to be asked for.
+        match until {
+            Instant::NEVER => Ok(()),
+            _ => self.pass_parking(until),
+        }
+    }
+
+    /// Lets the queue in which payloads wait go on.
+    fn pass_parking(&mut self, until: Instant) -> Result<(), CaptureError> {
+        while let Some(at) =
+            self.node
+                .fast_path
+                .pass_parking(until, &mut self.node.pools, &mut self.output)
+        {
+            self.now = self.now.max(at);
+            self.put_out()?;
         }
         Ok(())
     }
@@ -303,6 +326,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             self.put_out()?;
             self.let_happen_until(Instant::NEVER)?;
             if done {
+                self.pass_parking(Instant::NEVER)?;
                 return self.sink.advance(Instant::NEVER);
             }
         }

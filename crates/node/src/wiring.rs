@@ -26,6 +26,7 @@ use twinpath_core::steering::{Steering, SteeringError};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
 use twinpath_nf::catalogue::{Function, FunctionConfig, FunctionError, FunctionName};
+use twinpath_parking::{ConfigError as ParkingError, Stage};
 use twinpath_rulecache::{
     CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
     TableConfig,
@@ -50,6 +51,12 @@ pub enum BuildError {
     /// A function that makes rules where one was asked for that shares flow state.
     #[error("{0} makes rules: expected a function that shares flow state")]
     MakesRules(FunctionName),
+    /// A queue for payloads that cannot be.
+    #[error("[parking]: {0}")]
+    Parking(#[from] ParkingError),
+    /// Payloads are to wait while functions need them.
+    #[error("{0} needs payloads: expected functions that do without them, or no [parking]")]
+    NeedsPayload(&'static str),
     /// Too many networks inside.
     #[error("the networks inside: {0}")]
     Inside(#[from] RouteError),
@@ -153,12 +160,46 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let (small, large) = pool_frames(service, &chain);
     let (workers, worker_pools) = workers(service, paths, &steering)?;
     let sides = Sides::new(&service.inside)?;
+    let fast_path = FastPath::new(steering, sides, fast_elements, workers.len());
     Ok(Node {
-        fast_path: FastPath::new(steering, sides, fast_elements, workers.len()),
+        fast_path: match parking(service, &workers)? {
+            Some(stage) => fast_path.with_parking(stage),
+            None => fast_path,
+        },
         workers,
         pools: Pools::new(small, large),
         worker_pools,
     })
+}
+
+/// The queue in which payloads wait while their headers are on the cores, if the service has one.
+///
+/// # Errors
+/// A function needs payloads.
+fn parking(service: &Service, workers: &[Worker]) -> Result<Option<Stage>, BuildError> {
+    let Some(parking) = &service.parking else {
+        return Ok(None);
+    };
+    if let Some(name) = workers.first().and_then(reader_of_payloads) {
+        return Err(BuildError::NeedsPayload(name));
+    }
+    Ok(Some(Stage::new(parking.queue(), parking.port())?))
+}
+
+/// A function that needs payloads.
+fn reader_of_payloads(worker: &Worker) -> Option<&'static str> {
+    let mut found = None;
+    for element in worker.elements() {
+        match element {
+            CoreElement::Flows(flows) => flows.chain().each_function(|function| {
+                found = found.or(function.reads_payload().then(|| function.name()));
+            }),
+            CoreElement::Rules(rules) => rules.each_function(|function| {
+                found = found.or(function.reads_payload().then(|| function.name()));
+            }),
+        }
+    }
+    found
 }
 
 /// Buffers for packets that arrive, ordinary and long ones: as many as may be under way or kept.
@@ -166,7 +207,7 @@ pub fn pool_frames(service: &Service, chain: &Chain) -> (usize, usize) {
     let held = chain.most_held_frames() + held_for_rules(service);
     let in_flight = service.slow_path.workers * (2 * service.link.ring_frames + held);
     (
-        FRAMES_IN_HAND + in_flight,
+        FRAMES_IN_HAND + in_flight + 2 * service.parked_frames(),
         LONG_FRAMES + held.min(8 * LONG_FRAMES),
     )
 }

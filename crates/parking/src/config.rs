@@ -52,6 +52,13 @@ pub enum Order {
         /// Packets of one partition under way at a time, at most.
         window: u32,
     },
+    /// Packets of a flow leave in the order in which their headers came back: a number is given to
+    /// a header when it is back, and to a whole packet that must not overtake it
+    /// ([`Lot::follow`](crate::Lot::follow)). A header that never comes back holds nobody up.
+    AsReturned {
+        /// Flows are hashed to so many pairs of counters.
+        partitions: u32,
+    },
 }
 
 /// What becomes of packets too small to be split.
@@ -177,13 +184,19 @@ impl Config {
     }
 
     fn check_order(&self) -> Result<(), ConfigError> {
-        let Order::ByFlow { partitions, window } = self.order else {
-            return Ok(());
+        let (partitions, window) = match self.order {
+            Order::None => return Ok(()),
+            Order::ByFlow { partitions, window } => (partitions, window),
+            Order::AsReturned { partitions } => (partitions, 1),
         };
         let partitions_fit = (1..=MAX_PARTITIONS).contains(&partitions);
         let window_fits = (1..=MAX_WINDOW).contains(&window);
         require(partitions_fit && window_fits, ConfigError::Partitions)?;
-        require(self.small == Small::Token, ConfigError::BypassUnordered)
+        let numbers_arrivals = matches!(self.order, Order::ByFlow { .. });
+        require(
+            !numbers_arrivals || self.small == Small::Token,
+            ConfigError::BypassUnordered,
+        )
     }
 
     fn check_multicast(&self, multicast: &Multicast) -> Result<(), ConfigError> {

@@ -1,76 +1,105 @@
-//! What the switch does with frames: split, park, take headers back, join.
+//! What the switch does with frames: split, park, take headers back, join, in the time of a port
+//! that runs in a circle.
 
-use crate::config::{Config, ConfigError, Small};
-use crate::controller::Reading;
-use crate::lot::{Answer, Dequeued, End, Lot, Received, Refusal, Resident};
-use crate::messages::{Parked, Tag};
-use crate::split::{header_bytes, join, split};
+use crate::config::{Config, ConfigError};
+use crate::lot::{Answer, Dequeued, End, Followed, Load, Lot, Received, Refusal};
+use crate::port::{Port, PortConfig};
+use crate::split::{cut, header_bytes, join, split};
 use crate::stats::Stats;
-use twinpath_core::wire::Layout;
-use twinpath_core::{Frame, Instant, Pool};
+use twinpath_core::wire::{Layout, fields};
+use twinpath_core::{Frame, Instant, Pools, Ticket};
 
-/// A parking queue of frames.
+/// A parking queue of frames, and the port that it belongs to.
 #[derive(Debug)]
 pub struct Stage {
-    lot: Lot<Frame, Frame>,
+    lot: Lot<Parcel, Parcel>,
+    port: Port,
     counts: StageCounts,
 }
 
-/// What a stage counts beside its [`Lot`].
+/// What a stage counts beside its [`Lot`]. Packets that went to the cores whole are in one of the
+/// first five.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageCounts {
-    /// Packets that went to the cores whole.
-    pub whole: u64,
-    /// Packets without a buffer for their header.
+    /// Whole: too little payload.
+    pub small: u64,
+    /// Whole: no TCP or UDP packet in one piece, or one whose time to live ends.
+    pub unsuited: u64,
+    /// Whole: no buffer for the header.
     pub no_buffer: u64,
+    /// Whole: the queue or the slots had no room.
+    pub no_room: u64,
+    /// Whole: the frame has flow state with it, and the queue no room, where packets are dropped.
+    pub with_state: u64,
+    /// Dropped: the queue or the slots had no room.
+    pub refused: u64,
+    /// Bytes that were parked instead of going to the cores.
+    pub parked_bytes: u64,
     /// Packets whose new header was too long for the room in front of their payload.
     pub header_too_long: u64,
-    /// Frames from the cores that have no tag.
-    pub bad_tag: u64,
+    /// Headers whose packets the cores or the fast path had dropped, after the payload was given up.
+    pub dropped_late: u64,
+    /// Most bytes that were ever in the queue.
+    pub most_queue_bytes: u64,
 }
 
-/// What becomes of a packet that arrives.
+impl StageCounts {
+    /// Packets that went to the cores whole.
+    pub fn whole(&self) -> u64 {
+        self.small + self.unsuited + self.no_buffer + self.no_room + self.with_state
+    }
+}
+
+/// A frame that is about to leave: a header, stretched to its packet's length, or a whole packet.
+#[derive(Debug)]
+pub struct Parcel {
+    /// The frame.
+    pub frame: Frame,
+    /// Whether it goes back to the sender of the request it answers.
+    pub is_reply: bool,
+}
+
+impl Load for Parcel {
+    fn bytes(&self) -> u32 {
+        Load::bytes(&self.frame)
+    }
+}
+
+/// What becomes of a packet that goes to the cores.
 #[derive(Debug)]
 pub enum Sent {
-    /// This frame goes to the cores: a header or a whole packet, with its tag.
-    ToCores(Frame),
-    /// The packet is dropped. The frame is for its pool; it may lack its header.
-    Refused(Frame, NotSent),
+    /// Its header goes.
+    Header(Frame),
+    /// It goes whole.
+    Whole(Frame),
+    /// There is no room for its payload, and the cores are not to have it whole: it is dropped.
+    Refused(Frame),
 }
 
-/// Why a packet was not sent to the cores.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum NotSent {
-    /// The lot had no place.
-    Lot(Refusal),
-    /// The pool had no buffer for the header.
-    NoBuffer,
-}
-
-/// What becomes of a frame from the cores.
+/// What becomes of a frame that is about to leave.
 #[derive(Debug)]
-pub enum Returned {
-    /// It was a header, which waits for its payload or is gone.
-    Taken(Received),
-    /// A whole packet leaves.
-    Depart(Frame),
-    /// There is nothing in it to keep. The frame is for its pool.
-    Useless(Frame),
+pub enum Left {
+    /// It leaves now: it is whole, and overtakes nobody.
+    Now(Parcel),
+    /// It waits: a header for its payload, a whole packet for others.
+    Waits,
+    /// A whole packet that would have to wait, but there is no room.
+    Refused(Frame),
+    /// A header whose payload was given up, or that came a second time; that is counted already.
+    Stale,
 }
 
-/// What came out of the queue.
+/// What comes out of the queue and leaves.
 #[derive(Debug)]
 pub enum Output {
-    /// A packet leaves; the second frame, which held the header, is for its pool.
-    Depart(Frame, Frame),
-    /// A payload goes through the loopback port, then to [`Stage::recirculated`].
-    Again(Resident<Frame>),
-    /// A payload is given up. The frame is for its pool.
-    Ended(Frame, End),
+    /// A packet; the frame, if there is one, held its header and is for its pool.
+    Packet(Parcel, Option<Frame>),
+    /// A payload whose packet was dropped before, and counted then. The frame is for its pool.
+    Declined(Frame),
+    /// A payload whose header did not come back in time. The frame is for its pool.
+    Missing(Frame),
     /// The new header did not fit in front of the payload. The frames are for their pool.
     HeaderTooLong(Frame, Frame),
-    /// A copy: nothing.
-    Copy,
 }
 
 impl Stage {
@@ -78,91 +107,178 @@ impl Stage {
     ///
     /// # Errors
     /// What is wrong with the configuration.
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
+    pub fn new(config: Config, port: PortConfig) -> Result<Self, ConfigError> {
         Ok(Self {
             lot: Lot::new(config)?,
+            port: Port::new(port),
             counts: StageCounts::default(),
         })
     }
 
-    /// A packet arrives: its header, or all of it, goes to the cores.
-    pub fn packet(
+    /// A packet goes to the cores: its payload stays here if it is worth it and there is room.
+    /// `has_state` says that flow state travels with it, which must not be dropped.
+    pub fn send(
         &mut self,
         frame: Frame,
         layout: &Layout,
-        flow_hash: u64,
+        has_state: bool,
         now: Instant,
-        pool: &mut Pool,
+        pools: &mut Pools,
     ) -> Sent {
         let at = header_bytes(frame.bytes(), layout);
-        let least = self.lot.config().least_payload_bytes as usize;
-        let is_small = frame.len() - at < least;
-        match (is_small, self.lot.config().small) {
-            (false, _) => self.park(frame, at, flow_hash, now, pool),
-            (true, Small::Token) => {
-                self.counts.whole += 1;
-                let all = frame.len();
-                self.park(frame, all, flow_hash, now, pool)
-            }
-            (true, Small::Bypass) => self.bypass(frame),
+        if at == frame.len() || fields::ttl(frame.bytes(), layout) <= 1 {
+            // Who answers a packet whose time to live ends quotes its payload.
+            self.counts.unsuited += 1;
+            return Sent::Whole(frame);
         }
+        if frame.len() - at < self.lot.config().least_payload_bytes as usize {
+            self.counts.small += 1;
+            return Sent::Whole(frame);
+        }
+        if let Err(refusal) = self.lot.check_room((frame.len() - at) as u32) {
+            return self.without_room(frame, refusal, has_state);
+        }
+        self.park(frame, at, now, pools)
     }
 
-    /// A frame from the cores is back.
-    pub fn returned(&mut self, mut frame: Frame, now: Instant) -> Returned {
-        let Ok(tag) = Tag::detach(&mut frame) else {
-            self.counts.bad_tag += 1;
-            return Returned::Useless(frame);
+    fn park(&mut self, frame: Frame, at: usize, now: Instant, pools: &mut Pools) -> Sent {
+        let (mut header, payload) = match split(frame, at, pools) {
+            Ok(parts) => parts,
+            Err(frame) => {
+                self.counts.no_buffer += 1;
+                return Sent::Whole(frame);
+            }
         };
-        match tag {
-            Tag::Whole => Returned::Depart(frame),
-            Tag::Header(parked) => {
-                let answer = Answer::Header(frame);
-                Returned::Taken(self.lot.answered(parked.ticket, answer, now))
+        let bytes = payload.len() as u64;
+        let parcel = Parcel {
+            frame: payload,
+            is_reply: false,
+        };
+        self.port.begins(&mut self.lot, now);
+        match self.lot.park(parcel, 0, now) {
+            Ok(ticket) => {
+                header.set_ticket(ticket);
+                self.counts.parked_bytes += bytes;
+                self.note_queue();
+                Sent::Header(header)
             }
-            Tag::Dropped(parked) => {
-                self.lot.answered(parked.ticket, Answer::Dropped, now);
-                Returned::Useless(frame)
+            Err(refused) => {
+                // There was room, so this does not happen.
+                pools.give(header);
+                self.counts.refused += 1;
+                Sent::Refused(refused.payload.frame)
             }
         }
     }
 
-    /// Takes what is at the head of the queue, when the port is free to send it.
-    pub fn dequeue(&mut self, now: Instant) -> Option<Output> {
-        Some(match self.lot.dequeue(now)? {
-            Dequeued::Copy => Output::Copy,
-            Dequeued::Again(resident) => Output::Again(resident),
-            Dequeued::Ended { payload, end } => Output::Ended(payload, end),
+    fn without_room(&mut self, frame: Frame, refusal: Refusal, has_state: bool) -> Sent {
+        self.lot.count_refusal(refusal);
+        match (self.port.config().drops_overflow, has_state) {
+            (false, _) => self.counts.no_room += 1,
+            (true, true) => self.counts.with_state += 1,
+            (true, false) => {
+                self.counts.refused += 1;
+                return Sent::Refused(frame);
+            }
+        }
+        Sent::Whole(frame)
+    }
+
+    /// Whether the flow's hash matters to what leaves now.
+    pub fn asks_for_flow(&self, frame: &Frame) -> bool {
+        let is_header = frame.trip().parked_bytes != 0;
+        is_header && self.lot.keeps_order() || self.lot.may_hold_back()
+    }
+
+    /// A frame has passed the chain and is about to leave.
+    pub fn leave(&mut self, mut parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
+        if parcel.frame.trip().parked_bytes == 0 {
+            return self.follow(parcel, flow_hash, now);
+        }
+        let ticket = parcel.frame.ticket();
+        if !cut(&mut parcel.frame) {
+            self.dropped(ticket, now);
+            return Left::Stale;
+        }
+        let answer = Answer::Header(parcel);
+        match self.lot.answered_for(ticket, answer, flow_hash, now) {
+            Received::Kept => Left::Waits,
+            Received::Doubled | Received::Stale => Left::Stale,
+        }
+    }
+
+    fn follow(&mut self, parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
+        self.port.begins(&mut self.lot, now);
+        match self.lot.follow(parcel, flow_hash, now) {
+            Followed::Leaves(parcel) => Left::Now(parcel),
+            Followed::Waits => {
+                self.note_queue();
+                Left::Waits
+            }
+            Followed::Refused(parcel) => Left::Refused(parcel.frame),
+        }
+    }
+
+    fn note_queue(&mut self) {
+        let most = &mut self.counts.most_queue_bytes;
+        *most = self.lot.queue_bytes().max(*most);
+    }
+
+    /// The packet of a header was dropped somewhere.
+    pub fn dropped(&mut self, ticket: Ticket, now: Instant) {
+        let received = self.lot.answered(ticket, Answer::Dropped, now);
+        self.counts.dropped_late += u64::from(received == Received::Stale);
+    }
+
+    /// Lets the port go on, to the next thing that leaves or ends, or to `until`. Returns it with
+    /// its time.
+    pub fn pass(&mut self, until: Instant) -> Option<(Instant, Output)> {
+        let (at, dequeued) = self.port.pass(&mut self.lot, until)?;
+        Some((at, self.output(dequeued)?))
+    }
+
+    fn output(&mut self, dequeued: Dequeued<Parcel, Parcel>) -> Option<Output> {
+        Some(match dequeued {
+            // The port keeps these to itself.
+            Dequeued::Copy | Dequeued::Again(_) => return None,
+            Dequeued::Whole(parcel) => Output::Packet(parcel, None),
+            Dequeued::Ended { payload, end } => match end {
+                End::Declined => Output::Declined(payload.frame),
+                End::Expired | End::Late => Output::Missing(payload.frame),
+            },
             Dequeued::Depart {
                 payload, header, ..
-            } => match join(header, payload) {
-                Ok((packet, spare)) => Output::Depart(packet, spare),
-                Err((header, payload)) => {
-                    self.counts.header_too_long += 1;
-                    Output::HeaderTooLong(header, payload)
-                }
-            },
+            } => self.joined(header, payload.frame),
         })
     }
 
-    /// A payload that had to go round is back.
-    pub fn recirculated(&mut self, resident: Resident<Frame>) {
-        self.lot.recirculated(resident);
+    fn joined(&mut self, header: Parcel, payload: Frame) -> Output {
+        let Parcel { frame, is_reply } = header;
+        match join(frame, payload) {
+            Ok((frame, spare)) => Output::Packet(Parcel { frame, is_reply }, Some(spare)),
+            Err((header, payload)) => {
+                self.counts.header_too_long += 1;
+                Output::HeaderTooLong(header, payload)
+            }
+        }
     }
 
-    /// See [`Lot::head_bytes`].
-    pub fn head_bytes(&self) -> Option<u32> {
-        self.lot.head_bytes()
+    /// Whether nothing waits here.
+    pub fn is_empty(&self) -> bool {
+        self.lot.head_bytes().is_none()
     }
 
-    /// See [`Lot::reading`].
-    pub fn reading(&self, now: Instant) -> Reading {
-        self.lot.reading(now)
+    /// When the oldest of the packets arrived that wait here.
+    pub fn oldest(&self) -> Option<Instant> {
+        let residents = self.lot.residents();
+        residents
+            .map(|resident| resident.payload().frame.timestamp())
+            .min()
     }
 
-    /// See [`Lot::learn`].
-    pub fn learn(&mut self, reading: Reading) {
-        self.lot.learn(reading);
+    /// See [`Lot`].
+    pub fn lot(&self) -> &Lot<Parcel, Parcel> {
+        &self.lot
     }
 
     /// What the lot has counted.
@@ -173,48 +289,5 @@ impl Stage {
     /// What the stage itself has counted.
     pub fn counts(&self) -> &StageCounts {
         &self.counts
-    }
-
-    fn park(
-        &mut self,
-        frame: Frame,
-        at: usize,
-        flow_hash: u64,
-        now: Instant,
-        pool: &mut Pool,
-    ) -> Sent {
-        let (mut header, payload) = match split(frame, at, pool) {
-            Ok(parts) => parts,
-            Err(frame) => return self.no_buffer(frame),
-        };
-        let payload_bytes = payload.len() as u32;
-        match self.lot.park(payload, flow_hash, now) {
-            Ok(ticket) => {
-                let parked = Parked {
-                    ticket,
-                    payload_bytes,
-                };
-                // A header from the pool has all its headroom; a failure would only expire.
-                let _ = Tag::Header(parked).attach(&mut header);
-                Sent::ToCores(header)
-            }
-            Err(refused) => {
-                pool.give(header);
-                Sent::Refused(refused.payload, NotSent::Lot(refused.refusal))
-            }
-        }
-    }
-
-    fn bypass(&mut self, mut frame: Frame) -> Sent {
-        if !Tag::Whole.attach(&mut frame) {
-            return self.no_buffer(frame);
-        }
-        self.counts.whole += 1;
-        Sent::ToCores(frame)
-    }
-
-    fn no_buffer(&mut self, frame: Frame) -> Sent {
-        self.counts.no_buffer += 1;
-        Sent::Refused(frame, NotSent::NoBuffer)
     }
 }

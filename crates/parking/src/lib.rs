@@ -1,18 +1,17 @@
 //! Payload parking (TurboSwitch): headers go to the cores, payloads wait in a queue of the switch.
 //!
 //! A switch has no memory that a program could keep a payload in, but every port has a queue. So
-//! the packet is split; its header, with a [`Ticket`] in front, goes to the cores; its payload
-//! joins a queue that is kept long enough for the header to be back when the payload comes out.
-//! One packet's walk:
+//! the packet is split; its header, with a [`Ticket`], goes to the cores; its payload joins a queue
+//! that is kept long enough for the header to be back when the payload comes out. One packet's walk:
 //!
 //! ```text
-//!  packet ── Stage::packet ──► header + tag ─────────────► cores (slow::Visitor) ──┐
-//!                  │                                                              │
-//!                  ▼                                                              ▼
-//!             Lot::park                                              Stage::returned, Lot::header
-//!                  │   ┌──────────── again, through loopback ◄──────────┐
-//!                  ▼   ▼                                                │
-//!               byte queue ──► Stage::dequeue ── header here, its turn? ┴─► joined packet leaves
+//!  packet ── Stage::send ──► header with ticket ──► cores (slow::Guests) ──┐
+//!                │                                                         │ the rest of the chain
+//!                ▼                                                         ▼
+//!            Lot::park                                     Stage::leave, Lot::answered_for
+//!                │   ┌──────────── again, through loopback ◄──────────┐
+//!                ▼   ▼                                                │
+//!             byte queue ──► Stage::pass ── header here, its turn? ───┴─► joined packet leaves
 //! ```
 //!
 //! There are two ways to keep the queue long enough ([`Variant`]):
@@ -22,14 +21,34 @@
 //!   end, in front of a packet, as many as the queue is short of its target.
 //!
 //! What is modelled: the queue, the tickets, the numbers and the controller, as registers and
-//! tables that a switch has. What is not here: ports, rates and time. Whoever owns the device
-//! calls [`Lot::dequeue`] when its port is free. The [`Lot`] is generic over what is
-//! parked, so that the laboratory parks sizes where production parks frames.
+//! tables that a switch has. The [`Lot`] knows no ports, rates or time: whoever owns the device
+//! calls [`Lot::dequeue`] when its port is free. It is generic over what is parked, so that the
+//! laboratory parks sizes where production parks frames. Production has a [`Stage`], with a
+//! [`port`] of its own: time passes in it when its owner says so, and rounds of the queue in which
+//! nothing can happen are counted and not made.
+//!
+//! What becomes of a packet that goes to the cores through a [`Stage`]:
+//!
+//! | what happens | what becomes of it | counted |
+//! |---|---|---|
+//! | too little payload; a fragment; neither TCP nor UDP; a time to live that ends, so that somebody may quote it; no buffer | crosses whole | [`StageCounts`](fast::StageCounts) |
+//! | no room in the queue, no slot | crosses whole, or is dropped, as the operator chose; with flow state it always crosses | there |
+//! | the header comes back | leaves with its payload | `departed` |
+//! | a function drops the packet | the payload is freed by a notice | `declined` |
+//! | the header is lost, or late | the payload is dropped when its patience ends | `expired`, `late` |
+//! | a late or doubled header | freed; it never meets another payload | `headers_stale`, `headers_doubled` |
+//! | the header has grown beyond the room in front of its payload | both are dropped | `header_too_long` |
+//! | a whole packet would overtake a parked one of its flow | waits in the queue; without room it is dropped | `followers`, `followers_refused` |
 //!
 //! What was added to the paper:
 //! * **Tickets** have a generation. A header that was lost, doubled, or came back after its payload
 //!   was given up can never be joined with another payload.
 //! * **Patience** bounds how long a payload waits: a header lost by the cores costs one packet.
+//! * **Numbers at return** ([`Order::AsReturned`]): the paper numbers packets when they arrive, so
+//!   that the lost and the dropped leave gaps, and says nothing of packets that never see the cores.
+//!   In production a packet gets its number when its header has passed the chain, and so does a
+//!   whole one that finds others of its flow before it. Flows leave in the order in which they
+//!   would have left without parking, whatever became of others.
 //! * **A target that follows the cores' latency** ([`latency`]): the paper takes it for constant.
 //!   When the buffer is too small for the latency seen, [`Lot::fit`] says so.
 //! * **Every end of a packet is counted** ([`Stats`]), and the counts add up.
@@ -42,19 +61,19 @@ pub mod facts;
 pub mod fast;
 pub mod latency;
 pub mod lot;
-pub mod messages;
 pub mod order;
+pub mod port;
 mod queue;
 mod slots;
 pub mod slow;
 pub mod split;
 pub mod stats;
-mod ticket;
 
 pub use config::{Config, ConfigError, Correction, Late, Multicast, Order, Small, Target, Variant};
 pub use controller::Reading;
 pub use fast::Stage;
 pub use latency::Fit;
-pub use lot::{Answer, Dequeued, End, Load, Lot, Received, Refusal, Refused, Resident};
+pub use lot::{Answer, Dequeued, End, Followed, Load, Lot, Received, Refusal, Refused, Resident};
+pub use port::PortConfig;
 pub use stats::Stats;
-pub use ticket::Ticket;
+pub use twinpath_core::Ticket;

@@ -3,12 +3,11 @@
 use crate::config::{Config, ConfigError, Late, Order, Variant};
 use crate::controller::{Controller, Reading};
 use crate::latency::Fit;
-use crate::order::Partitions;
+use crate::order::{Numbers, Partitions, Place, Turns};
 use crate::queue::ByteQueue;
 use crate::slots::{Awaited, Slots};
 use crate::stats::Stats;
-use crate::ticket::Ticket;
-use twinpath_core::{Frame, Instant};
+use twinpath_core::{Frame, Instant, Ticket};
 
 /// The shortest packet on a wire: what an empty payload takes in a queue, in bytes.
 pub const LEAST_WIRE_BYTES: u32 = 64;
@@ -40,7 +39,7 @@ pub struct Lot<P, H> {
     config: Config,
     queue: ByteQueue<Waiting<P>>,
     slots: Slots<H>,
-    order: Option<Partitions>,
+    numbers: Numbers,
     controller: Option<Controller>,
     /// Bytes of payloads on their way from the queue's head to its tail: their room is kept.
     going_round_bytes: u64,
@@ -56,10 +55,20 @@ enum Waiting<P> {
 /// A payload in the lot. Between [`Dequeued::Again`] and [`Lot::recirculated`] the device has it.
 #[derive(Debug)]
 pub struct Resident<P> {
-    ticket: Ticket,
+    claim: Claim,
+    parked_at: Instant,
     payload: P,
     passes: u32,
     is_joined: bool,
+}
+
+/// What a resident waits for.
+#[derive(Copy, Clone, Debug)]
+enum Claim {
+    /// Its header.
+    Header(Ticket),
+    /// Its turn alone: it is whole.
+    Turn(Place),
 }
 
 /// A packet that was not parked; its payload comes back.
@@ -102,6 +111,17 @@ pub enum Received {
     Stale,
 }
 
+/// What becomes of a whole packet that is about to leave.
+#[derive(Debug)]
+pub enum Followed<P> {
+    /// It leaves now.
+    Leaves(P),
+    /// It has joined the queue behind packets that it must not overtake.
+    Waits,
+    /// It would have to, but there is no room.
+    Refused(P),
+}
+
 /// What came out of the queue.
 #[derive(Debug)]
 pub enum Dequeued<P, H> {
@@ -116,6 +136,8 @@ pub enum Dequeued<P, H> {
         /// How often it went round before.
         recirculations: u32,
     },
+    /// A whole packet leaves, which had to wait for others.
+    Whole(P),
     /// A payload must go round: through the port in loopback mode, then [`Lot::recirculated`].
     Again(Resident<P>),
     /// A payload is given up.
@@ -154,9 +176,12 @@ impl<P: Load, H> Lot<P, H> {
     /// What is wrong with the configuration.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
-        let order = match config.order {
-            Order::None => None,
-            Order::ByFlow { partitions, window } => Some(Partitions::new(partitions, window)),
+        let numbers = match config.order {
+            Order::None => Numbers::None,
+            Order::ByFlow { partitions, window } => {
+                Numbers::AtArrival(Partitions::new(partitions, window))
+            }
+            Order::AsReturned { partitions } => Numbers::AtReturn(Turns::new(partitions)),
         };
         let most_bytes = config.limit_bytes.saturating_sub(ROOM_BYTES);
         let controller = match &config.variant {
@@ -166,7 +191,7 @@ impl<P: Load, H> Lot<P, H> {
         Ok(Self {
             queue: ByteQueue::new(),
             slots: Slots::new(config.slots),
-            order,
+            numbers,
             controller,
             going_round_bytes: 0,
             stats: Stats::default(),
@@ -185,7 +210,8 @@ impl<P: Load, H> Lot<P, H> {
                 self.stats.parked += 1;
                 self.fill(bytes, now);
                 self.join(Resident {
-                    ticket,
+                    claim: Claim::Header(ticket),
+                    parked_at: now,
                     payload,
                     passes: 0,
                     is_joined: false,
@@ -201,10 +227,22 @@ impl<P: Load, H> Lot<P, H> {
 
     /// An answer of the cores came back.
     pub fn answered(&mut self, ticket: Ticket, answer: Answer<H>, now: Instant) -> Received {
+        self.answered_for(ticket, answer, 0, now)
+    }
+
+    /// The same for a packet of the flow with this hash, which matters where packets are numbered
+    /// when their headers are back.
+    pub fn answered_for(
+        &mut self,
+        ticket: Ticket,
+        answer: Answer<H>,
+        flow_hash: u64,
+        now: Instant,
+    ) -> Received {
         let Some(record) = self.slots.find(ticket) else {
             self.stats.headers_stale += 1;
-            if self.slots.take_missed(ticket) {
-                self.learn_latency(ticket, now);
+            if let Some(parked_at) = self.slots.take_missed(ticket) {
+                self.learn_latency(parked_at, now);
             }
             return Received::Stale;
         };
@@ -213,7 +251,12 @@ impl<P: Load, H> Lot<P, H> {
             return Received::Doubled;
         }
         match answer {
-            Answer::Header(header) => record.awaited = Awaited::Here(header),
+            Answer::Header(header) => {
+                record.awaited = Awaited::Here(header);
+                if let Numbers::AtReturn(turns) = &mut self.numbers {
+                    record.place = turns.number(flow_hash);
+                }
+            }
             Answer::Dropped => {
                 record.awaited = Awaited::Declined;
                 // Who comes after it need not wait until its payload is at the head.
@@ -222,8 +265,79 @@ impl<P: Load, H> Lot<P, H> {
             }
         }
         self.stats.headers += 1;
-        self.learn_latency(ticket, now);
+        self.learn_latency(self.slots.parked_at(ticket), now);
         Received::Kept
+    }
+
+    /// A whole packet is about to leave. Where packets are numbered when their headers are back, it
+    /// must not overtake those of its flow whose headers are.
+    pub fn follow(&mut self, packet: P, flow_hash: u64, now: Instant) -> Followed<P> {
+        let has_room = self.has_room(packet.bytes().into());
+        let place = match &mut self.numbers {
+            Numbers::AtReturn(turns) if turns.is_any_before(flow_hash) => match has_room {
+                true => turns.number(flow_hash),
+                false => {
+                    self.stats.followers_refused += 1;
+                    return Followed::Refused(packet);
+                }
+            },
+            _ => None,
+        };
+        let Some(place) = place else {
+            return Followed::Leaves(packet);
+        };
+        self.stats.followers += 1;
+        self.join(Resident {
+            claim: Claim::Turn(place),
+            parked_at: now,
+            payload: packet,
+            passes: 0,
+            is_joined: false,
+        });
+        Followed::Waits
+    }
+
+    /// Whether a payload of this size could be parked now, as far as queue and slots go.
+    ///
+    /// # Errors
+    /// Why not. It is not counted.
+    pub fn check_room(&self, bytes: u32) -> Result<(), Refusal> {
+        if !self.has_room(bytes.max(LEAST_WIRE_BYTES).into()) {
+            return Err(Refusal::QueueFull);
+        }
+        match self.slots.is_full() {
+            true => Err(Refusal::NoSlot),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts that a packet was not parked because of this.
+    pub fn count_refusal(&mut self, refusal: Refusal) {
+        *self.refusals(refusal) += 1;
+    }
+
+    /// Whether flows keep their order by numbers that are given when headers are back.
+    pub fn keeps_order(&self) -> bool {
+        matches!(self.numbers, Numbers::AtReturn(_))
+    }
+
+    /// Whether a packet that is about to leave might have to [follow](Self::follow) another.
+    pub fn may_hold_back(&self) -> bool {
+        matches!(&self.numbers, Numbers::AtReturn(turns) if turns.under_way() > 0)
+    }
+
+    /// Everything in the queue but copies.
+    pub fn residents(&self) -> impl Iterator<Item = &Resident<P>> {
+        self.queue.items().filter_map(|waiting| match waiting {
+            Waiting::Payload(resident) => Some(resident),
+            Waiting::Copy => None,
+        })
+    }
+
+    /// Counts passes that were not worth making: `rounds` of the whole queue, in which nothing
+    /// happened.
+    pub fn went_round(&mut self, rounds: u64) {
+        self.stats.recirculations += rounds * self.queue.packets() as u64;
     }
 
     /// Takes what is at the head of the queue, when the port is free to send it. Whatever it is, the
@@ -305,9 +419,11 @@ impl<P: Load, H> Lot<P, H> {
             return Err(Refusal::NoSlot);
         }
         // Numbers are given to parked packets alone, so a refused one leaves no gap.
-        let place = match &mut self.order {
-            None => None,
-            Some(order) => Some(order.number(flow_hash).ok_or(Refusal::WindowFull)?),
+        let place = match &mut self.numbers {
+            Numbers::None | Numbers::AtReturn(_) => None,
+            Numbers::AtArrival(partitions) => {
+                Some(partitions.number(flow_hash).ok_or(Refusal::WindowFull)?)
+            }
         };
         self.slots.take(place, now).ok_or(Refusal::NoSlot)
     }
@@ -352,19 +468,22 @@ impl<P: Load, H> Lot<P, H> {
     }
 
     fn turn(&mut self, resident: &mut Resident<P>, now: Instant) -> Turn {
-        let Some(record) = self.slots.find(resident.ticket) else {
+        let ticket = match resident.claim {
+            Claim::Header(ticket) => ticket,
+            Claim::Turn(place) => return self.turn_of(place),
+        };
+        let Some(record) = self.slots.find(ticket) else {
             // A resident holds its slot until it ends, so this does not happen.
             return Turn::End(End::Expired);
         };
         match record.awaited {
             Awaited::Declined => Turn::End(End::Declined),
-            Awaited::Away => self.without_header(resident.ticket, now),
+            Awaited::Away => self.without_header(resident.parked_at, now),
             Awaited::Here(_) if resident.is_joined => Turn::Leave,
             Awaited::Here(_) => {
-                let place = record.place;
-                let is_next = match (&self.order, place) {
-                    (Some(order), Some(place)) => order.is_next(place),
-                    _ => true,
+                let is_next = match record.place {
+                    Some(place) => self.may_leave(place),
+                    None => true,
                 };
                 match is_next {
                     true => self.joined(resident),
@@ -374,8 +493,21 @@ impl<P: Load, H> Lot<P, H> {
         }
     }
 
-    fn without_header(&self, ticket: Ticket, now: Instant) -> Turn {
-        if now.since(ticket.parked_at) >= self.config.patience {
+    fn turn_of(&self, place: Place) -> Turn {
+        match self.may_leave(place) {
+            true => Turn::Leave,
+            false => Turn::Again,
+        }
+    }
+
+    /// Where nothing goes round, the queue's own order is that of each flow's headers.
+    fn may_leave(&self, place: Place) -> bool {
+        let keeps_order = matches!(self.numbers, Numbers::AtReturn(_)) && !self.goes_round();
+        keeps_order || self.numbers.is_next(place)
+    }
+
+    fn without_header(&self, parked_at: Instant, now: Instant) -> Turn {
+        if now.since(parked_at) >= self.config.patience {
             return Turn::End(End::Expired);
         }
         match self.goes_round() {
@@ -399,9 +531,12 @@ impl<P: Load, H> Lot<P, H> {
     }
 
     fn joined(&mut self, resident: &mut Resident<P>) -> Turn {
-        let record = self.slots.find(resident.ticket);
-        let place = record.and_then(|record| record.place.take());
-        self.pass(place);
+        // Who follows may be whole, and would not have to make the last pass.
+        if let (Numbers::AtArrival(_), Claim::Header(ticket)) = (&self.numbers, resident.claim) {
+            let record = self.slots.find(ticket);
+            let place = record.and_then(|record| record.place.take());
+            self.pass(place);
+        }
         if !self.config.cores_choose_port {
             return Turn::Leave;
         }
@@ -411,7 +546,15 @@ impl<P: Load, H> Lot<P, H> {
     }
 
     fn leave(&mut self, resident: Resident<P>) -> Dequeued<P, H> {
-        let record = self.slots.release(resident.ticket);
+        let ticket = match resident.claim {
+            Claim::Header(ticket) => ticket,
+            Claim::Turn(place) => {
+                self.numbers.pass(place);
+                return Dequeued::Whole(resident.payload);
+            }
+        };
+        let record = self.slots.release(ticket);
+        self.pass(record.as_ref().and_then(|record| record.place));
         let Some(Awaited::Here(header)) = record.map(|record| record.awaited) else {
             // Only who has a header leaves.
             return self.counted_end(resident.payload, End::Expired);
@@ -420,15 +563,16 @@ impl<P: Load, H> Lot<P, H> {
         Dequeued::Depart {
             payload: resident.payload,
             header,
-            parked_at: resident.ticket.parked_at,
+            parked_at: resident.parked_at,
             recirculations: resident.passes,
         }
     }
 
     fn end(&mut self, resident: Resident<P>, end: End) -> Dequeued<P, H> {
-        let record = match end {
-            End::Declined => self.slots.release(resident.ticket),
-            End::Expired | End::Late => self.slots.release_missed(resident.ticket),
+        let record = match (resident.claim, end) {
+            (Claim::Turn(_), _) => None,
+            (Claim::Header(ticket), End::Declined) => self.slots.release(ticket),
+            (Claim::Header(ticket), End::Expired | End::Late) => self.slots.release_missed(ticket),
         };
         let place = record.and_then(|record| record.place);
         self.pass(place);
@@ -444,16 +588,28 @@ impl<P: Load, H> Lot<P, H> {
         Dequeued::Ended { payload, end }
     }
 
-    fn pass(&mut self, place: Option<crate::order::Place>) {
-        if let (Some(order), Some(place)) = (&mut self.order, place) {
-            order.pass(place);
+    fn pass(&mut self, place: Option<Place>) {
+        if let Some(place) = place {
+            self.numbers.pass(place);
         }
     }
 
-    fn learn_latency(&mut self, ticket: Ticket, now: Instant) {
+    fn learn_latency(&mut self, parked_at: Instant, now: Instant) {
         if let Some(controller) = &mut self.controller {
-            controller.header_took(now.since(ticket.parked_at));
+            controller.header_took(now.since(parked_at));
         }
+    }
+}
+
+impl<P> Resident<P> {
+    /// What is parked.
+    pub fn payload(&self) -> &P {
+        &self.payload
+    }
+
+    /// Since when.
+    pub fn parked_at(&self) -> Instant {
+        self.parked_at
     }
 }
 

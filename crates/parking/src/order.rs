@@ -5,12 +5,107 @@
 //! leave are marked in a window of bits behind the second counter, so that it can pass them at
 //! once. The window is what a register array would hold; a partition whose window is used up
 //! takes no packet, which is counted.
+//!
+//! [`Turns`] are the same two counters for packets that are numbered when their headers are back:
+//! these all leave, so nothing is skipped and there is no window.
 
 /// A packet's number in its partition.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     partition: u32,
     number: u64,
+}
+
+/// The counters of all partitions, for packets that are numbered when their headers are back.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    partitions: Vec<Counters>,
+    /// Numbered packets that have not left.
+    under_way: u64,
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Counters {
+    next_in: u64,
+    next_out: u64,
+}
+
+impl Turns {
+    pub(crate) fn new(count: u32) -> Self {
+        Self {
+            partitions: vec![Counters::default(); count.max(1) as usize],
+            under_way: 0,
+        }
+    }
+
+    /// Numbered packets that have not left.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
+    /// Whether a packet of the flow with this hash would overtake another.
+    pub(crate) fn is_any_before(&self, flow_hash: u64) -> bool {
+        let partition = partition(flow_hash, self.partitions.len());
+        let counters = self.partitions.get(partition as usize);
+        counters.is_some_and(|counters| counters.next_in != counters.next_out)
+    }
+
+    pub(crate) fn number(&mut self, flow_hash: u64) -> Option<Place> {
+        let partition = partition(flow_hash, self.partitions.len());
+        let counters = self.partitions.get_mut(partition as usize)?;
+        let number = counters.next_in;
+        counters.next_in += 1;
+        self.under_way += 1;
+        Some(Place { partition, number })
+    }
+
+    fn is_next(&self, place: Place) -> bool {
+        let counters = self.partitions.get(place.partition as usize);
+        counters.is_some_and(|counters| counters.next_out == place.number)
+    }
+
+    fn pass(&mut self, place: Place) {
+        if let Some(counters) = self.partitions.get_mut(place.partition as usize) {
+            counters.next_out += 1;
+            self.under_way -= 1;
+        }
+    }
+}
+
+/// Who gives the numbers.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    /// Nobody.
+    None,
+    /// They are given when a packet arrives.
+    AtArrival(Partitions),
+    /// They are given when a header is back.
+    AtReturn(Turns),
+}
+
+impl Numbers {
+    /// Whether the packet at this place may leave.
+    pub(crate) fn is_next(&self, place: Place) -> bool {
+        match self {
+            Self::None => true,
+            Self::AtArrival(partitions) => partitions.is_next(place),
+            Self::AtReturn(turns) => turns.is_next(place),
+        }
+    }
+
+    /// Nobody waits for the packet at this place any more.
+    pub(crate) fn pass(&mut self, place: Place) {
+        match self {
+            Self::None => (),
+            Self::AtArrival(partitions) => partitions.pass(place),
+            Self::AtReturn(turns) => turns.pass(place),
+        }
+    }
+}
+
+/// The upper half decides: a product instead of a division.
+fn partition(flow_hash: u64, count: usize) -> u32 {
+    (((flow_hash >> 32) * count as u64) >> 32) as u32
 }
 
 /// The counters of all partitions.
@@ -45,9 +140,7 @@ impl Partitions {
 
     /// The next number for a packet of the flow with this hash; `None` if the window is used up.
     pub(crate) fn number(&mut self, flow_hash: u64) -> Option<Place> {
-        // The upper half decides: a product instead of a division.
-        let count = self.partitions.len() as u64;
-        let partition = (((flow_hash >> 32) * count) >> 32) as u32;
+        let partition = partition(flow_hash, self.partitions.len());
         let counters = self.partitions.get_mut(partition as usize)?;
         let number = counters.next_in;
         if number - counters.next_out >= self.window {

@@ -1,9 +1,8 @@
 //! The records of parked payloads, and the headers that have come back for them.
 
 use crate::order::Place;
-use crate::ticket::Ticket;
 use std::collections::VecDeque;
-use twinpath_core::Instant;
+use twinpath_core::{Instant, Ticket};
 
 /// What is known of a parked payload's header.
 #[derive(Debug)]
@@ -26,8 +25,9 @@ pub(crate) struct Record<H> {
 struct Slot<H> {
     generation: u32,
     record: Option<Record<H>>,
-    /// The last use whose payload was given up before its header was back.
-    missed: Option<u32>,
+    parked_at: Instant,
+    /// The last use whose payload was given up before its header was back, and when it was parked.
+    missed: Option<(u32, Instant)>,
 }
 
 /// A bounded table of records. A slot that was freed is the last to be used again.
@@ -42,6 +42,7 @@ impl<H> Slots<H> {
         let slots = (0..count).map(|_| Slot {
             generation: 0,
             record: None,
+            parked_at: Instant::ZERO,
             missed: None,
         });
         Self {
@@ -62,10 +63,10 @@ impl<H> Slots<H> {
             awaited: Awaited::Away,
             place,
         });
+        slot.parked_at = parked_at;
         Some(Ticket {
             slot: index,
             generation: slot.generation,
-            parked_at,
         })
     }
 
@@ -74,6 +75,12 @@ impl<H> Slots<H> {
         let slot = self.slots.get_mut(ticket.slot as usize)?;
         let is_this = slot.generation == ticket.generation;
         slot.record.as_mut().filter(|_| is_this)
+    }
+
+    /// When the payload of a ticket that is good was parked.
+    pub(crate) fn parked_at(&self, ticket: Ticket) -> Instant {
+        let slot = self.slots.get(ticket.slot as usize);
+        slot.map_or(Instant::ZERO, |slot| slot.parked_at)
     }
 
     /// Ends a ticket: from now on nothing answers to it.
@@ -91,15 +98,16 @@ impl<H> Slots<H> {
     /// Ends the ticket of a payload that did not wait for its header.
     pub(crate) fn release_missed(&mut self, ticket: Ticket) -> Option<Record<H>> {
         let record = self.release(ticket)?;
-        self.slots.get_mut(ticket.slot as usize)?.missed = Some(ticket.generation);
+        let slot = self.slots.get_mut(ticket.slot as usize)?;
+        slot.missed = Some((ticket.generation, slot.parked_at));
         Some(record)
     }
 
-    /// Whether this is the first header for a payload that did not wait for it.
-    pub(crate) fn take_missed(&mut self, ticket: Ticket) -> bool {
-        let slot = self.slots.get_mut(ticket.slot as usize);
-        let missed = slot.map(|slot| &mut slot.missed);
-        missed.is_some_and(|missed| missed.take_if(|use_| *use_ == ticket.generation).is_some())
+    /// If this is the first header for a payload that did not wait for it, when that was parked.
+    pub(crate) fn take_missed(&mut self, ticket: Ticket) -> Option<Instant> {
+        let missed = &mut self.slots.get_mut(ticket.slot as usize)?.missed;
+        let (_, parked_at) = missed.take_if(|(use_, _)| *use_ == ticket.generation)?;
+        Some(parked_at)
     }
 }
 
@@ -138,11 +146,12 @@ mod tests {
     #[test]
     fn a_missed_header_is_told_once() {
         let mut slots = Slots::<u8>::new(1);
-        let first = slots.take(None, Instant::ZERO).unwrap();
+        let first = slots.take(None, Instant(3)).unwrap();
         slots.release_missed(first);
         let second = slots.take(None, Instant::ZERO).unwrap();
-        assert!(!slots.take_missed(second));
-        assert!(slots.take_missed(first) && !slots.take_missed(first));
+        assert_eq!(slots.take_missed(second), None);
+        assert_eq!(slots.take_missed(first), Some(Instant(3)));
+        assert_eq!(slots.take_missed(first), None);
     }
 
     #[test]
@@ -152,7 +161,6 @@ mod tests {
             let ticket = Ticket {
                 slot,
                 generation: 0,
-                parked_at: Instant::ZERO,
             };
             assert!(slots.find(ticket).is_none());
         }

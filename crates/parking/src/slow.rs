@@ -1,58 +1,79 @@
-//! What the cores do with a header: they give it to a function as if it were the packet.
+//! What the cores do with headers: they make them look like their packets, and tell which of them
+//! they have dropped.
 
-use crate::messages::{NoTag, Parked, Tag};
-use crate::split::stretch;
-use twinpath_core::Frame;
+use crate::split::{cut, stretch};
+use twinpath_core::{Frame, Ticket, Trip};
 
-/// Why the cores cannot use a frame.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VisitError {
-    /// It has no tag.
-    #[error(transparent)]
-    NoTag(#[from] NoTag),
-    /// It is no header, or its packet would be longer than a buffer.
-    #[error("not the header of a packet that fits a buffer")]
-    NoHeader,
+/// Headers that are on the cores. Functions work on them as if they were packets: the frame is as
+/// long as the whole packet, with zeros for what is parked.
+#[derive(Debug, Default)]
+pub struct Guests(Vec<Guest>);
+
+/// What is remembered of a header.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Guest {
+    ticket: Ticket,
+    parked_bytes: u16,
 }
 
-/// What the cores remember of a frame while the function has it.
-#[must_use = "a frame goes back with its tag"]
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Visitor(Option<Parked>);
-
-impl Visitor {
-    /// Takes the tag off. The frame then is as long as the whole packet, with zeros for what is
-    /// parked: functions that work on headers alone need not know.
-    ///
-    /// # Errors
-    /// The frame is none of ours.
-    pub fn welcome(frame: &mut Frame) -> Result<Self, VisitError> {
-        match Tag::detach(frame)? {
-            Tag::Whole => Ok(Self(None)),
-            Tag::Header(parked) if stretch(frame, parked.payload_bytes) => Ok(Self(Some(parked))),
-            Tag::Header(_) | Tag::Dropped(_) => Err(VisitError::NoHeader),
+impl Guests {
+    /// A frame has come. `false` if it is no header of a packet that fits its buffer.
+    #[must_use]
+    pub fn welcome(&mut self, frame: &mut Frame) -> bool {
+        let parked_bytes = frame.trip().parked_bytes;
+        if parked_bytes == 0 {
+            return true;
         }
+        let ticket = frame.ticket();
+        let fits = stretch(frame);
+        if fits {
+            self.0.push(Guest {
+                ticket,
+                parked_bytes,
+            });
+        }
+        fits
     }
 
-    /// Makes a frame that the function passed on ready for the way back: what it has in front of
-    /// the parked bytes is the new header, however long. Returns whether that could be done; a
-    /// frame shorter than what is parked, or without room for a tag, could not have left anyway.
+    /// A frame goes back: what it has in front of the parked bytes is the new header, however long.
+    /// `false` if it is shorter than what is parked; then it counts as dropped.
     #[must_use]
-    pub fn farewell(self, frame: &mut Frame) -> bool {
-        let Some(parked) = self.0 else {
-            return Tag::Whole.attach(frame);
-        };
-        let header_bytes = frame.len().checked_sub(parked.payload_bytes as usize);
-        header_bytes.is_some_and(|bytes| frame.set_len(bytes)) && Tag::Header(parked).attach(frame)
+    pub fn farewell(&mut self, frame: &mut Frame) -> bool {
+        if frame.trip().parked_bytes == 0 {
+            return true;
+        }
+        let goes = cut(frame);
+        if goes {
+            let ticket = frame.ticket();
+            self.0.retain(|guest| guest.ticket != ticket);
+        }
+        goes
     }
 
-    /// Makes the notice that a function has dropped the packet out of its frame. `false` if nobody
-    /// waits for one, because nothing was parked.
-    #[must_use]
-    pub fn decline(self, frame: &mut Frame) -> bool {
-        let Some(parked) = self.0 else {
-            return false;
+    /// Whether no header is here.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets a header that is here no more, if there is one, and turns an empty frame into the
+    /// notice of that.
+    pub fn dropped(&mut self, notice: &mut Frame) {
+        let Some(guest) = self.0.pop() else {
+            return;
         };
-        frame.set_len(0) && Tag::Dropped(parked).attach(frame)
+        let Guest {
+            ticket,
+            parked_bytes,
+        } = guest;
+        notice.set_trip(Trip {
+            parked_bytes,
+            ..notice.trip()
+        });
+        notice.set_ticket(ticket);
+    }
+
+    /// All are gone, and nobody tells the fast path: the cores have crashed.
+    pub fn clear(&mut self) {
+        self.0.clear();
     }
 }

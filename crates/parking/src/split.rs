@@ -1,7 +1,7 @@
 //! Where a packet is cut, and how it is put together again.
 
 use twinpath_core::wire::layout::{Fragment, Layout, Transport};
-use twinpath_core::{Frame, Pool};
+use twinpath_core::{Frame, Pools, Trip};
 
 /// How many bytes of a frame are headers: all up to the end of TCP's or UDP's. Anything else, as a
 /// fragment or an ICMP error, has its whole frame for a header: there the cores may look further.
@@ -13,25 +13,44 @@ pub fn header_bytes(frame: &[u8], layout: &Layout) -> usize {
     }
 }
 
-/// Cuts `frame` at `at`: a new frame with the header, and the old one with what is left, which is
-/// not copied.
+/// Cuts `frame` at `at`: a new frame with the header, whose buffer has room for all of the packet,
+/// and the old one with what is left, which is not copied.
 ///
 /// # Errors
-/// The frame comes back if the pool has no buffer for the header or the frame is shorter.
-pub fn split(mut frame: Frame, at: usize, pool: &mut Pool) -> Result<(Frame, Frame), Frame> {
-    let header = frame.bytes().get(..at);
-    let Some(mut header) = header.and_then(|header| pool.take_filled(header)) else {
+/// The frame comes back if the pools have no buffer for the header, or the frame is shorter or has
+/// more than 65535 bytes behind it.
+pub fn split(mut frame: Frame, at: usize, pools: &mut Pools) -> Result<(Frame, Frame), Frame> {
+    let parked = frame
+        .len()
+        .checked_sub(at)
+        .and_then(|rest| u16::try_from(rest).ok());
+    let Some(parked_bytes) = parked.filter(|&bytes| bytes > 0) else {
         return Err(frame);
     };
+    let Some(mut header) = pools.take(frame.len()) else {
+        return Err(frame);
+    };
+    if !frame
+        .bytes()
+        .get(..at)
+        .is_some_and(|bytes| header.fill(bytes))
+    {
+        pools.give(header);
+        return Err(frame);
+    }
     header.set_timestamp(frame.timestamp());
     header.set_received_ns(frame.received_ns());
     header.set_ordinal(frame.ordinal());
     header.set_port(frame.port());
+    header.set_trip(Trip {
+        parked_bytes,
+        ..frame.trip()
+    });
     frame.pull_front(at);
     Ok((header, frame))
 }
 
-/// Puts a header in front of a payload; the packet leaves by the header's port.
+/// Puts a header in front of a payload. The packet leaves as the header would have.
 ///
 /// # Errors
 /// Both come back if the payload's headroom is too short, which takes a header that grew by more
@@ -41,19 +60,31 @@ pub fn join(header: Frame, mut payload: Frame) -> Result<(Frame, Frame), (Frame,
         return Err((header, payload));
     };
     front.copy_from_slice(header.bytes());
+    payload.set_timestamp(header.timestamp());
     payload.set_port(header.port());
+    payload.set_trip(Trip {
+        parked_bytes: 0,
+        ..header.trip()
+    });
     Ok((payload, header))
 }
 
-/// Makes a header look as long as the packet that it was cut from, so that a function which checks
-/// lengths finds them in order. What stands there is of no meaning, and never leaves.
-pub(crate) fn stretch(header: &mut Frame, payload_bytes: u32) -> bool {
-    let (from, bytes) = (header.len(), payload_bytes as usize);
-    let fits = header.set_len(from + bytes);
+/// Makes a header look as long as the packet that it was cut from, so that who checks lengths finds
+/// them in order. What stands there is zero, of no meaning, and never leaves.
+pub fn stretch(header: &mut Frame) -> bool {
+    let (from, parked) = (header.len(), usize::from(header.trip().parked_bytes));
+    let fits = header.set_len(from + parked);
     if fits {
         header.bytes_mut()[from..].fill(0);
     }
     fits
+}
+
+/// Cuts off again what [`stretch`] has added. Returns whether the frame is that long.
+pub fn cut(header: &mut Frame) -> bool {
+    let parked = usize::from(header.trip().parked_bytes);
+    let header_bytes = header.len().checked_sub(parked);
+    header_bytes.is_some_and(|bytes| header.set_len(bytes))
 }
 
 #[cfg(test)]
@@ -72,13 +103,15 @@ mod tests {
     #[test]
     fn a_packet_is_whole_again_after_split_and_join() {
         let whole = packet(b"something to park");
-        let mut pool = Pool::new(2, 2048);
+        let mut pool = Pools::new(2, 1);
         let mut frame = pool.take_filled(&whole).unwrap();
         frame.set_port(3);
         let at = header_bytes(&whole, &dissect(&whole).unwrap());
         assert_eq!(at, 42);
         let (mut header, payload) = split(frame, at, &mut pool).unwrap();
         assert_eq!(payload.bytes()[..17], *b"something to park");
+        assert!(stretch(&mut header) && header.len() == whole.len());
+        assert!(dissect(header.bytes()).is_ok() && cut(&mut header));
         header.set_port(7);
         let (joined, _) = join(header, payload).unwrap();
         assert_eq!((joined.bytes(), joined.port()), (&whole[..], 7));
@@ -86,16 +119,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_split_comes_back() {
-        let mut pool = Pool::new(1, 2048);
+        let mut pool = Pools::new(1, 1);
         let frame = pool.take_filled(&[1; 100]).unwrap();
-        let frame = split(frame, 101, &mut pool).unwrap_err();
+        let frame = split(frame, 100, &mut pool).unwrap_err();
         let frame = split(frame, 50, &mut pool).unwrap_err();
         assert_eq!(frame.len(), 100);
     }
 
     #[test]
     fn a_header_longer_than_the_headroom_is_refused() {
-        let mut pool = Pool::new(2, 2048);
+        let mut pool = Pools::new(2, 1);
         let header = pool.take_filled(&[1; 300]).unwrap();
         let payload = pool.take_filled(&[2; 100]).unwrap();
         let (_, payload) = join(header, payload).unwrap_err();

@@ -21,6 +21,11 @@ pub struct Stats {
     /// Given up: the header was not back when the payload came out, and there is no second pass.
     pub late: u64,
 
+    /// Whole packets that joined the queue because they must not overtake others.
+    pub followers: u64,
+    /// Whole packets that should have, but found no room.
+    pub followers_refused: u64,
+
     /// Times that a payload went to the tail of the queue again.
     pub recirculations: u64,
     /// Of these, times that a joined packet went once more to reach its port.

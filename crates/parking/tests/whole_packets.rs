@@ -10,11 +10,12 @@ use std::time::Duration;
 use twinpath_core::hash::hash_lanes;
 use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
-use twinpath_core::{Frame, Instant, Pool};
-use twinpath_parking::fast::{Output, Returned, Sent};
-use twinpath_parking::slow::Visitor;
+use twinpath_core::{Frame, Instant, Pools};
+use twinpath_parking::fast::{Left, Output, Parcel, Sent};
+use twinpath_parking::slow::Guests;
+use twinpath_parking::split::stretch;
 use twinpath_parking::{
-    Config, Correction, Late, Multicast, Order, Small, Stage, Stats, Target, Variant,
+    Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Stats, Target, Variant,
 };
 
 /// What happens in one step of the world.
@@ -35,7 +36,10 @@ enum Event {
         pick: u8,
         doubled: bool,
     },
-    Dequeue,
+    /// The port goes on for a while.
+    Pass {
+        ns: u16,
+    },
     Wait {
         ns: u16,
     },
@@ -57,21 +61,15 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (any::<u8>(), fate).prop_map(|(pick, fate)| Event::Cores { pick, fate }),
         4 => (any::<u8>(), prop::bool::weighted(0.1))
             .prop_map(|(pick, doubled)| Event::Answer { pick, doubled }),
-        5 => Just(Event::Dequeue),
+        5 => (0u16..3000).prop_map(|ns| Event::Pass { ns }),
         1 => (0u16..3000).prop_map(|ns| Event::Wait { ns }),
     ]
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let order = prop_oneof![
-        Just(Order::None),
-        Just(Order::ByFlow {
-            partitions: 2,
-            window: 64
-        })
-    ];
-    (order, any::<bool>(), 0usize..4, 1u32..12, any::<bool>()).prop_map(
-        |(order, bypass, variant, slots, cores_choose_port)| Config {
+    let order = prop_oneof![Just(Order::None), Just(Order::AsReturned { partitions: 2 })];
+    (order, 0usize..4, 1u32..12, any::<bool>()).prop_map(
+        |(order, variant, slots, cores_choose_port)| Config {
             variant: [
                 Variant::Recirculation,
                 fixed(Late::Again),
@@ -80,10 +78,7 @@ fn config() -> impl Strategy<Value = Config> {
             ][variant]
                 .clone(),
             order,
-            small: match bypass && order == Order::None {
-                true => Small::Bypass,
-                false => Small::Token,
-            },
+            small: Small::Bypass,
             cores_choose_port: cores_choose_port && variant < 2,
             limit_bytes: 9000,
             slots,
@@ -157,32 +152,40 @@ fn on_cores(frame: &mut Frame) {
 
 struct World {
     stage: Stage,
-    pool: Pool,
+    guests: Guests,
+    pool: Pools,
     now: Instant,
     to_cores: Vec<Frame>,
     to_switch: Vec<Frame>,
     expected: BTreeMap<u64, (u8, Vec<u8>)>,
+    /// Headers and whole packets in the order in which the chain was through with them.
+    finished: Vec<u64>,
     left: Vec<u64>,
-    in_queue: usize,
     arrived: u64,
-    refused: u64,
+    dropped: u64,
 }
 
 const FRAMES: usize = 256;
 
 impl World {
-    fn new(config: Config) -> Self {
+    fn new(config: Config, drops_overflow: bool) -> Self {
+        let port = PortConfig {
+            rate_bps: 8_000_000_000,
+            reading_interval: Duration::from_nanos(100),
+            drops_overflow,
+        };
         Self {
-            stage: Stage::new(config).expect("a good configuration"),
-            pool: Pool::new(FRAMES, 2048),
+            stage: Stage::new(config, port).expect("a good configuration"),
+            guests: Guests::default(),
+            pool: Pools::new(FRAMES, 1),
             now: Instant(1),
             to_cores: Vec::new(),
             to_switch: Vec::new(),
             expected: BTreeMap::new(),
+            finished: Vec::new(),
             left: Vec::new(),
-            in_queue: 0,
             arrived: 0,
-            refused: 0,
+            dropped: 0,
         }
     }
 
@@ -196,11 +199,12 @@ impl World {
             } => self.arrive(flow, payload_bytes, tcp),
             Event::Cores { pick, fate } => self.cores(pick, fate),
             Event::Answer { pick, doubled } => self.answer(pick, doubled),
-            Event::Dequeue => self.dequeue(),
+            Event::Pass { ns } => {
+                self.now.0 += u64::from(ns);
+                self.pass(self.now);
+            }
             Event::Wait { ns } => self.now.0 += u64::from(ns),
         }
-        let reading = self.stage.reading(self.now);
-        self.stage.learn(reading);
     }
 
     fn arrive(&mut self, flow: u8, payload_bytes: u16, tcp: bool) {
@@ -210,63 +214,98 @@ impl World {
         let mut frame = self.pool.take_filled(&whole).expect("a buffer");
         frame.set_ordinal(number);
         let layout = dissect(&whole).expect("a packet");
-        let hash = hash_lanes([flow.into(), 0, 0, 0, 0], 9);
-        match self
+        let sent = self
             .stage
-            .packet(frame, &layout, hash, self.now, &mut self.pool)
-        {
-            Sent::ToCores(frame) => {
+            .send(frame, &layout, false, self.now, &mut self.pool);
+        match sent {
+            Sent::Header(frame) | Sent::Whole(frame) => {
                 function(&mut whole);
                 self.expected.insert(number, (flow, whole));
                 self.to_cores.push(frame);
             }
-            Sent::Refused(..) => self.refused += 1,
+            Sent::Refused(frame) => self.drop(frame),
         }
+    }
+
+    fn drop(&mut self, frame: Frame) {
+        self.dropped += 1;
+        self.pool.give(frame);
     }
 
     fn cores(&mut self, pick: u8, fate: Fate) {
         let Some(mut frame) = take(&mut self.to_cores, pick) else {
             return;
         };
-        let visitor = Visitor::welcome(&mut frame).expect("a tag");
-        let answers = match fate {
-            Fate::Lose => false,
-            Fate::Decline => visitor.decline(&mut frame),
-            Fate::Process => {
-                on_cores(&mut frame);
-                visitor.farewell(&mut frame)
-            }
-        };
-        if answers {
-            self.to_switch.push(frame);
+        let is_header = frame.trip().parked_bytes != 0;
+        match fate {
+            // A header's payload counts, when it has waited in vain.
+            Fate::Lose if is_header => return,
+            Fate::Lose => return self.drop(frame),
+            Fate::Decline | Fate::Process => (),
+        }
+        assert!(self.guests.welcome(&mut frame), "it fits");
+        if let Fate::Process = fate {
+            on_cores(&mut frame);
+            assert!(self.guests.farewell(&mut frame), "nothing was cut off");
+            return self.to_switch.push(frame);
+        }
+        self.drop(frame);
+        if is_header {
+            let mut notice = self.pool.take(0).expect("a buffer");
+            self.guests.dropped(&mut notice);
+            self.to_switch.push(notice);
         }
     }
 
     fn answer(&mut self, pick: u8, doubled: bool) {
-        let Some(frame) = take(&mut self.to_switch, pick) else {
+        let Some(mut frame) = take(&mut self.to_switch, pick) else {
             return;
         };
-        if doubled {
+        let is_header = frame.trip().parked_bytes != 0;
+        // Two of a whole packet are two packets also without parking. Of notices that come late one
+        // each is counted.
+        if doubled && is_header && frame.len() > 0 {
             let mut copy = self.pool.take_filled(frame.bytes()).expect("a buffer");
             copy.set_ordinal(frame.ordinal());
-            // Two of a whole packet are two packets also without parking.
-            if copy.bytes()[1] != 1 {
-                self.to_switch.push(copy);
-            }
+            copy.set_trip(frame.trip());
+            copy.set_ticket(frame.ticket());
+            self.to_switch.push(copy);
         }
-        if let Returned::Depart(packet) = self.stage.returned(frame, self.now) {
-            self.check(&packet);
+        if is_header && frame.len() == 0 {
+            return self.stage.dropped(frame.ticket(), self.now);
+        }
+        assert!(stretch(&mut frame), "it fits");
+        let number = frame.ordinal();
+        let hash = hash_lanes([self.expected[&number].0.into(), 0, 0, 0, 0], 9);
+        let parcel = Parcel {
+            frame,
+            is_reply: false,
+        };
+        match self.stage.leave(parcel, hash, self.now) {
+            Left::Now(parcel) => {
+                self.finished.push(number);
+                self.check(&parcel.frame);
+            }
+            Left::Waits => self.finished.push(number),
+            Left::Refused(frame) => self.drop(frame),
+            Left::Stale => (),
         }
     }
 
-    fn dequeue(&mut self) {
-        match self.stage.dequeue(self.now) {
-            Some(Output::Depart(packet, _)) => self.check(&packet),
-            Some(Output::Again(resident)) => self.stage.recirculated(resident),
-            Some(Output::HeaderTooLong(..)) => panic!("50 bytes fit"),
-            Some(Output::Ended(..) | Output::Copy) | None => (),
+    fn pass(&mut self, until: Instant) {
+        while let Some((at, output)) = self.stage.pass(until) {
+            assert!(at <= until);
+            match output {
+                Output::Packet(parcel, spare) => {
+                    self.check(&parcel.frame);
+                    self.pool.give(parcel.frame);
+                    spare.into_iter().for_each(|frame| self.pool.give(frame));
+                }
+                Output::Declined(frame) => self.pool.give(frame),
+                Output::Missing(frame) => self.drop(frame),
+                Output::HeaderTooLong(..) => panic!("50 bytes fit"),
+            }
         }
-        self.in_queue = usize::from(self.stage.head_bytes().is_some());
     }
 
     fn check(&mut self, packet: &Frame) {
@@ -287,13 +326,7 @@ impl World {
         while !self.to_switch.is_empty() {
             self.answer(0, false);
         }
-        for _ in 0..10_000 {
-            self.now.0 += 100;
-            self.dequeue();
-            if self.in_queue == 0 {
-                break;
-            }
-        }
+        self.pass(Instant::NEVER);
     }
 }
 
@@ -302,18 +335,21 @@ fn take(frames: &mut Vec<Frame>, pick: u8) -> Option<Frame> {
     Some(frames.remove(index))
 }
 
+/// What the chain was through with first leaves first, in each flow.
 fn is_in_order(world: &World) -> bool {
-    let mut last = BTreeMap::new();
-    world.left.iter().all(|number| {
-        let (flow, _) = &world.expected[number];
-        last.insert(*flow, *number)
-            .is_none_or(|before| before < *number)
-    })
+    let of_flow = |numbers: &[u64], flow: u8| -> Vec<u64> {
+        let gone: BTreeSet<u64> = world.left.iter().copied().collect();
+        let of_flow = |number: &&u64| world.expected[number].0 == flow && gone.contains(number);
+        numbers.iter().filter(of_flow).copied().collect()
+    };
+    (0..3).all(|flow| of_flow(&world.finished, flow) == of_flow(&world.left, flow))
 }
 
+/// Where nothing goes round, the queue's order is that of arrival, and the cores of this world
+/// change the order of packets.
 fn keeps_order(config: &Config) -> bool {
     let passes_once = matches!(&config.variant, Variant::Multicast(m) if m.late == Late::Discard);
-    config.order != Order::None || (passes_once && config.small == Small::Token)
+    config.order != Order::None && !passes_once
 }
 
 proptest! {
@@ -322,10 +358,11 @@ proptest! {
     #[test]
     fn packets_are_those_of_cores_that_see_them_whole(
         config in config(),
+        drops_overflow: bool,
         events in prop::collection::vec(event(), 1..300),
     ) {
         let ordered = keeps_order(&config);
-        let mut world = World::new(config);
+        let mut world = World::new(config, drops_overflow);
         for event in events {
             world.step(event);
         }
@@ -334,13 +371,14 @@ proptest! {
         let once: BTreeSet<u64> = world.left.iter().copied().collect();
         prop_assert_eq!(once.len(), world.left.len(), "a packet left twice");
         prop_assert!(!ordered || is_in_order(&world), "a flow lost its order: {:?}", world.left);
-        let stats: Stats = *world.stage.stats();
-        prop_assert_eq!(world.stage.head_bytes(), None, "the queue never ends");
+        let (stats, counts): (Stats, _) = (*world.stage.stats(), *world.stage.counts());
+        prop_assert!(world.stage.is_empty(), "the queue never ends");
         prop_assert_eq!(stats.parked, stats.ended());
-        prop_assert_eq!(stats.refused() + world.stage.counts().no_buffer, world.refused);
-        prop_assert_eq!(world.stage.counts().bad_tag, 0);
+        prop_assert_eq!(stats.refused(), counts.refused + counts.no_room);
+        prop_assert_eq!(stats.parked + counts.whole() + counts.refused, world.arrived);
+        prop_assert_eq!(world.arrived + counts.dropped_late, world.left.len() as u64 + world.dropped);
         drop((world.to_cores, world.to_switch));
-        prop_assert_eq!(world.pool.available(), FRAMES, "a buffer is missing");
+        prop_assert_eq!(world.pool.small().available(), FRAMES, "a buffer is missing");
     }
 }
 
@@ -351,7 +389,7 @@ fn without_faults_every_packet_leaves() {
         limit_bytes: 1 << 20,
         ..Config::default()
     };
-    let mut world = World::new(config);
+    let mut world = World::new(config, false);
     for number in 0..100u16 {
         let (flow, tcp) = ((number % 3) as u8, number % 2 == 0);
         world.step(Event::Arrive {
@@ -362,4 +400,28 @@ fn without_faults_every_packet_leaves() {
     }
     world.settle();
     assert_eq!(world.left.len(), 100);
+    assert!(world.stage.stats().departed > 90);
+}
+
+/// Rounds in which nothing happens are counted, not made.
+#[test]
+fn a_long_wait_costs_no_time() {
+    let config = Config {
+        patience: Duration::from_secs(3600),
+        ..Config::default()
+    };
+    let mut world = World::new(config, false);
+    world.step(Event::Arrive {
+        flow: 1,
+        payload_bytes: 1000,
+        tcp: true,
+    });
+    let hour = Instant(3_599_000_000_000);
+    assert!(world.stage.pass(hour).is_none());
+    // One byte a nanosecond.
+    let passes = world.stage.stats().recirculations;
+    assert!((3_598_000_000..3_600_000_000).contains(&passes), "{passes}");
+    world.now = hour;
+    world.settle();
+    assert_eq!(world.left.len(), 1);
 }

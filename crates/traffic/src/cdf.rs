@@ -8,12 +8,14 @@
 //!   `flows`; the rows of kind `size_octets` or `length_packets` are taken.
 //!
 //! Shares are percent if any is above 1. Empty lines and lines that begin with
-//! `#` are skipped. Between two points the distribution is a straight line; the
-//! first point's share, if it is not 0, is the probability of the first size itself.
+//! `#` are skipped. Between two points the distribution is a straight line, over
+//! the sizes or, if asked for, over their logarithms, which is nearer to the truth
+//! where points are powers of ten; the first point's share, if it is not 0, is the
+//! probability of the first size itself.
 
 use std::path::Path;
 
-use crate::config::SizeUnit;
+use crate::config::{Between, SizeUnit};
 use crate::error::{CdfExpected, TrafficError};
 use crate::random::RandomSource;
 
@@ -22,6 +24,7 @@ use crate::random::RandomSource;
 pub struct Cdf {
     points: Vec<Point>,
     coverage: f64,
+    between: Between,
 }
 
 /// One point: `share` of the sizes are at most `size`.
@@ -70,7 +73,36 @@ impl Cdf {
         Ok(Self {
             points: points.collect(),
             coverage,
+            between: Between::Sizes,
         })
+    }
+
+    /// The same points with another line between them.
+    #[must_use]
+    pub fn with(self, between: Between) -> Self {
+        Self { between, ..self }
+    }
+
+    /// The mean of the covered part, before sizes are rounded up.
+    pub fn mean(&self) -> f64 {
+        let first = self.points.first().map_or(0.0, |p| p.size * p.share);
+        let lines = self.points.windows(2).map(|pair| {
+            let (low, high) = (pair[0], pair[1]);
+            (high.share - low.share) * self.middle(low.size, high.size)
+        });
+        first + lines.sum::<f64>()
+    }
+
+    /// The mean of the sizes between two points.
+    fn middle(&self, low: f64, high: f64) -> f64 {
+        match self.is_by_logarithm(low) && high > low {
+            true => (high - low) / libm::log(high / low),
+            false => (low + high) / 2.0,
+        }
+    }
+
+    fn is_by_logarithm(&self, low: f64) -> bool {
+        self.between == Between::Logarithms && low > 0.0
     }
 
     /// The share of the whole distribution that the file covers: 1, or less for
@@ -91,9 +123,17 @@ impl Cdf {
             above.checked_sub(1).and_then(|i| self.points.get(i)),
             self.points.get(above),
         ) {
-            (Some(low), Some(high)) => between(*low, *high, share),
+            (Some(low), Some(high)) => self.at(*low, *high, share),
             (None, Some(first)) => first.size,
             (_, None) => self.largest(),
+        }
+    }
+
+    fn at(&self, low: Point, high: Point, share: f64) -> f64 {
+        let within = (share - low.share) / (high.share - low.share);
+        match self.is_by_logarithm(low.size) {
+            true => low.size * libm::exp(within * libm::log(high.size / low.size)),
+            false => low.size + within * (high.size - low.size),
         }
     }
 
@@ -102,10 +142,6 @@ impl Cdf {
     pub fn sample(&self, random: &mut impl RandomSource) -> u64 {
         (libm::ceil(self.quantile(random.unit())) as u64).max(1)
     }
-}
-
-fn between(low: Point, high: Point, share: f64) -> f64 {
-    low.size + (high.size - low.size) * (share - low.share) / (high.share - low.share)
 }
 
 type Numbered = (usize, Point);
@@ -326,6 +362,25 @@ mod tests {
         assert_eq!(cdf.quantile(1.0), 110.0);
         assert_eq!(cdf, parse("0 0\n10 50\n110 100\n").unwrap());
         assert_eq!(cdf, parse("37.5\n0 0\n10 0.5\n110 1\n").unwrap());
+    }
+
+    #[test]
+    fn means_are_those_of_the_draws() {
+        let steep = "1 0.5\n10 0.8\n1000 1\n";
+        for between in [Between::Sizes, Between::Logarithms] {
+            let cdf = parse(steep).unwrap().with(between);
+            let steps = 1_000_000;
+            let quantiles =
+                (0..steps).map(|step| cdf.quantile((f64::from(step) + 0.5) / f64::from(steps)));
+            let mean = quantiles.sum::<f64>() / f64::from(steps);
+            assert!(
+                (cdf.mean() / mean - 1.0).abs() < 1e-4,
+                "{between:?}: {} {mean}",
+                cdf.mean()
+            );
+        }
+        let by_logarithm = parse(steep).unwrap().with(Between::Logarithms);
+        assert!((by_logarithm.quantile(0.9) - 100.0).abs() < 1e-9);
     }
 
     #[test]

@@ -184,11 +184,25 @@ pub enum FlowSize {
         /// The unit of the file's sizes.
         #[serde(default)]
         unit: SizeUnit,
+        /// What the distribution is straight over between two points of the file.
+        #[serde(default)]
+        between: Between,
         /// Accept a file that covers only the first part of its distribution,
         /// and draw from that part.
         #[serde(default)]
         partial: bool,
     },
+}
+
+/// What a distribution is straight over between two points of its file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Between {
+    /// The sizes.
+    #[default]
+    Sizes,
+    /// Their logarithms.
+    Logarithms,
 }
 
 impl Default for FlowSize {
@@ -374,7 +388,7 @@ mod tests {
             duration_ns = 1000
             arrivals = { process = "on-off", rate_pps = 1e5, on_ns = 1e4, off_ns = 1e5 }
             popularity = { distribution = "zipf" }
-            flow_size = { kind = "cdf", file = "a.txt", unit = "packets", partial = true }
+            flow_size = { kind = "cdf", file = "a.txt", unit = "packets", between = "logarithms", partial = true }
             packet_size = { kind = "mix", entries = [{ frame_bytes = 64, weight = 3 }] }
             signatures = [{ text = "attack", share = 0.1 }]
             [tcp]
@@ -420,6 +434,7 @@ mod tests {
             flow_size: FlowSize::Cdf {
                 file: "a.txt".into(),
                 unit: SizeUnit::Bytes,
+                between: Between::default(),
                 partial: false,
             },
             ..TrafficConfig::default()

@@ -20,6 +20,9 @@
 //! with a clock beside it (`twinpath run`), and traces in memory for benches, for
 //! which `tcp.handshake = false` gives flows that are established from the start.
 //!
+//! [`open`] has the other way to look at traffic: flows begin at random, each with a size and a rate of
+//! its own, as on a link of the Internet.
+//!
 //! The generator sends what a network without losses would carry; it does not
 //! react to what becomes of its packets.
 #![forbid(unsafe_code)]
@@ -38,6 +41,7 @@ mod hosts;
 mod kv;
 mod limits;
 mod oddities;
+pub mod open;
 mod packet;
 mod payload;
 pub mod popularity;

@@ -28,6 +28,14 @@ pub trait RandomSource {
     fn exponential(&mut self, mean: f64) -> f64 {
         -libm::log(self.unit()) * mean
     }
+
+    /// A number whose logarithm is normally distributed, with this deviation around that of
+    /// `median` (Box and Muller's transform).
+    fn log_normal(&mut self, median: f64, deviation: f64) -> f64 {
+        let radius = libm::sqrt(-2.0 * libm::log(self.unit()));
+        let angle = std::f64::consts::TAU * self.unit();
+        median * libm::exp(deviation * radius * libm::cos(angle))
+    }
 }
 
 /// A long-period generator for one purpose of a run (arrivals, selection, ...).
@@ -81,6 +89,8 @@ pub(crate) mod streams {
     pub(crate) const ERRORS: u64 = 4;
     pub(crate) const PAYLOAD: u64 = 5;
     pub(crate) const KEY_VALUE: u64 = 6;
+    pub(crate) const OPEN_FLOWS: u64 = 7;
+    pub(crate) const OPEN_MEAN: u64 = 8;
 }
 
 /// Scrambles a word: a bijection in which each input bit moves half the output bits.
@@ -159,6 +169,19 @@ mod tests {
         );
         let sum: f64 = (0..100_000).map(|_| random.exponential(50.0)).sum();
         assert!((49.0..51.0).contains(&(sum / 100_000.0)));
+    }
+
+    #[test]
+    fn logarithms_of_log_normal_numbers_are_normal() {
+        let mut random = Random::stream(6, 0);
+        let logs: Vec<f64> = (0..100_000)
+            .map(|_| random.log_normal(1000.0, 1.5).ln())
+            .collect();
+        let mean = logs.iter().sum::<f64>() / 1e5;
+        let square = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / 1e5;
+        assert!((mean - 1000f64.ln()).abs() < 0.02 && (square.sqrt() - 1.5).abs() < 0.02);
+        let beyond = logs.iter().filter(|log| **log > mean + 3.0).count() as f64 / 1e5;
+        assert!((beyond - 0.02275).abs() < 0.002, "{beyond}");
     }
 
     #[test]

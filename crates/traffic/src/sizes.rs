@@ -109,9 +109,10 @@ impl FlowSizes {
             FlowSize::Cdf {
                 file,
                 unit,
+                between,
                 partial,
             } => {
-                let cdf = Cdf::read(file, *unit, *partial)?;
+                let cdf = Cdf::read(file, *unit, *partial)?.with(*between);
                 Self {
                     unit: *unit,
                     sizes: Sizes::Cdf(cdf),

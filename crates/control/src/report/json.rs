@@ -72,6 +72,28 @@
 //! | `rules.*.manager.invalidated` | rules | taken out because an entry that they came from changed |
 //! | `rules.*.manager.gone` | rules | the fast path took out itself |
 //! | `rules.*.manager.repeated` | messages | requests sent again |
+//! | `parking` | | payloads that waited on the fast path's side; only if the service has `[parking]` |
+//! | `parking.parked` | packets | left their payload behind on their way to the cores |
+//! | `parking.whole_small` | packets | crossed whole: too little payload |
+//! | `parking.whole_unsuited` | packets | crossed whole: fragments, neither TCP nor UDP, or a time to live that ends |
+//! | `parking.whole_no_room` | packets | crossed whole: no room in the queue, or no slot |
+//! | `parking.whole_no_buffer` | packets | crossed whole: no buffer for their header |
+//! | `parking.refused` | packets | dropped: no room in the queue, or no slot |
+//! | `parking.departed` | packets | of the parked, left with their header |
+//! | `parking.declined` | packets | of the parked, dropped by a function |
+//! | `parking.missing` | packets | of the parked, given up: no header in time |
+//! | `parking.header_too_long` | packets | of the parked, dropped: their header did not fit in front of them |
+//! | `parking.stale` | headers | came back after their payload was given up, or twice |
+//! | `parking.dropped_late` | headers | of these, of packets that a function had dropped: those packets count twice among the drops |
+//! | `parking.followers` | packets | whole, waited in the queue because they must not overtake others |
+//! | `parking.followers_refused` | packets | whole, should have, and were dropped for want of room |
+//! | `parking.recirculations` | passes | of payloads that went round |
+//! | `parking.port_passes` | passes | of these, to reach another port |
+//! | `parking.copies` | copies | that the controller put into the queue |
+//! | `parking.target_beyond_buffer` | packets | came while the queue's limit was below what the cores' latency asks for |
+//! | `parking.parked_bytes` | bytes | did not cross the link to the cores |
+//! | `parking.most_queue_bytes` | bytes | most in the queue at any time |
+//! | `parking.limit_bytes` | bytes | that the queue may hold |
 //! | `latency.fast`, `latency.slow` | | arrival to leaving, by path, each with the fields below |
 //! | `latency.*.count` | packets | measured |
 //! | `latency.*.min_ns` | ns | shortest |

@@ -12,6 +12,7 @@ mod figures;
 pub mod html;
 pub mod json;
 mod latency;
+mod parking;
 mod plot;
 mod rules;
 mod series;
@@ -27,6 +28,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
+pub use parking::Parking;
 pub use rules::{
     RuleCoresCounts, RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts,
     RuleTableCounts, Rules,
@@ -63,6 +65,9 @@ pub struct Report {
     /// Cached rules (SFCache §III).
     #[serde(default)]
     pub rules: Rules,
+    /// Payloads that waited on the fast path's side (TurboSwitch §III); absent if none may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parking: Option<Parking>,
     /// Time from a packet's arrival to its leaving, by path.
     pub latency: Latency,
     /// Rates over the whole run, by the wall clock.
@@ -365,6 +370,7 @@ impl Default for Report {
             coherence: Coherence::default(),
             slots: SlotCounts::default(),
             rules: Rules::default(),
+            parking: None,
             latency: Latency::default(),
             throughput: Throughput::default(),
             functions: Vec::new(),

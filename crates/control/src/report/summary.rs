@@ -1,6 +1,8 @@
 //! The summary a run ends with on the terminal.
 
-use super::{Execution, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units};
+use super::{
+    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units,
+};
 
 /// Functions that get a line, counters in it, and drop reasons named.
 const MAX_FUNCTIONS: usize = 6;
@@ -22,6 +24,7 @@ pub fn summary(report: &Report) -> String {
     lines.push(String::new());
     lines.extend(protocol(report));
     lines.extend(rules(report));
+    lines.extend(report.parking.iter().flat_map(parking));
     lines.push(line("drops", &drops(report)));
     lines.extend(functions(report));
     lines.push(line("buffers", &buffers(report)));
@@ -238,6 +241,36 @@ fn rules(report: &Report) -> Vec<String> {
         line(
             "rule cache",
             &format!("{}; no rule: {none_made}", counts(&changes)),
+        ),
+    ]
+}
+
+fn parking(parking: &Parking) -> [String; 2] {
+    let ends = [
+        ("left", parking.departed),
+        ("declined", parking.declined),
+        ("without header", parking.missing),
+        ("gone round", parking.recirculations),
+    ];
+    let whole = [
+        ("small", parking.whole_small),
+        ("unsuited", parking.whole_unsuited),
+        ("no room", parking.whole_no_room),
+        ("no buffer", parking.whole_no_buffer),
+    ];
+    let (parked, kept) = (
+        units::count(parking.parked),
+        units::bytes(parking.parked_bytes),
+    );
+    let (most, limit) = (
+        units::bytes(parking.most_queue_bytes),
+        units::bytes(parking.limit_bytes),
+    );
+    [
+        line("parked", &format!("{parked} ({kept}): {}", counts(&ends))),
+        line(
+            "whole",
+            &format!("{}; queue at most {most} of {limit}", counts(&whole)),
         ),
     ]
 }

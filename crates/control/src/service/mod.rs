@@ -20,6 +20,7 @@
 //! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
 //! | `[slow_path]` | `workers`, `flows` |
 //! | `[rule_cache]` | `enabled`, `exact`, `masked`, `masks`, `held`, `window`, `threshold`, `idle_windows` |
+//! | `[parking]` | `mode` ("recirculate", "recirculate_ordered", "multicast"), `limit_bytes`, `slots`, `port_bps`, `partitions`, `least_payload_bytes`, `patience`, `overflow` ("send_whole", "drop"), `port_pass`, `multicast` (`target_bytes`, `quantile`, `margin_bytes`, `first_bytes`, `gain`, `most_copies`, `reading_interval`, `late`) |
 //! | `[link]` | `ring_frames`, `round_trip`, `incomplete_timeout`, `write_back_timeout` |
 //! | `[traffic]` | what to generate when no capture is given (see the traffic generator) |
 //! | one per function | see the function |
@@ -28,11 +29,19 @@
 //! for in chains with functions whose decisions are cached (`acl`, `napt`, `router`, `monitor`); an
 //! address translation's own is taken if there is none, and without either all packets pass in
 //! order. Functions that share flow state are told direction by each connection's opener.
+//!
+//! With `[parking]`, even an empty one, payloads of packets for the cores wait in a queue of the
+//! fast path's device, and only headers cross the link (TurboSwitch; see the parking crate). It is
+//! for chains of functions that do without payloads. Packets that are too small, fragments, what is
+//! neither TCP nor UDP, and packets whose time to live ends cross whole. With `recirculate` alone
+//! packets of a flow may overtake each other.
 
 mod error;
+mod parking;
 mod sections;
 
 pub use error::ServiceError;
+pub use parking::{Late, Mode, Multicast, Overflow, Parking};
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
@@ -70,6 +79,8 @@ pub struct Service {
     pub slow_path: SlowPath,
     /// Cached rules.
     pub rule_cache: RuleCache,
+    /// Payloads that wait on the fast path's side, if they do.
+    pub parking: Option<Parking>,
     /// Between them.
     pub link: Link,
     /// Generated traffic, if the file describes any.
@@ -91,6 +102,7 @@ struct File {
     slow_path: Option<Spanned<SlowPath>>,
     #[serde(default)]
     rule_cache: RuleCache,
+    parking: Option<Spanned<Parking>>,
     #[serde(default)]
     link: Link,
     traffic: Option<Spanned<TrafficConfig>>,
@@ -157,6 +169,7 @@ impl File {
         check_elements(&functions, chain.get_ref())?;
         let inside = inside(self.service.inside.take(), &functions)?;
         let slow_path = slow_path(self.slow_path.take(), &functions)?;
+        let parking = parking::checked(self.parking.take(), &functions, chain.get_ref())?;
         let traffic = self
             .traffic
             .map(|traffic| checked_traffic(traffic, &folder))
@@ -170,6 +183,7 @@ impl File {
             fast_path: self.fast_path,
             slow_path,
             rule_cache: self.rule_cache,
+            parking,
             link: self.link,
             traffic,
             folder,

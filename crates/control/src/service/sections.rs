@@ -62,7 +62,7 @@ pub enum Device {
 }
 
 /// A number of things, from 1 to a limit.
-fn count<'de, D: serde::Deserializer<'de>, const MOST: u64>(
+pub(super) fn count<'de, D: serde::Deserializer<'de>, const MOST: u64>(
     deserializer: D,
 ) -> Result<usize, D::Error> {
     let count = NonZeroU64::deserialize(deserializer)?.get();
@@ -72,6 +72,11 @@ fn count<'de, D: serde::Deserializer<'de>, const MOST: u64>(
         )));
     }
     Ok(count as usize)
+}
+
+/// A rate, above zero.
+pub(super) fn positive<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    NonZeroU64::deserialize(deserializer).map(NonZeroU64::get)
 }
 
 /// `[fast_path]`

@@ -27,6 +27,7 @@ pub use parameters::{Freeze, Parameters};
 
 use crate::model::{Column, Misfit, Model};
 use resources::{Chip, Table as StateTable};
+use std::path::Path;
 use toml::Table;
 
 /// The model.
@@ -79,11 +80,11 @@ impl Model for Pisa {
         &COLUMNS
     }
 
-    fn check(&self, parameters: &Table) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), Misfit> {
         Parameters::read(parameters).map(|_| ())
     }
 
-    fn run(&self, parameters: &Table) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, Misfit> {
         let parameters = Parameters::read(parameters)?;
         let outcome = world::run(&parameters);
         let table = StateTable {

@@ -20,6 +20,7 @@ pub use parameters::{
 };
 
 use crate::model::{Column, Misfit, Model};
+use std::path::Path;
 use toml::Table;
 
 /// The model.
@@ -35,11 +36,11 @@ impl Model for TurboSwitch {
         &measures::COLUMNS
     }
 
-    fn check(&self, parameters: &Table) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), Misfit> {
         Parameters::read(parameters).map(|_| ())
     }
 
-    fn run(&self, parameters: &Table) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, Misfit> {
         let parameters = Parameters::read(parameters)?;
         let world = world::run(&parameters)?;
         Ok(measures::row(&parameters, &world).to_vec())

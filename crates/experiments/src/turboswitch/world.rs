@@ -242,7 +242,7 @@ impl<'a> Testbed<'a> {
                 None
             }
             Dequeued::Again(resident) => Some(resident),
-            Dequeued::Ended { .. } | Dequeued::Copy => None,
+            Dequeued::Ended { .. } | Dequeued::Copy | Dequeued::Whole(_) => None,
         }
     }
 

@@ -29,6 +29,18 @@ impl Config {
     pub const fn has_routes_file(&self) -> bool {
         self.routes_file.is_some()
     }
+
+    /// Whether an ICMP error may quote a packet because it has no route: none does if errors are
+    /// not wanted, or if a route for all packets is written among `routes`.
+    pub fn quotes_payloads(&self) -> bool {
+        let has_default = |own: Address| {
+            let is_default = |prefix: &Prefix| prefix.length() == 0 && prefix.includes(own);
+            self.routes.iter().any(|route| is_default(&route.to.0))
+        };
+        let lacks_route = |own: Option<Address>| own.is_some_and(|own| !has_default(own));
+        self.no_route == NoRoute::Unreachable
+            && (lacks_route(self.address) || lacks_route(self.address6))
+    }
 }
 
 #[derive(Deserialize)]

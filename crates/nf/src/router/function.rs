@@ -23,6 +23,8 @@ pub struct Router {
     table: RouteTable,
     hops: Vec<Hop>,
     regions: Regions,
+    /// Whether packets without a route may be answered.
+    quotes_payloads: bool,
     no_route: NoRoute,
     errors: Errors,
     counters: Counters,
@@ -91,6 +93,7 @@ impl Router {
             table,
             hops: config.next_hops.iter().map(hop).collect(),
             no_route: config.no_route,
+            quotes_payloads: config.quotes_payloads(),
             errors: Errors::new(config.address, config.address6, config.errors_per_second),
             counters: Counters::default(),
         })
@@ -283,6 +286,10 @@ impl RuleFunction for Router {
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
         self.count(entry, hits.packets, hits.bytes);
+    }
+
+    fn reads_payload(&self) -> bool {
+        self.quotes_payloads
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -7,6 +7,7 @@
 
 mod batch;
 mod lane;
+mod parking;
 mod rules;
 mod steps;
 
@@ -17,6 +18,7 @@ use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
 use batch::Batch;
 use lane::Lane;
+use parking::Parking;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Decision, Parsed, StateStage, Stats};
 use twinpath_core::wire::dissect;
@@ -135,6 +137,8 @@ pub struct FastPath {
     batch: Batch,
     drops: DropCounters,
     counts: Counts,
+    /// Where payloads wait while their headers are on the cores.
+    parking: Option<Box<Parking>>,
 }
 
 impl FastPath {
@@ -157,6 +161,7 @@ impl FastPath {
             batch: Batch::default(),
             drops: DropCounters::default(),
             counts: Counts::default(),
+            parking: None,
         }
     }
 
@@ -238,6 +243,7 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let mut batch = std::mem::take(&mut self.batch);
+        let first = out.departures.len();
         let mut io = Io { clock, pools, out };
         match self.lane() {
             Some(Lane::State) => self.walk_state(frames, &mut batch, &mut io),
@@ -245,6 +251,7 @@ impl FastPath {
             None => self.walk_any(frames, &mut batch, &mut io),
         }
         self.batch = batch;
+        self.settle_departures(first, &mut io);
     }
 
     #[inline(never)]
@@ -332,6 +339,7 @@ impl FastPath {
 
     fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
         self.drops.count(reason);
+        self.header_dropped(&frame);
         io.pools.give(frame);
     }
 
@@ -367,7 +375,10 @@ impl FastPath {
             }
             true => self.counts.punted_again += 1,
         }
-        self.send(frame, &header, hash, io);
+        match self.parking.is_some() {
+            false => self.send(frame, &header, hash, io),
+            true => self.park(frame, &header, hash, io),
+        }
     }
 
     fn send(&mut self, mut frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
@@ -387,6 +398,7 @@ impl FastPath {
         pools: &mut Pools,
         out: &mut FastOutput,
     ) {
+        let first = out.departures.len();
         let mut io = Io { clock, pools, out };
         let Ok(header) = detach(&mut frame) else {
             return self.drop(frame, DropReason::BadLinkFrame, &mut io);
@@ -395,21 +407,30 @@ impl FastPath {
             Arrival::InOrder { lost } => self.counts.link_lost += u64::from(lost),
             Arrival::Reordered => {
                 self.counts.link_reordered += 1;
-                return self.drop(frame, DropReason::LinkReordered, &mut io);
+                return self.drop_reordered(frame, &mut io);
             }
         }
+        self.take_return(header, frame, &mut io);
+        self.settle_departures(first, &mut io);
+    }
+
+    fn take_return(&mut self, header: Header, mut frame: Frame, io: &mut Io<'_>) {
+        let clock = io.clock;
         if header.message == Message::RuleRequest {
-            self.rule_request(header.element, frame, &mut io);
-            return self.tick_rules(&mut io);
+            self.rule_request(header.element, frame, io);
+            return self.tick_rules(io);
+        }
+        if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
+            return io.pools.give(frame);
         }
         let stage = self.stage_mut();
         let answer = stage.and_then(|stage| stage.message(&header, clock));
         match header.has_packet {
-            true => self.came_back(frame, &header, &mut io),
+            true => self.came_back(frame, &header, io),
             false => io.pools.give(frame),
         }
         if let Some(answer) = answer {
-            self.send_own(answer, &mut io);
+            self.send_own(answer, io);
         }
     }
 
@@ -443,31 +464,39 @@ impl FastPath {
 
     /// Lets time pass for the timers of all elements.
     pub fn sweep(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) {
+        let first = out.departures.len();
         let mut io = Io { clock, pools, out };
         self.with_stage(|path, stage| {
             stage.sweep(clock, |header| path.send_own(header.clone(), &mut io))
         });
         self.tick_rules(&mut io);
+        self.settle_departures(first, &mut io);
     }
 
     /// Gives all state back to the cores and reports all uses of rules, as at the end of a run.
     /// Returns false if it must be called again, when what is under way has come back: there were
     /// too few buffers, or packets waited for rules, or rules were used.
     pub fn give_all_back(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
+        let first = out.departures.len();
         let mut io = Io { clock, pools, out };
         let given = self.with_stage(|path, stage| {
             stage.give_all_back(clock, |header| path.send_own(header.clone(), &mut io))
         });
         self.tick_rules(&mut io);
-        self.report_rules(&mut io) && given.unwrap_or(true)
+        let is_quiet = self.report_rules(&mut io);
+        self.settle_departures(first, &mut io);
+        is_quiet && given.unwrap_or(true)
     }
 
     /// Reports all uses of rules and goes on with what waits for them. Returns whether there was
     /// nothing of the kind.
     pub fn settle_rules(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
+        let first = out.departures.len();
         let mut io = Io { clock, pools, out };
         self.tick_rules(&mut io);
-        self.report_rules(&mut io)
+        let is_quiet = self.report_rules(&mut io);
+        self.settle_departures(first, &mut io);
+        is_quiet
     }
 
     /// Gives the state of flows back to the cores, some with each call, and takes no more: at most

@@ -178,7 +178,8 @@ impl<S: Sink> FastThread<'_, S> {
             self.wait_for_cores(Instant::NEVER)?;
             if is_settled {
                 self.tempo = tempo;
-                return Ok(());
+                // All headers that will come are back: their payloads follow.
+                return self.pass_parking(Instant::NEVER);
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::replacement::{Leftovers, Replacement};
 use crate::sink::Sink;
 use crate::threads::{Command, Done, NotNow, Replaced};
 use std::time::{Duration, Instant as WallClock};
+use twinpath_core::Instant;
 use twinpath_io::CaptureError;
 
 /// How often flows may be asked home: each time the link may carry as much as there are buffers.
@@ -89,6 +90,8 @@ impl<S: Sink> VirtualRun<'_, S> {
             self.put_out()?;
             if !self.land()? {
                 if are_home && is_settled {
+                    // All headers that will come are back: their payloads follow.
+                    self.pass_parking(Instant::NEVER)?;
                     return Ok(true);
                 }
                 // What was lost for want of a buffer is sent again in time.

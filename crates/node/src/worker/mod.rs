@@ -12,8 +12,9 @@ use twinpath_coherence::Cores;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
+use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
+use twinpath_parking::slow::Guests;
 use twinpath_rulecache::{ChangeError, Output, RuleCores};
 
 /// What a worker counts on its link.
@@ -62,6 +63,8 @@ pub struct Worker {
     /// When the last frame was received, on the clock of the port: what functions make because of
     /// it is as old.
     received_ns: u64,
+    /// Headers that are here while their payloads wait on the fast path's side.
+    guests: Guests,
     drops: DropCounters,
     counts: LinkCounts,
 }
@@ -83,6 +86,7 @@ impl Worker {
             started: Instant::ZERO,
             ticked: Instant::ZERO,
             received_ns: 0,
+            guests: Guests::default(),
             drops: DropCounters::default(),
             counts: LinkCounts::default(),
         }
@@ -187,6 +191,7 @@ impl Worker {
             self.drops.absorb(&drops);
         }
         self.elements = elements;
+        self.guests.clear();
     }
 
     /// Everything this worker dropped.
@@ -213,8 +218,11 @@ impl Worker {
             Arrival::InOrder { lost } => self.counts.lost += u64::from(lost),
             Arrival::Reordered => {
                 self.counts.reordered += 1;
-                return self.drop(frame, DropReason::LinkReordered, pools);
+                return self.drop_reordered(frame, pools);
             }
+        }
+        if !self.guests.welcome(&mut frame) {
+            return self.drop(frame, DropReason::BadLinkFrame, pools);
         }
         self.received_ns = frame.received_ns();
         self.handle(&header, frame, pools);
@@ -224,6 +232,14 @@ impl Worker {
 
     fn drop(&mut self, frame: Frame, reason: DropReason, pools: &mut Pools) {
         self.drops.count(reason);
+        pools.give(frame);
+    }
+
+    /// A packet whose payload waits counts as lost when that has waited in vain.
+    fn drop_reordered(&mut self, frame: Frame, pools: &mut Pools) {
+        if frame.trip().parked_bytes == 0 {
+            self.drops.count(DropReason::LinkReordered);
+        }
         pools.give(frame);
     }
 
@@ -323,11 +339,36 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            if attach(&mut frame, &header).is_ok() {
+            if self.guests.farewell(&mut frame) && attach(&mut frame, &header).is_ok() {
                 returns.push(frame);
             } else {
                 self.drops.count(DropReason::BadLinkFrame);
                 pools.give(frame);
+            }
+        }
+        if !self.guests.is_empty() {
+            self.tell_of_dropped(pools, returns);
+        }
+    }
+
+    /// Headers that have not gone back were dropped, unless rules keep packets waiting: then it is
+    /// told later.
+    #[cold]
+    fn tell_of_dropped(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        if self.rules().any(RuleCores::is_waiting) {
+            return;
+        }
+        while !self.guests.is_empty() {
+            let Some(mut notice) = pools.take(0) else {
+                // Their payloads wait until their patience ends.
+                self.counts.no_buffer += 1;
+                return self.guests.clear();
+            };
+            let header = Header::new(Message::Dropped, FlowKey::default());
+            self.guests.dropped(&mut notice);
+            match attach(&mut notice, &header) {
+                Ok(()) => returns.push(notice),
+                Err(_) => pools.give(notice),
             }
         }
     }
@@ -350,7 +391,6 @@ fn onward(outgoing: &Outgoing, elements: usize) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_core::FlowKey;
     use twinpath_core::wire::{Endpoint, PacketBuilder};
     use twinpath_link::{Header, Message, Sender, number};
     use twinpath_slowpath::Chain;

@@ -282,9 +282,14 @@ pub fn tcp_traffic(out_of_order: f64, packets: u64) -> Trace {
 /// Whole connections to the balanced service, as they pass a balancer: the servers' packets come
 /// from the backend that the cores alone have chosen for their client.
 pub fn balanced_traffic(balancer: &str, packets: u64) -> Trace {
+    balanced_traffic_of(balancer, packets, "")
+}
+
+/// The same of traffic with more said about it.
+pub fn balanced_traffic_of(balancer: &str, packets: u64, more: &str) -> Trace {
     let all = generate(
         &traffic(&format!(
-            "packets = {packets}\nflows = 300\nchurn_per_minute = 30000.0\narrivals = {{ process = \"constant\", rate_pps = 100000.0 }}\n\
+            "{more}packets = {packets}\nflows = 300\nchurn_per_minute = 30000.0\narrivals = {{ process = \"constant\", rate_pps = 100000.0 }}\n\
              hosts = {{ services = [{{ address = \"10.255.0.1\", port = 80, protocol = \"tcp\" }}] }}\n"
         )),
         11,

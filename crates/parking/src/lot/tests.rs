@@ -41,6 +41,7 @@ fn step(lot: &mut Sizes, now: u64) -> &'static str {
         None => "empty",
         Some(Dequeued::Copy) => "copy",
         Some(Dequeued::Depart { header, .. }) => header,
+        Some(Dequeued::Whole(_)) => "whole",
         Some(Dequeued::Ended { end, .. }) => match end {
             End::Declined => "declined",
             End::Expired => "expired",
@@ -173,6 +174,37 @@ fn who_is_declined_holds_nobody_up() {
         ["second", "declined"]
     );
     assert_eq!(lot.stats().ended(), 2);
+}
+
+/// The second header is back first, so its packet is the first; a whole packet of the flow comes
+/// behind both, one of another flow behind none, and the third header never comes back.
+#[test]
+fn packets_leave_as_their_headers_came_back() {
+    let mut lot = lot(|config| config.order = Order::AsReturned { partitions: 2 });
+    let tickets = [(); 3].map(|()| lot.park(500, 0, NOW).unwrap());
+    assert!(matches!(lot.follow(64, 0, NOW), Followed::Leaves(64)));
+    lot.answered_for(tickets[1], Answer::Header("second"), 0, NOW);
+    lot.answered_for(tickets[0], Answer::Header("first"), 0, NOW);
+    assert!(matches!(lot.follow(64, 0, NOW), Followed::Waits));
+    assert!(matches!(
+        lot.follow(64, u64::MAX, NOW),
+        Followed::Leaves(64)
+    ));
+    assert!(matches!(lot.follow(3000, 0, NOW), Followed::Refused(3000)));
+    let left: Vec<_> = (1..=6).map(|now| step(&mut lot, now)).collect();
+    assert_eq!(
+        left,
+        ["again", "second", "again", "again", "first", "again"]
+    );
+    assert_eq!(
+        [step(&mut lot, 7), step(&mut lot, 100)],
+        ["whole", "expired"]
+    );
+    assert!(!lot.may_hold_back());
+    assert_eq!(
+        (lot.stats().followers, lot.stats().followers_refused),
+        (1, 1)
+    );
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! `twinpath explain`: what of a service runs where, and why.
 
+mod parking;
 mod residence;
 mod rules;
 mod text;
 
 use crate::error::CommandError;
 use crate::{Outcome, output};
+use parking::ParkingFacts;
 use residence::resident_share;
 use rules::RuleFacts;
 use serde::Serialize;
@@ -23,7 +25,8 @@ use twinpath_slowpath::Chain;
 /// the fast path can do alone. For each kind of device: whether the chain fits, or the limit that
 /// it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
 /// Of functions whose decisions are cached: in which order packets pass them in each direction,
-/// how many rules there may be, and which packets make none.
+/// how many rules there may be, and which packets make none. Where payloads are parked: which, and
+/// how slow the cores may be.
 /// Exit code 1 if the chain does not fit the device that the service is for.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
@@ -64,6 +67,9 @@ struct Explanation {
     /// What is cached as rules; absent if nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RuleFacts>,
+    /// Which payloads wait while their headers are on the cores; absent if none do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parking: Option<ParkingFacts>,
     /// The functions that share flow state.
     functions: Vec<Function>,
     cores_only: Vec<String>,
@@ -170,6 +176,7 @@ impl Explanation {
             },
             chain: names.collect(),
             rules: RuleFacts::of(service)?,
+            parking: ParkingFacts::of(service),
             functions: Vec::new(),
             cores_only: Vec::new(),
             devices: Vec::new(),

@@ -6,13 +6,14 @@ use crate::error::CommandError;
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
-use twinpath_experiments::{Options, Plan, Scale, Shard, document, model, run};
+use twinpath_experiments::{Options, Plan, Scale, Shard, model, reproduction, run};
 
 /// Redoes the papers' figures, or asks a question of your own, under virtual time
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath lab all                                  # every figure, and REPRODUCTION.md",
     "twinpath lab run plans/turboswitch-fig4.toml      # one of them",
+    "twinpath lab all --check                          # is REPRODUCTION.md current?",
     "twinpath lab models                               # what a plan can measure",
 ))]
 pub struct Arguments {
@@ -59,7 +60,15 @@ struct Run {
 }
 
 /// Runs all plans and writes REPRODUCTION.md
+///
+/// With --check nothing is written: the reduced runs are compared with what they measured when
+/// REPRODUCTION.md was written. Exit code 1 if it is no longer current.
 #[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath lab all                                   # minutes",
+    "twinpath lab all --only switchnic-fig7c            # one plan again, the others as they are kept",
+    "twinpath lab all --check",
+))]
 struct All {
     /// Where the plans are
     #[arg(long, value_name = "DIR", default_value = "plans")]
@@ -67,9 +76,12 @@ struct All {
     /// Where REPRODUCTION.md and the folder reproduction/ go
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// The reduced runs that the plans describe
-    #[arg(long)]
-    quick: bool,
+    /// Only these plans; what is kept of the others stays
+    #[arg(long, value_name = "PLAN")]
+    only: Vec<String>,
+    /// Whether REPRODUCTION.md is current, by the reduced runs that the plans describe
+    #[arg(long, conflicts_with = "only")]
+    check: bool,
 }
 
 /// Joins the shards of a sweep
@@ -117,19 +129,38 @@ impl Run {
 
 impl All {
     fn execute(&self) -> Result<Outcome, CommandError> {
-        let options = Options {
-            scale: scale(self.quick),
-            ..Options::default()
-        };
+        let plans = run::plans(&self.plans)?;
+        match self.check {
+            true => self.check(&plans),
+            false => self.write(&plans),
+        }
+    }
+
+    fn write(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
         let mut outcomes = Vec::new();
-        for plan in run::plans(&self.plans)? {
-            let out = self.out.join("reproduction").join(&plan.name);
-            let found = run_one(&plan, options, &out)?;
+        for plan in plans {
+            let kept = match self.only.is_empty() || self.only.contains(&plan.name) {
+                true => None,
+                false => reproduction::kept(plan, &self.out)?.ok(),
+            };
+            let found = match kept {
+                Some(found) => found,
+                None => with_bar(|progress| reproduction::renew(plan, &self.out, progress))?,
+            };
             output::print(&told::outcome(&found))?;
             outcomes.push(found);
         }
-        document::write(&outcomes, &self.out.join("REPRODUCTION.md"))?;
+        reproduction::tell(&outcomes, &self.out)?;
         Ok(judged(&outcomes))
+    }
+
+    fn check(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
+        let stale = with_bar(|progress| reproduction::check(plans, &self.out, progress))?;
+        output::print(&told::stale(&stale))?;
+        Ok(match stale.is_empty() {
+            true => Outcome::Good,
+            false => Outcome::Bad,
+        })
     }
 }
 
@@ -156,17 +187,26 @@ fn scale(quick: bool) -> Scale {
 }
 
 fn run_one(plan: &Plan, options: Options, out: &Path) -> Result<run::Outcome, CommandError> {
+    let found = with_bar(|progress| {
+        run::run(plan, options, out, &mut |done, points| {
+            progress(&plan.name, done, points);
+        })
+    });
+    Ok(found?)
+}
+
+/// Does something while a bar shows how far it is.
+fn with_bar<T>(act: impl FnOnce(reproduction::Progress<'_>) -> T) -> T {
     let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} points, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::no_length()
-        .with_style(style)
-        .with_message(plan.name.clone());
-    let found = run::run(plan, options, out, &mut |done, points| {
+    let bar = ProgressBar::no_length().with_style(style);
+    let found = act(&mut |plan, done, points| {
+        bar.set_message(plan.to_owned());
         bar.set_length(points as u64);
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    Ok(found?)
+    found
 }
 
 /// A value that is outside is a negative answer, unless the plan knows the cause.

@@ -1,5 +1,6 @@
 //! The cards below the figures: every counter of the report, in words.
 
+mod parking;
 mod rules;
 
 use std::fmt::Write;
@@ -15,6 +16,7 @@ const MAX_ROWS: usize = 40;
 pub fn detail_cards(report: &Report) -> String {
     let mut cards = drops_card(report);
     cards.push_str(&rules::cards(&report.rules));
+    cards.extend(report.parking.iter().map(parking::card));
     if report.shows_flow_state() {
         cards.push_str(&coherence_cards(&report.coherence));
     }

@@ -539,6 +539,10 @@ impl RuleFunction for RuleBalancer {
         }
     }
 
+    fn reads_payload(&self) -> bool {
+        false
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("connections", self.connections.len() as u64);
         each("new_connections", self.counters.new_connections);

@@ -16,6 +16,9 @@ impl Display for Explanation {
         if let Some(rules) = &self.rules {
             writeln!(f, "\n{rules}")?;
         }
+        if let Some(parking) = &self.parking {
+            writeln!(f, "\n{parking}")?;
+        }
         match self.functions.is_empty() {
             true => Ok(()),
             false => self.flow_state(f),

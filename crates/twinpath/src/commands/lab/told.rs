@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use twinpath_experiments::model::Model;
+use twinpath_experiments::reproduction::Stale;
 use twinpath_experiments::run::Outcome;
 use twinpath_experiments::verdict::Verdict;
 
@@ -34,6 +35,20 @@ pub fn outcome(outcome: &Outcome) -> String {
         }
     }
     text
+}
+
+/// Whether the page is current, and if not, why.
+pub fn stale(stale: &[Stale]) -> String {
+    let mut text = String::new();
+    for why in stale {
+        let _ = writeln!(text, "{why}");
+    }
+    text + match stale.is_empty() {
+        true => "REPRODUCTION.md is current\n",
+        false => {
+            "REPRODUCTION.md is not current: run `twinpath lab all`, or with --only the plans above\n"
+        }
+    }
 }
 
 /// What a model measures.

@@ -1,0 +1,54 @@
+//! Frames of flows that are no more than a number.
+
+use crate::model::Misfit;
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, layout::Layout, rewrite};
+
+/// What a frame takes of a wire besides its own bytes: preamble, gap and checksum.
+pub(super) const WIRE_BYTES: f64 = 24.0;
+
+/// Headers of a UDP packet.
+const HEADERS: usize = 14 + 20 + 8;
+
+/// The flows' common destination: what plans' balancers have their service at.
+pub(crate) const SERVICE: ([u8; 4], u16) = ([192, 0, 2, 10], 53);
+
+/// A UDP packet that is every flow's but for its source.
+pub(super) struct Template {
+    bytes: Vec<u8>,
+    layout: Layout,
+}
+
+impl Template {
+    /// A packet of this length.
+    pub(super) fn new(frame_bytes: usize) -> Result<Self, Misfit> {
+        let wrong = || Misfit::new("frame_bytes", "must be 60 to 9000");
+        let payload = vec![0; frame_bytes.checked_sub(HEADERS).ok_or_else(wrong)?];
+        let (to, port) = SERVICE;
+        let packet = PacketBuilder::udp(source(0), Endpoint::v4(to, port)).payload(&payload);
+        let bytes = packet.to_vec().map_err(|_| wrong())?;
+        let layout = dissect(&bytes).map_err(|_| wrong())?;
+        match (60..=9000).contains(&frame_bytes) {
+            true => Ok(Self { bytes, layout }),
+            false => Err(wrong()),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes a packet of this flow to the start of the buffer.
+    pub(super) fn write(&self, flow: u64, buffer: &mut [u8]) {
+        let Some(place) = buffer.get_mut(..self.bytes.len()) else {
+            return;
+        };
+        place.copy_from_slice(&self.bytes);
+        rewrite::set_source(place, &self.layout, source(flow)).expect("both are IPv4");
+    }
+}
+
+/// A host in 10.0.0.0/8 and a port: 2^24 hosts before a port is used again.
+fn source(flow: u64) -> Endpoint {
+    let [.., a, b, c] = flow.to_be_bytes();
+    Endpoint::v4([10, a, b, c], 1024 + (flow >> 24) as u16 % 60_000)
+}

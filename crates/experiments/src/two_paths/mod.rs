@@ -1,0 +1,69 @@
+//! Twinpath's own two paths on a paper's devices, under virtual time.
+//!
+//! What decides about packets is what runs in production: the [node](twinpath_node) that a service file
+//! becomes, with its state table, protocol, rule cache and functions. Around it are a
+//! [testbed's](crate::testbed) devices, which say how long everything takes and what is lost:
+//!
+//! ```text
+//!  traffic ─► switch: FastPath::process ──────────────────────────────► out
+//!               │ punts          ▲ FastPath::returned
+//!               ▼                │        (messages about rules: by the control-plane agent)
+//!             port, link       link, port
+//!               │                ▲
+//!               ▼                │
+//!             ring, core: Worker::receive, when the core is done
+//! ```
+//!
+//! Systems that papers compare with are modes of the same mechanisms, or small models beside them:
+//!
+//! | `system` | what it is |
+//! |---|---|
+//! | `two_paths` | flow state moves on the packets (SwitchNIC) |
+//! | `rule_cache` | rules are cached, written by a control-plane agent (SFCache; also NetCache's and ExoPlane's way of caching) |
+//! | `read_only_cache` | flow state may be read on the switch, but each write takes it back to the cores (NetCache, TEA) |
+//! | `server_only` | all packets go to the cores |
+//! | `header_split` | headers alone go to the cores, payloads wait in a store (Ribosome) |
+
+mod barrier;
+mod change;
+mod control_plane;
+mod cores;
+mod measures;
+mod node;
+mod parameters;
+mod read_only;
+mod service;
+mod switch;
+#[cfg(test)]
+mod tests;
+mod throughput;
+mod world;
+
+pub use parameters::{Parameters, RateName, System};
+
+use crate::model::{Column, Misfit, Model};
+use std::path::Path;
+use toml::Table;
+
+/// The model.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoPaths;
+
+impl Model for TwoPaths {
+    fn name(&self) -> &'static str {
+        "two_paths"
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        &measures::COLUMNS
+    }
+
+    fn check(&self, parameters: &Table, folder: &Path) -> Result<(), Misfit> {
+        Parameters::read(parameters, folder)?.setting().map(drop)
+    }
+
+    fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, Misfit> {
+        let setting = Parameters::read(parameters, folder)?.setting()?;
+        throughput::run(&setting)
+    }
+}

@@ -1,0 +1,105 @@
+//! The node of a system: production's, or production's parts put together otherwise.
+
+use super::parameters::{Setting, System};
+use super::read_only::ReadOnly;
+use crate::model::Misfit;
+use twinpath_coherence::{Cores, StateStage};
+use twinpath_control::service::{Paths, Service};
+use twinpath_core::Steering;
+use twinpath_fastpath::Interpreter;
+use twinpath_nf::catalogue::{Function, FunctionConfig};
+use twinpath_node::wiring::{self, BuildError};
+use twinpath_node::{CoreElement, FastElement, FastPath, Node, Worker};
+use twinpath_rulecache::Sides;
+use twinpath_slowpath::{Chain, NetworkFunction};
+
+/// Whether a node can be built, without building its tables.
+pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
+    let service = setting.service()?;
+    let is_flow = |function: &&FunctionConfig| !function.makes_rules();
+    let shares_state = service.chain.iter().any(|function| is_flow(&function));
+    let system = setting.parameters.system;
+    if system == System::RuleCache && service.chain.iter().all(|function| is_flow(&function)) {
+        let message = "no function of the chain makes rules";
+        return Err(Misfit::new("system", message));
+    }
+    if system == System::ReadOnlyCache && !shares_state {
+        return Err(Misfit::new(
+            "system",
+            "no function of the chain has flow state",
+        ));
+    }
+    Ok(())
+}
+
+impl Setting {
+    /// The functions that take time, element by element: the plan's, not what makes rules of them.
+    pub(super) fn elements(&self) -> Result<Vec<Vec<String>>, Misfit> {
+        let service = self.service()?;
+        let is_meant = |name: &String| name != "acl" || self.functions != ["load_balancer"];
+        let names = |configs: &[FunctionConfig]| {
+            let names = configs.iter().map(|config| config.name().to_string());
+            names.filter(is_meant).collect()
+        };
+        Ok(wiring::elements(&service).map(names).collect())
+    }
+
+    /// How packets of a flow find each other.
+    pub(super) fn steering(&self) -> Result<Steering, Misfit> {
+        let steering = wiring::steering(&self.service()?);
+        steering.map_err(|error| Misfit::new("chain", error.to_string()))
+    }
+}
+
+/// Builds the node.
+pub(super) fn build(setting: &Setting) -> Result<Node, Misfit> {
+    let service = setting.service()?;
+    let built = match setting.parameters.system {
+        System::TwoPaths => wiring::build(&service, Paths::Both),
+        System::ServerOnly | System::HeaderSplit => wiring::build(&service, Paths::Slow),
+        System::RuleCache => rules_alone(&service),
+        System::ReadOnlyCache => read_only(&service),
+    };
+    built.map_err(|error| Misfit::new("chain", error.to_string()))
+}
+
+/// Rules are cached; functions with flow state have all their packets on the cores (SFCache §III-B).
+fn rules_alone(service: &Service) -> Result<Node, BuildError> {
+    let mut node = wiring::build(service, Paths::Both)?;
+    let elements = wiring::elements(service).map(|configs| match configs[0].makes_rules() {
+        true => wiring::fast_rules(service, Paths::Both),
+        false => FastElement::OnCores,
+    });
+    let steering = wiring::steering(service)?;
+    let sides = Sides::new(&service.inside)?;
+    node.fast_path = FastPath::new(steering, sides, elements.collect(), node.workers.len());
+    Ok(node)
+}
+
+/// Flow state may be read on the fast path and is written on the cores alone.
+fn read_only(service: &Service) -> Result<Node, BuildError> {
+    let mut node = wiring::build(service, Paths::Both)?;
+    let chain = read_only_chain(service)?;
+    let interpreter = Interpreter::new(&chain.programs())?;
+    let stage = StateStage::new(wiring::coherence(service), interpreter, service.seed);
+    let elements = vec![FastElement::State(Box::new(stage))];
+    let steering = wiring::steering(service)?;
+    let sides = Sides::new(&service.inside)?;
+    node.fast_path = FastPath::new(steering, sides, elements, node.workers.len());
+    for worker in &mut node.workers {
+        let chain = read_only_chain(service)?;
+        let cores = Cores::new(chain, service.slow_path.flows, 1, service.seed);
+        *worker = Worker::new(vec![CoreElement::Flows(Box::new(cores))], None);
+    }
+    Ok(node)
+}
+
+fn read_only_chain(service: &Service) -> Result<Chain, BuildError> {
+    let mut functions: Vec<Box<dyn NetworkFunction>> = Vec::new();
+    for config in &service.chain {
+        if let Function::Flow(function) = config.build(&service.folder, service.seed)? {
+            functions.push(Box::new(ReadOnly(function)));
+        }
+    }
+    Ok(Chain::new(functions))
+}

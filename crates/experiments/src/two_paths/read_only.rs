@@ -1,0 +1,105 @@
+//! A function whose state may be read on the fast path, but written on the cores alone.
+
+use twinpath_core::program::{Action, Exit, FastProgram, Operand, Step};
+use twinpath_core::steering::Alias;
+use twinpath_core::{Instant, Packet};
+use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
+
+/// Any function, with each step of its fast program that writes state left to the cores: what caches
+/// do that are not written to by packets (NetCache; SwitchNIC §6.4.2).
+pub(super) struct ReadOnly(pub(super) Box<dyn NetworkFunction>);
+
+/// The same step, if it writes nothing; else the packet and the state go to the cores.
+fn reading(mut step: Step) -> Step {
+    if step.then.iter().any(writes) {
+        step.then.clear();
+        step.exit = Exit::Escalate;
+    }
+    step
+}
+
+fn writes(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::StoreValue { .. }
+            | Action::Compute {
+                to: Operand::Word(_),
+                ..
+            }
+    )
+}
+
+impl NetworkFunction for ReadOnly {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn program(&self) -> FastProgram {
+        let mut program = self.0.program();
+        program.steps = program.steps.into_iter().map(reading).collect();
+        program
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.0.start(now);
+    }
+
+    fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        self.0.handle(packet, flow, out);
+    }
+
+    fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        self.0.wake(flow, out);
+    }
+
+    fn is_pending(&self, words: &[u32], handle: u32) -> bool {
+        self.0.is_pending(words, handle)
+    }
+
+    fn is_expired(&self, words: &[u32], now: Instant) -> bool {
+        self.0.is_expired(words, now)
+    }
+
+    fn forget(&mut self, handle: u32) {
+        self.0.forget(handle);
+    }
+
+    fn aliases(&self) -> Vec<Alias> {
+        self.0.aliases()
+    }
+
+    fn kv_port(&self) -> Option<u16> {
+        self.0.kv_port()
+    }
+
+    fn most_held_frames(&self) -> usize {
+        self.0.most_held_frames()
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.0.counters(each);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_nf::kv_store::KvStore;
+
+    #[test]
+    fn a_store_may_be_read_but_not_written() {
+        let store = KvStore::new(&Default::default());
+        let whole = store.program();
+        let read_only = ReadOnly(Box::new(store)).program();
+        for (before, after) in whole.steps.iter().zip(&read_only.steps) {
+            let writes = ["put", "delete"].contains(&before.name);
+            let expected = if writes { Exit::Escalate } else { before.exit };
+            assert_eq!(
+                (after.exit, after.then.is_empty()),
+                (expected, writes),
+                "{}",
+                before.name
+            );
+        }
+    }
+}

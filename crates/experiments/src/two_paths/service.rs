@@ -1,0 +1,204 @@
+//! The service file that a plan's chain becomes, and what its functions must meet.
+
+use super::parameters::{Setting, System};
+use crate::model::Misfit;
+use crate::traffic::SERVICE;
+use std::fmt::Write;
+use std::path::Path;
+use twinpath_control::service::Service;
+use twinpath_traffic::config::{self, KeyValue, TrafficConfig};
+
+/// Flows that the cores know, at most: as many as there are ever.
+const MOST_FLOWS: u64 = 16_000_000;
+
+impl Setting {
+    /// The functions that run: rules are made in chains of functions that make rules, so a stateful
+    /// firewall is a list there, and a balancer has an empty one before it.
+    pub(super) fn chain(&self) -> Vec<String> {
+        let mut chain = self.functions.clone();
+        if self.parameters.system == System::RuleCache {
+            for name in &mut chain {
+                if name == "firewall" {
+                    *name = "acl".into();
+                }
+            }
+            if chain == ["load_balancer"] {
+                chain.insert(0, "acl".into());
+            }
+        }
+        chain
+    }
+
+    fn has(&self, function: &str) -> bool {
+        self.functions.iter().any(|name| name == function)
+    }
+
+    /// The service, as a file would say it.
+    pub(super) fn service(&self) -> Result<Service, Misfit> {
+        let text = self.service_text();
+        let path = self.folder.join("service.toml");
+        Service::parse(&text, &path).map_err(|error| Misfit::new("chain", error.to_string()))
+    }
+
+    fn service_text(&self) -> String {
+        let parameters = &self.parameters;
+        let chain = self.chain();
+        let makes_rules = chain
+            .iter()
+            .any(|name| matches!(name.as_str(), "acl" | "napt"));
+        let workers = match makes_rules {
+            true => 1,
+            false => self.devices * self.cores,
+        };
+        let ring = self.preset().ring_packets.count() * self.devices * self.cores / workers;
+        let ns = |us: f64| format!("{}ns", (us * 1e3) as u64);
+        let round_trip_us = 2.0 * self.one_way_us();
+        let timeout = ns((1000.0f64).max(20.0 * round_trip_us));
+        let mut text = format!(
+            "[service]\nname = \"plan\"\nchain = {chain:?}\nseed = {seed}\n\
+             [fast_path]\nslots = {slots}\nways = {ways}\nhot_packets = {hot}\nsketch_window = \"{sketch}\"\n\
+             sketch_width = 65536\ntime_to_live = \"{life}\"\nsweep_slots = 16\n\
+             [slow_path]\nworkers = {workers}\nflows = {flows}\n\
+             [link]\nring_frames = {ring}\nincomplete_timeout = \"{timeout}\"\nwrite_back_timeout = \"{timeout}\"\n",
+            seed = parameters.traffic.seed,
+            slots = parameters.slots,
+            ways = parameters.ways,
+            hot = parameters.hot_packets,
+            sketch = ns(parameters.sketch_window_us),
+            life = ns(parameters.time_to_live_us),
+            flows = self.flows_known(),
+            ring = (2 * ring).clamp(1024, 1 << 17),
+        );
+        self.write_rule_cache(&mut text, &timeout);
+        chain
+            .iter()
+            .for_each(|name| self.write_function(name, &mut text));
+        text
+    }
+
+    /// Flows that the cores can know: more than come in the run.
+    fn flows_known(&self) -> u64 {
+        let traffic = &self.parameters.traffic;
+        let most_by_time = self
+            .packets_per_s()
+            .map_or(f64::MAX, |per_s| per_s * traffic.end().s_f64());
+        let packets = traffic.packets.min(most_by_time as u64);
+        (2 * traffic.flows + 2 * packets).clamp(1024, MOST_FLOWS)
+    }
+
+    fn write_rule_cache(&self, text: &mut String, _timeout: &str) {
+        let parameters = &self.parameters;
+        let entries = match (parameters.entries, self.agent()) {
+            (Some(entries), _) => entries,
+            (None, Some(agent)) => agent.entries.count(),
+            (None, None) => 1,
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "[rule_cache]\nenabled = {}\nexact = {entries}\nmasked = 1024\nheld = 8192\nwindow = \"{}us\"\n\
+             threshold = {}\nidle_windows = {}\n",
+            parameters.system == System::RuleCache,
+            (parameters.window_ms * 1e3) as u64,
+            parameters.matches(),
+            parameters.idle_windows,
+        );
+    }
+
+    fn write_function(&self, name: &str, text: &mut String) {
+        let _ = match name {
+            "acl" => writeln!(
+                text,
+                "[acl]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", protocol = \"tcp\", to_port = 25 }}]"
+            ),
+            "firewall" => writeln!(
+                text,
+                "[firewall]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", protocol = \"tcp\", to_port = 25 }}]"
+            ),
+            "inspector" => writeln!(
+                text,
+                "[inspector]\nrules = {:?}",
+                absolute(&self.parameters.inspector_rules)
+            ),
+            "napt" => writeln!(
+                text,
+                "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [{}]\nsessions = {}",
+                external(),
+                self.flows_known()
+            ),
+            "load_balancer" => self.write_balancer(text),
+            "reassembler" => writeln!(text, "[reassembler]\ngap_timeout = \"100ms\""),
+            _ => Ok(()),
+        };
+    }
+
+    fn write_balancer(&self, text: &mut String) -> std::fmt::Result {
+        let ([a, b, c, d], port) = SERVICE;
+        let backends: Vec<String> = (1..=8)
+            .map(|host| format!("{{ endpoint = \"192.168.1.{host}:{port}\" }}"))
+            .collect();
+        writeln!(
+            text,
+            "[load_balancer]\nconnections = {}\n[[load_balancer.services]]\nvip = \"{a}.{b}.{c}.{d}:{port}\"\nprotocol = \"udp\"\nbackends = [{}]",
+            self.flows_known(),
+            backends.join(", ")
+        )
+    }
+
+    /// What the generator sends: what the plan says, and what the functions must meet.
+    pub(super) fn traffic(&self) -> Result<TrafficConfig, Misfit> {
+        let parameters = &self.parameters;
+        let wire_bytes = self.testbed.switch.wire_bytes.value();
+        let mut config = parameters.traffic.generator(wire_bytes)?;
+        if self.has("kv_store") {
+            config.kv = Some(self.requests());
+        } else if self.has("reassembler") || self.has("inspector") {
+            config.tcp.handshake = false;
+            config.tcp.ack_every = 0;
+            if self.has("reassembler") {
+                config.tcp.out_of_order_share = parameters.complex_share;
+            } else if parameters.complex_share > 0.0 {
+                config.signatures = vec![config::Signature {
+                    // Looks bad in the first bytes, and is not.
+                    text: "/bin/shine".into(),
+                    offset: 0,
+                    share: parameters.complex_share,
+                }];
+            }
+        } else {
+            let (address, port) = SERVICE;
+            config.tcp_share = 0.0;
+            config.hosts.services = vec![config::Service {
+                address: std::net::IpAddr::from(address),
+                port,
+                protocol: Some(config::Protocol::Udp),
+            }];
+        }
+        Ok(config)
+    }
+
+    fn requests(&self) -> KeyValue {
+        let parameters = &self.parameters;
+        KeyValue {
+            get_share: 1.0 - parameters.write_share,
+            keys: parameters.traffic.flows,
+            popularity: parameters.traffic.popularity(),
+            value_bytes: 64,
+            preload: true,
+            ..KeyValue::default()
+        }
+    }
+}
+
+/// As rules files are looked for beside the service, which is beside the testbed.
+fn absolute(path: &Path) -> std::path::PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+/// Addresses that clients share: enough ports for each flow to have its own.
+fn external() -> String {
+    let addresses: Vec<String> = (1..=250)
+        .map(|host| format!("\"198.51.100.{host}\""))
+        .collect();
+    addresses.join(", ")
+}

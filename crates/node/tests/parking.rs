@@ -1,0 +1,319 @@
+//! Payloads wait on the fast path's side while the cores see headers: what leaves is what leaves
+//! cores that see whole packets, byte for byte and in order per flow. Where the queue is short or
+//! flows may lose their order, what leaves is no other packet, and the counts add up.
+
+mod common;
+
+use common::{
+    Flows, Outcome, assert_same, balanced_traffic_of, by_direction, captures, generate, load, run,
+    service, tcp_traffic, traffic,
+};
+use twinpath_control::report::Parking;
+use twinpath_control::service::{Execution, Paths};
+use twinpath_io::Trace;
+
+const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
+    { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
+const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = \"53\" }]\n";
+
+/// Chains of rules, alone and beside flow state; several packets are under way at any time.
+const GATEWAY: &str = r#"
+[acl]
+default = "allow"
+rules = [
+    { action = "deny", protocol = "udp", to_port = "137-139" },
+    { action = "deny", from = "10.0.0.0/29", protocol = "udp" },
+]
+[napt]
+inside = ["10.0.0.0/8", "192.168.0.0/16"]
+external = ["198.51.100.1", "198.51.100.2"]
+timeouts = { udp = "1s", tcp_transitory = "1s", tcp_established = "2s", icmp = "1s" }
+[router]
+address = "192.0.2.254"
+address6 = "2001:db8::254"
+next_hops = [
+    { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
+    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 7 },
+]
+routes = [
+    { to = "0.0.0.0/0", via = "uplink" },
+    { to = "::/0", via = "uplink" },
+    { to = "10.0.0.0/8", via = "lab" },
+]
+[rule_cache]
+window = "100ms"
+threshold = 0
+[link]
+round_trip = "200us"
+incomplete_timeout = "10ms"
+"#;
+
+const MODES: [&str; 4] = [
+    "[parking]\n",
+    "[parking]\nport_pass = true\npartitions = 4\n",
+    "[parking]\nmode = \"multicast\"\n",
+    "[parking]\nmode = \"multicast\"\nmulticast = { target_bytes = 20000, most_copies = 8 }\n",
+];
+
+const EVERYWHERE: [(Paths, Execution); 4] = [
+    (Paths::Both, Execution::Virtual),
+    (Paths::Both, Execution::Threads),
+    (Paths::Slow, Execution::Virtual),
+    (Paths::Slow, Execution::Threads),
+];
+
+/// What happened to payloads.
+fn figures(outcome: &Outcome) -> Parking {
+    outcome.report.parking.expect("a service with parking")
+}
+
+/// Every packet came to one end, and no payload still waits.
+fn assert_counted(outcome: &Outcome, made_by_functions: u64, what: &str) {
+    let (report, parking) = (&outcome.report, figures(outcome));
+    let ended = parking.departed + parking.declined + parking.missing + parking.header_too_long;
+    assert_eq!(parking.parked, ended, "{what}: a payload still waits");
+    let (came, left) = (report.totals.packets_in, report.totals.packets_out);
+    assert_eq!(
+        came + made_by_functions + parking.dropped_late,
+        left + report.dropped(),
+        "{what}: {:?} {parking:?}",
+        report.drops
+    );
+}
+
+fn with_parking(text: &str, parking: &str, trace: &Trace, run_as: (Paths, Execution)) -> Outcome {
+    let parked = service(&format!("{text}{parking}"));
+    run(&parked, trace, run_as.0, run_as.1)
+}
+
+fn compare(text: &str, parking: &str, trace: &Trace, runs: &[(Paths, Execution)]) {
+    let expected = run(&service(text), trace, Paths::Slow, Execution::Virtual);
+    for &run_as in runs {
+        let what = format!("{text} {parking} {run_as:?}");
+        let found = with_parking(text, parking, trace, run_as);
+        println!("{parking} {run_as:?}: {:?}", figures(&found));
+        assert_same(&expected.flows, &found.flows, &what);
+        assert_eq!(expected.ports, found.ports, "{what}");
+        assert_counted(&found, 0, &what);
+        assert!(figures(&found).parked > 0, "{what}: nothing was parked");
+    }
+}
+
+fn balancer() -> String {
+    format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}")
+}
+
+fn firewall() -> String {
+    format!("[service]\nchain = [\"firewall\"]\n{FIREWALL}")
+}
+
+/// Clients and servers of the balanced service, with payloads.
+fn conversations() -> Trace {
+    balanced_traffic_of(BALANCED, 4_000, "packet_size = { kind = \"imix\" }\n")
+}
+
+/// Every packet, with how often it is there.
+fn multiset(flows: &Flows) -> Vec<(String, Vec<&[u8]>)> {
+    flows
+        .iter()
+        .map(|(key, packets)| {
+            let mut packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+            packets.sort_unstable();
+            (format!("{key:?}"), packets)
+        })
+        .collect()
+}
+
+#[test]
+fn load_balancer() {
+    let trace = conversations();
+    compare(&balancer(), MODES[0], &trace, &EVERYWHERE);
+    let others = MODES[1..].iter();
+    others.for_each(|mode| compare(&balancer(), mode, &trace, &EVERYWHERE[..2]));
+}
+
+#[test]
+fn firewall_with_reordering_fragments_and_errors() {
+    let trace = tcp_traffic(0.02, 6_000);
+    compare(&firewall(), MODES[0], &trace, &EVERYWHERE);
+    let others = MODES[1..].iter();
+    others.for_each(|mode| compare(&firewall(), mode, &trace, &EVERYWHERE[..2]));
+}
+
+#[test]
+fn firewall_and_load_balancer_with_several_workers() {
+    let text = format!(
+        "[service]\nchain = [\"firewall\", \"load_balancer\"]\n[slow_path]\nworkers = 3\n{FIREWALL}{BALANCED}"
+    );
+    let trace = conversations();
+    compare(&text, MODES[0], &trace, &EVERYWHERE);
+}
+
+/// Functions with rules and functions with flow state, both ways: payloads wait while their
+/// headers are on the cores for one element after the other.
+#[test]
+fn chains_of_rules() {
+    let trace = generate(
+        &traffic(
+            "packets = 6000\nflows = 200\nchurn_per_minute = 60000.0\npopularity = { distribution = \"zipf\", exponent = 0.99 }\n\
+             arrivals = { process = \"poisson\", rate_pps = 100000.0 }\npacket_size = { kind = \"imix\" }\nreply_share = 0.5\n\
+             fragment_share = 0.01\nicmp_error_share = 0.005\n",
+        ),
+        3,
+    );
+    let chains = [
+        "\"acl\", \"napt\", \"router\"",
+        "\"acl\", \"firewall\", \"napt\", \"router\", \"monitor\"",
+    ];
+    for chain in chains {
+        let text =
+            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
+        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+        for run_as in EVERYWHERE {
+            let what = format!("{chain} {run_as:?}");
+            let found = with_parking(&text, MODES[0], &trace, run_as);
+            println!("{what}: {:?}", figures(&found));
+            assert_same(
+                &by_direction(&expected.flows),
+                &by_direction(&found.flows),
+                &what,
+            );
+            assert_eq!(expected.ports, found.ports, "{what}");
+            assert_counted(&found, 0, &what);
+            assert!(figures(&found).parked > 0, "{what}: nothing was parked");
+        }
+    }
+}
+
+#[test]
+fn captures_on_both_paths() {
+    let text =
+        format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n{FIREWALL}{BALANCED}");
+    for path in captures() {
+        let trace = load(&path);
+        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+        // Threads that wait for each other take long; short captures will do for them.
+        let runs = match trace.len() {
+            0..3000 => &EVERYWHERE[..],
+            _ => &[EVERYWHERE[0], EVERYWHERE[2]],
+        };
+        for &run_as in runs {
+            let what = format!("{} {run_as:?}", path.display());
+            let found = with_parking(&text, MODES[0], &trace, run_as);
+            println!("{what}: {:?}", figures(&found));
+            if found.report.dropped() == expected.report.dropped() {
+                assert_same(&expected.flows, &found.flows, &what);
+            }
+            let full = figures(&found).followers_refused;
+            assert_eq!(
+                found.report.dropped(),
+                expected.report.dropped() + full,
+                "{what}: {:?}",
+                found.report.drops
+            );
+            assert_counted(&found, 0, &what);
+        }
+    }
+}
+
+/// Without order the same packets leave, whoever overtakes whom.
+#[test]
+fn unordered_parking_loses_and_changes_nothing() {
+    let trace = tcp_traffic(0.02, 6_000);
+    let expected = run(
+        &service(&firewall()),
+        &trace,
+        Paths::Slow,
+        Execution::Virtual,
+    );
+    for run_as in EVERYWHERE {
+        let mode = "[parking]\nmode = \"recirculate\"\n";
+        let found = with_parking(&firewall(), mode, &trace, run_as);
+        assert!(
+            multiset(&expected.flows) == multiset(&found.flows),
+            "{run_as:?}"
+        );
+        assert_counted(&found, 0, &format!("{run_as:?}"));
+        assert!(figures(&found).parked > 0);
+    }
+}
+
+/// A queue of three packets: most packets find no room.
+#[test]
+fn a_short_queue_sends_packets_whole_or_drops_them() {
+    let trace = tcp_traffic(0.0, 6_000);
+    let text = format!("{}[link]\nround_trip = \"200us\"\n", firewall());
+    let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+    for run_as in EVERYWHERE {
+        let what = format!("{run_as:?}");
+        let short = "[parking]\nmode = \"recirculate\"\nlimit_bytes = 4500\n";
+        let found = with_parking(&text, short, &trace, run_as);
+        assert!(
+            multiset(&expected.flows) == multiset(&found.flows),
+            "{what}"
+        );
+        assert!(figures(&found).whole_no_room > 0, "{what}");
+        assert!(figures(&found).most_queue_bytes <= 4500, "{what}");
+
+        let slots = "[parking]\nslots = 2\n";
+        let found = with_parking(&text, slots, &trace, run_as);
+        assert_same(&expected.flows, &found.flows, &what);
+        assert!(figures(&found).whole_no_room > 0, "{what}");
+
+        let short = "[parking]\nlimit_bytes = 4500\noverflow = \"drop\"\n";
+        let found = with_parking(&text, short, &trace, run_as);
+        assert_counted(&found, 0, &what);
+        let dropped = found.report.drops["parking_full"];
+        let Parking {
+            refused,
+            followers_refused,
+            ..
+        } = figures(&found);
+        assert_eq!(dropped, refused + followers_refused, "{what}");
+        assert!(refused > 0, "{what}");
+    }
+}
+
+/// The cores take 200 us and payloads wait for 20: each is given up, none leaves with another's
+/// header.
+#[test]
+fn cores_slower_than_the_patience_cost_their_packets() {
+    let text = format!("{}[link]\nround_trip = \"200us\"\n", firewall());
+    let trace = tcp_traffic(0.0, 5_000);
+    let whole = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+    let hasty = [
+        "[parking]\npatience = \"20us\"\n",
+        "[parking]\nmode = \"multicast\"\nmulticast = { target_bytes = 20000, late = \"discard\" }\n",
+    ];
+    for mode in hasty {
+        let found = with_parking(&text, mode, &trace, EVERYWHERE[2]);
+        let parking = figures(&found);
+        assert_counted(&found, 0, mode);
+        assert!(
+            parking.parked > 1000 && parking.departed == 0,
+            "{parking:?}"
+        );
+        assert_eq!(found.report.drops["header_missing"], parking.missing);
+        assert_eq!(parking.stale, parking.parked, "headers came too late");
+        assert!(found.report.totals.packets_out > 0 && whole.report.totals.packets_out > 0);
+    }
+}
+
+/// A controller that follows the cores keeps the queue long enough, so that payloads pass once.
+#[test]
+fn a_queue_of_copies_that_follows_the_cores_holds_payloads_long_enough() {
+    let text = format!("{}[link]\nround_trip = \"20us\"\n", firewall());
+    let mode = "[parking]\nmode = \"multicast\"\nmulticast = { late = \"discard\", margin_bytes = 20000 }\n";
+    let trace = generate(
+        &traffic(
+            "packets = 20000\nflows = 200\narrivals = { process = \"poisson\", rate_pps = 2000000.0 }\npacket_size = { kind = \"fixed\", frame_bytes = 1000 }\n",
+        ),
+        3,
+    );
+    let found = with_parking(&text, mode, &trace, EVERYWHERE[2]);
+    let parking = figures(&found);
+    assert_counted(&found, 0, mode);
+    println!("{parking:?}");
+    assert!(parking.copies > 0 && parking.recirculations == 0);
+    assert!(parking.missing * 100 < parking.parked, "{parking:?}");
+}

@@ -1,0 +1,122 @@
+//! The port whose queue payloads are parked in, in time: it sends what is at the head, at its rate,
+//! and what must go round is at the tail when it has been sent.
+
+use crate::lot::{Dequeued, Load, Lot};
+use std::time::Duration;
+use twinpath_core::Instant;
+
+/// What an operator chooses of the port.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Its rate, in bits a second.
+    pub rate_bps: u64,
+    /// How often the multicast controller reads the queue.
+    pub reading_interval: Duration,
+    /// Whether a packet whose payload finds no room is dropped; if not, it goes to the cores whole.
+    pub drops_overflow: bool,
+}
+
+/// Drives a lot.
+#[derive(Debug)]
+pub(crate) struct Port {
+    config: PortConfig,
+    /// When the port can send what is at the head, in picoseconds.
+    free_at_ps: u128,
+    /// Nothing before this happens any more.
+    now: Instant,
+    read_at: Instant,
+    /// Passes in a row in which nothing left.
+    idle_passes: usize,
+}
+
+const PS_PER_NS: u128 = 1000;
+
+impl Port {
+    pub(crate) fn new(config: PortConfig) -> Self {
+        Self {
+            config,
+            free_at_ps: 0,
+            now: Instant::ZERO,
+            read_at: Instant::ZERO,
+            idle_passes: 0,
+        }
+    }
+
+    pub(crate) fn config(&self) -> &PortConfig {
+        &self.config
+    }
+
+    /// Something may join the queue now. A port that has nothing to send can send it at once.
+    pub(crate) fn begins<P: Load, H>(&mut self, lot: &mut Lot<P, H>, now: Instant) {
+        self.now = self.now.max(now);
+        self.idle_passes = 0;
+        if lot.head_bytes().is_none() {
+            self.free_at_ps = self.free_at_ps.max(picoseconds(self.now));
+        }
+        self.read(lot, self.now);
+    }
+
+    /// Goes on to the next thing that leaves or ends, or to `until`.
+    pub(crate) fn pass<P: Load, H>(
+        &mut self,
+        lot: &mut Lot<P, H>,
+        until: Instant,
+    ) -> Option<(Instant, Dequeued<P, H>)> {
+        // An answer may have come since.
+        self.idle_passes = 0;
+        while let Some(bytes) = lot.head_bytes()
+            && self.free_at_ps <= picoseconds(until)
+        {
+            if self.idle_passes > lot.queue_packets() {
+                self.skip_rounds(lot, until);
+                continue;
+            }
+            let at = instant(self.free_at_ps);
+            self.now = self.now.max(at);
+            self.read(lot, at);
+            self.free_at_ps += self.sending_ps(bytes.into());
+            match lot.dequeue(at)? {
+                Dequeued::Copy => self.idle_passes = 0,
+                Dequeued::Again(resident) => {
+                    lot.recirculated(resident);
+                    self.idle_passes += 1;
+                }
+                leaving => return Some((at, leaving)),
+            }
+        }
+        None
+    }
+
+    /// When all have gone round and none has left, all will go round until an answer comes or a
+    /// patience ends: these rounds need not be made.
+    fn skip_rounds<P: Load, H>(&mut self, lot: &mut Lot<P, H>, until: Instant) {
+        self.idle_passes = 0;
+        let oldest = lot.residents().map(|resident| resident.parked_at()).min();
+        let expiry = oldest.map_or(until, |oldest| oldest + lot.config().patience);
+        let free_ps = picoseconds(expiry.min(until)).saturating_sub(self.free_at_ps);
+        let round_ps = self.sending_ps(lot.queue_bytes()).max(1);
+        let rounds = free_ps / round_ps;
+        self.free_at_ps += rounds * round_ps;
+        lot.went_round(u64::try_from(rounds).unwrap_or(u64::MAX));
+    }
+
+    /// The controller hears of the queue now and then.
+    fn read<P: Load, H>(&mut self, lot: &mut Lot<P, H>, at: Instant) {
+        if at.since(self.read_at) >= self.config.reading_interval {
+            self.read_at = at;
+            lot.learn(lot.reading(at));
+        }
+    }
+
+    fn sending_ps(&self, bytes: u64) -> u128 {
+        u128::from(bytes) * 8_000_000_000_000 / u128::from(self.config.rate_bps.max(1))
+    }
+}
+
+fn picoseconds(at: Instant) -> u128 {
+    u128::from(at.0) * PS_PER_NS
+}
+
+fn instant(ps: u128) -> Instant {
+    Instant(u64::try_from(ps / PS_PER_NS).unwrap_or(u64::MAX))
+}
