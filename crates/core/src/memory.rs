@@ -212,16 +212,19 @@ mod tests {
         }
     }
 
+    /// Other tests may give memory back at the same time, but not each time.
     #[test]
     fn touching_takes_memory_and_changes_nothing() {
-        let mut array = ZeroedArray::<CacheLine>::new(1 << 19);
-        array[77].0[1] = 9;
-        let before = resident_bytes();
-        array.touch();
-        assert_eq!((array[77].0[1], array[(1 << 19) - 1].0[7]), (9, 0));
-        if let (Some(before), Some(after)) = (before, resident_bytes()) {
-            assert!(after >= before + (24 << 20), "32 MiB were hardly touched");
-        }
+        let grows = || {
+            let mut array = ZeroedArray::<CacheLine>::new(1 << 19);
+            array[77].0[1] = 9;
+            let before = resident_bytes();
+            array.touch();
+            assert_eq!((array[77].0[1], array[(1 << 19) - 1].0[7]), (9, 0));
+            let grown = resident_bytes().zip(before);
+            grown.is_none_or(|(after, before)| after >= before + (24 << 20))
+        };
+        assert!((0..50).any(|_| grows()), "32 MiB were hardly touched");
     }
 
     #[test]
