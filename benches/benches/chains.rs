@@ -208,24 +208,12 @@ fn overheads(scale: Scale) {
     println!("recording and selection on the cores (paper: 4.16 % of throughput, 5.44 % of p99)");
     let flows = scale.few(32_000);
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
-    let mut traces = [(); 2].map(|()| Trace::new(plan.len()));
+    let mut traces = traces(2, &plan);
     for length in [1, 2, 4, 8] {
         let mut kinds = [Caching::off(), never_hot(flows as usize)]
             .map(|caching| RuleBench::new(build(&chain(length)), caching));
-        let mut times: [Vec<f64>; 2] = Default::default();
-        for round in 0..=ROUNDS {
-            traces.iter_mut().for_each(|trace| trace.fill(&plan));
-            let taken = in_turns(&mut kinds, &mut traces);
-            // The first round is for what is only done once.
-            if round > 0 {
-                times
-                    .iter_mut()
-                    .zip(taken)
-                    .for_each(|(all, some)| all.extend(some));
-            }
-        }
-        let [without, with] = times.map(mean_and_tail);
-        let changes = compared(&format!("{length} functions"), without, with);
+        let times = in_turns(&mut kinds, &mut traces, &plan, |_, _| ());
+        let changes = compared(&format!("{length} functions"), times[0], times[1]);
         keep(&format!("functions-{length}"), changes);
     }
 }
@@ -273,31 +261,20 @@ fn requests(scale: Scale) {
         "asking for rules (paper: at most 1.52 % of throughput and 1.54 % of p99, up to 50,000 a second)"
     );
     let flows = scale.few(500);
-    let packets = scale.packets / 4;
-    let mut trace = Trace::new(scale.packets);
-    let plan = Plan::new(packets, flows, Spread::Uniform, 0.0, 1);
+    let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
     let rates = [0u32, 10_000, 20_000, 30_000, 40_000, 50_000];
+    let mut traces = traces(rates.len(), &plan);
     let mut benches: Vec<RuleBench> = rates.iter().map(|rate| asking(*rate)).collect();
-    let mut rounds = vec![Vec::new(); rates.len()];
     // What a packet takes decides how many requests a second are how many packets.
-    let mut packet_ns = 1000.0;
-    for round in 0..=ROUNDS {
-        for ((bench, rounds), rate) in benches.iter_mut().zip(&mut rounds).zip(rates) {
-            let each = f64::from(rate) * packet_ns / 1e9;
-            let window_packets = if rate > 0 {
-                flows as f64 / each
-            } else {
-                f64::MAX
-            };
-            trace.fill(&plan);
-            let result = in_windows(bench, &mut trace, plan.len(), window_packets);
-            if round > 0 {
-                rounds.push(result);
-            }
-            packet_ns = if round == 0 { result.0 } else { packet_ns };
-        }
-    }
-    let times: Vec<Times> = rounds.iter().map(|rounds| middle(rounds)).collect();
+    let (packet_ns, _) = in_turns(&mut benches[..1], &mut traces, &plan, |_, _| ())[0];
+    let steps = rates.map(|rate| {
+        let requests_each = f64::from(rate) * packet_ns / 1e9;
+        let window_packets = (flows as f64 / requests_each).max(PART as f64);
+        WINDOW.div_f64(window_packets / PART as f64)
+    });
+    let times = in_turns(&mut benches, &mut traces, &plan, |number, bench| {
+        bench.now = bench.now + steps[number];
+    });
     for ((rate, with), bench) in rates.iter().zip(&times).zip(&benches).skip(1) {
         let asked = bench.requests as f64 / bench.punted as f64 / with.0 * 1e9;
         let what = format!("{rate} a second (asked for: {asked:.0})");
@@ -322,12 +299,6 @@ fn asking(rate: u32) -> RuleBench {
 
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// As [`in_parts`], with so many packets to a window.
-fn in_windows(bench: &mut RuleBench, trace: &mut Trace, count: usize, packets: f64) -> Times {
-    let step = WINDOW.div_f64(packets.max(PART as f64) / PART as f64);
-    in_parts_after(bench, trace, count, |bench| bench.now = bench.now + step)
-}
-
 /// All is recorded and counted, and nothing ever selected.
 fn never_hot(rules: usize) -> Caching {
     let mut caching = Caching::of(rules);
@@ -335,57 +306,52 @@ fn never_hot(rules: usize) -> Caching {
     caching
 }
 
-/// Sends the trace in small parts, with something to do after each. Mean and 99th percentile of the parts, in
-/// ns per packet.
-fn in_parts_after(
-    bench: &mut RuleBench,
-    trace: &mut Trace,
-    count: usize,
-    mut after: impl FnMut(&mut RuleBench),
-) -> Times {
-    let mut times = Vec::with_capacity(count / PART);
-    let rest = trace.frames().split_off(count);
-    let mut all = std::mem::take(trace.frames());
-    let mut back = Vec::with_capacity(count);
-    while !all.is_empty() {
-        let mut part: Vec<Frame> = all.drain(all.len().saturating_sub(PART)..).collect();
-        let started = Clock::now();
-        bench.send_to_cores(&mut part);
-        times.push(ns_each(started.elapsed(), part.len()));
-        back.append(&mut part);
-        after(bench);
-    }
-    back.extend(rest);
-    *trace.frames() = back;
-    mean_and_tail(times)
+fn traces(count: usize, plan: &Plan) -> Vec<Trace> {
+    (0..count).map(|_| Trace::new(plan.len())).collect()
 }
 
-fn middle(rounds: &[Times]) -> Times {
-    let middle = |mut all: Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
-    let (means, tails) = rounds.iter().copied().unzip();
-    (middle(means), middle(tails))
-}
-
-/// Sends both traces in small parts, now of the one, now of the other, so that the machine is the
-/// same for both. Returns the parts' times, in ns per packet.
-fn in_turns(benches: &mut [RuleBench; 2], traces: &mut [Trace; 2]) -> [Vec<f64>; 2] {
-    let mut times: [Vec<f64>; 2] = Default::default();
-    let mut waiting = traces.each_mut().map(|trace| trace.frames().split_off(0));
-    let mut part = Vec::with_capacity(PART);
-    for number in 0..waiting[0].len().div_ceil(PART) {
-        for turn in 0..2 {
-            let kind = (number + turn) % 2;
-            part.extend(waiting[kind].drain(waiting[kind].len().saturating_sub(PART)..));
-            let started = Clock::now();
-            benches[kind].send_to_cores(&mut part);
-            times[kind].push(ns_each(started.elapsed(), part.len()));
-            traces[kind].frames().append(&mut part);
+/// Sends a plan's packets to all benches in small parts, now of the one, now of the other, so that
+/// the machine is the same for all; `after` is called with a bench's number after each of its parts.
+fn in_turns(
+    benches: &mut [RuleBench],
+    traces: &mut [Trace],
+    plan: &Plan,
+    mut after: impl FnMut(usize, &mut RuleBench),
+) -> Vec<Times> {
+    let mut times = vec![Vec::new(); benches.len()];
+    for round in 0..=ROUNDS {
+        // The first round is for what is only done once.
+        if round == 1 {
+            times.iter_mut().for_each(Vec::clear);
+        }
+        traces.iter_mut().for_each(|trace| trace.fill(plan));
+        let mut waiting: Vec<_> = traces
+            .iter_mut()
+            .map(|trace| trace.frames().split_off(0))
+            .collect();
+        for part in 0..plan.len().div_ceil(PART) {
+            for turn in 0..benches.len() {
+                let number = (part + turn) % benches.len();
+                let (bench, waiting) = (&mut benches[number], &mut waiting[number]);
+                times[number].push(one_part(bench, waiting, traces[number].frames()));
+                after(number, bench);
+            }
+        }
+        for (trace, unsent) in traces.iter_mut().zip(waiting) {
+            trace.frames().extend(unsent);
         }
     }
-    times
+    times.into_iter().map(mean_and_tail).collect()
+}
+
+/// Sends the last of the frames that wait. Returns what a packet took, in ns.
+fn one_part(bench: &mut RuleBench, waiting: &mut Vec<Frame>, done: &mut Vec<Frame>) -> f64 {
+    let mut part = waiting.split_off(waiting.len().saturating_sub(PART));
+    let started = Clock::now();
+    bench.send_to_cores(&mut part);
+    let each = ns_each(started.elapsed(), part.len());
+    done.append(&mut part);
+    each
 }
 
 fn mean_and_tail(mut times: Vec<f64>) -> Times {
