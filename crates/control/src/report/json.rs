@@ -201,6 +201,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
+    use super::super::Parking;
     use super::super::testing::{any_report, edge_report};
     use super::*;
 
@@ -241,7 +242,11 @@ mod tests {
 
     #[test]
     fn the_table_documents_every_field_and_no_other() {
-        let written: Value = serde_json::from_str(&to_text(&edge_report()).unwrap()).unwrap();
+        let report = Report {
+            parking: Some(Parking::default()),
+            ..edge_report()
+        };
+        let written: Value = serde_json::from_str(&to_text(&report).unwrap()).unwrap();
         let mut fields = BTreeSet::new();
         collect_fields("", &written, &mut fields);
         assert_eq!(documented_fields(), fields);
@@ -277,7 +282,8 @@ mod tests {
     }
 
     /// Rows that stand for several fields, which are documented once.
-    const IN_GENERAL: [&str; 4] = [
+    const IN_GENERAL: [&str; 5] = [
+        "parking",
         "latency.fast",
         "latency.slow",
         "rules.total",
