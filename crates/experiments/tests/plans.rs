@@ -122,7 +122,10 @@ fn a_page_that_is_not_current_is_told_why() {
         assert!(text.contains(from), "{file}");
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
     };
-    assert_eq!(check(&plans[..1]), [Stale::Left("sfcache-fig8".into())]);
+    assert_eq!(
+        check(&plans[..1]),
+        [Stale::Left("sfcache-fig8".into()), Stale::Page]
+    );
     change("REPRODUCTION.md", "# Reproduction", "# Production");
     assert_eq!(check(&plans), [Stale::Page]);
     change("reproduction/sfcache-fig13/quick.csv", "\n1,", "\n1,2");

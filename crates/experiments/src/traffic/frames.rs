@@ -21,16 +21,14 @@ pub(super) struct Template {
 impl Template {
     /// A packet of this length.
     pub(super) fn new(frame_bytes: usize) -> Result<Self, Misfit> {
-        let wrong = || Misfit::new("frame_bytes", "must be 60 to 9000");
-        let payload = vec![0; frame_bytes.checked_sub(HEADERS).ok_or_else(wrong)?];
+        check_length(frame_bytes)?;
+        let wrong = || Misfit::new("frame_bytes", "cannot be built");
+        let payload = vec![0; frame_bytes.saturating_sub(HEADERS)];
         let (to, port) = SERVICE;
         let packet = PacketBuilder::udp(source(0), Endpoint::v4(to, port)).payload(&payload);
         let bytes = packet.to_vec().map_err(|_| wrong())?;
         let layout = dissect(&bytes).map_err(|_| wrong())?;
-        match (60..=9000).contains(&frame_bytes) {
-            true => Ok(Self { bytes, layout }),
-            false => Err(wrong()),
-        }
+        Ok(Self { bytes, layout })
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -44,6 +42,14 @@ impl Template {
         };
         place.copy_from_slice(&self.bytes);
         rewrite::set_source(place, &self.layout, source(flow)).expect("both are IPv4");
+    }
+}
+
+/// Whether frames have such a length.
+pub(super) fn check_length(frame_bytes: usize) -> Result<(), Misfit> {
+    match (60..=9000).contains(&frame_bytes) {
+        true => Ok(()),
+        false => Err(Misfit::new("frame_bytes", "must be 60 to 9000")),
     }
 }
 

@@ -8,7 +8,7 @@ use twinpath_traffic::config::{
     Arrivals, Between, FlowSize, PacketSize, Popularity, SizeUnit, TrafficConfig,
 };
 use twinpath_traffic::open::OpenConfig;
-use twinpath_traffic::{Cdf, TrafficError};
+use twinpath_traffic::{Cdf, Generator, TrafficError};
 
 /// How many nanoseconds of the generator are one of ours: it then counts picoseconds.
 const SLOWER: f64 = 1000.0;
@@ -310,10 +310,43 @@ impl TrafficParameters {
     /// The generator's configuration, with what the plan says of it.
     ///
     /// # Errors
-    /// A distribution file that cannot be read.
+    /// A distribution file that cannot be read, or frames of a length that there is not.
     pub(crate) fn generator(&self, wire_bytes: f64) -> Result<TrafficConfig, Misfit> {
+        let packets_per_s = self.packets_per_s(wire_bytes)?;
+        let mut config = self.generator_at(packets_per_s)?;
+        let is_of_sizes = self.flow_sizes.is_some() && self.flow_model == FlowModel::Closed;
+        if is_of_sizes && self.input_mpps.is_none() {
+            // Flows begin and end with packets that are shorter than others.
+            let (meant, found) = (self.mean_bytes()?, self.sampled_bytes(&config)?);
+            let more = (meant + wire_bytes) / (found + wire_bytes);
+            config.arrivals = self.arrivals(packets_per_s * more);
+        }
+        Ok(config)
+    }
+
+    /// The mean length of the first frames that a generator makes, in bytes.
+    fn sampled_bytes(&self, config: &TrafficConfig) -> Result<f64, Misfit> {
+        const SAMPLE: u32 = 20_000;
+        let generator = Generator::new(config, self.seed);
+        let mut generator = generator.map_err(|error| misfit_of_traffic(&error))?;
+        let mut buffer = vec![0; generator.frame_bytes_max()];
+        let (mut frames, mut bytes) = (0.0, 0.0);
+        for _ in 0..SAMPLE {
+            let Some(generated) = generator.next_into(&mut buffer) else {
+                break;
+            };
+            frames += 1.0;
+            bytes += generated.len as f64;
+        }
+        Ok(bytes / f64::max(frames, 1.0))
+    }
+
+    fn generator_at(&self, packets_per_s: f64) -> Result<TrafficConfig, Misfit> {
+        if let FrameBytes::Fixed(bytes) = self.frame_bytes {
+            super::frames::check_length(bytes.into())?;
+        }
         Ok(TrafficConfig {
-            arrivals: self.arrivals(self.packets_per_s(wire_bytes)?),
+            arrivals: self.arrivals(packets_per_s),
             flows: self.flows,
             popularity: self.popularity(),
             churn_per_minute: self.churn_per_minute / SLOWER,

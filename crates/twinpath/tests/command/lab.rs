@@ -80,7 +80,7 @@ fn all_plans_make_a_page() {
         "plans/question.toml",
         PLAN.replace("within = 0.1", "within = 1.0").as_bytes(),
     );
-    place.succeed(&["lab", "all", "--quick"]);
+    place.succeed(&["lab", "all"]);
     let page = String::from_utf8(place.read("REPRODUCTION.md")).unwrap();
     assert!(
         page.contains("](reproduction/question/queue.svg)"),
