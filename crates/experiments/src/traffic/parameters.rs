@@ -326,12 +326,13 @@ impl TrafficParameters {
 
     /// The mean length of the first frames that a generator makes, in bytes.
     fn sampled_bytes(&self, config: &TrafficConfig) -> Result<f64, Misfit> {
-        const SAMPLE: u32 = 20_000;
+        // The flows of the start all begin at once, so a few packets would not tell.
+        const SAMPLE: u64 = 1_000_000;
         let generator = Generator::new(config, self.seed);
         let mut generator = generator.map_err(|error| misfit_of_traffic(&error))?;
         let mut buffer = vec![0; generator.frame_bytes_max()];
         let (mut frames, mut bytes) = (0.0, 0.0);
-        for _ in 0..SAMPLE {
+        for _ in 0..self.packets.min(SAMPLE) {
             let Some(generated) = generator.next_into(&mut buffer) else {
                 break;
             };
