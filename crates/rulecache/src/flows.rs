@@ -12,8 +12,8 @@
 //! | 6 | bytes |
 //! | 7 | packets 32, TTL decrements 8, marks 8, guard: TCP flags looked at 8, and what they must be 8 |
 //!
-//! Open addressing, at most a quarter of the lines taken: of half as many a third of the searches
-//! would go on to a second line, which at a million rules makes a hit a fifth dearer. Lane 1 of a free line is zero. What there are
+//! Open addressing, at most a quarter of the lines taken: with fewer lines more searches go on to a
+//! second one, which nobody has fetched. Lane 1 of a free line is zero. What there are
 //! few different ones of (next hops, time-outs) lies in small tables beside.
 
 use crate::action::{ActionLanes, written_in};
