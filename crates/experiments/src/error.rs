@@ -34,6 +34,14 @@ pub enum PlanError {
 pub(crate) type Misplaced = (Range<usize>, String);
 
 impl PlanError {
+    /// A file's text.
+    pub(crate) fn read(path: &Path) -> Result<String, Self> {
+        std::fs::read_to_string(path).map_err(|source| Self::File {
+            path: path.into(),
+            source,
+        })
+    }
+
     pub(crate) fn of_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
         let span = error.span().unwrap_or(0..0);
         Self::at((span, error.message().trim().to_owned()), text, path)

@@ -221,10 +221,7 @@ impl Plan {
     /// # Errors
     /// The file cannot be read, or is wrong: the message names file, line and field.
     pub fn load(path: &Path) -> Result<Self, PlanError> {
-        let text = std::fs::read_to_string(path).map_err(|source| PlanError::File {
-            path: path.into(),
-            source,
-        })?;
+        let text = PlanError::read(path)?;
         Self::parse(&text, path)
     }
 
@@ -245,10 +242,7 @@ impl Plan {
     /// # Errors
     /// As [`Self::load`].
     pub fn recall(path: &Path) -> Result<Self, PlanError> {
-        let text = std::fs::read_to_string(path).map_err(|source| PlanError::File {
-            path: path.into(),
-            source,
-        })?;
+        let text = PlanError::read(path)?;
         let file: File =
             toml::from_str(&text).map_err(|error| PlanError::of_toml(&error, &text, path))?;
         file.into_plan(path, &text, Checks::Names)

@@ -137,10 +137,7 @@ impl Testbed {
     /// # Errors
     /// The file cannot be read, or is wrong: the message names file, line and field.
     pub fn load(path: &Path) -> Result<Self, PlanError> {
-        let text = std::fs::read_to_string(path).map_err(|source| PlanError::File {
-            path: path.into(),
-            source,
-        })?;
+        let text = PlanError::read(path)?;
         Self::parse(&text, path)
     }
 
