@@ -3,7 +3,7 @@
 mod retire;
 
 use crate::config::Config;
-use crate::fsm::{Action, Event, Fsm, Slot};
+use crate::fsm::{Action, Event, Fsm, Packed, Slot};
 use crate::safeguards::All;
 use crate::stats::Stats;
 use twinpath_core::key::Role;
@@ -11,9 +11,10 @@ use twinpath_core::steering::{PlainKey, opener};
 use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
 use twinpath_fastpath::few_words::are_zero;
-use twinpath_fastpath::state_table::SlotId;
+use twinpath_fastpath::state_table::{Finder, Held, SlotId, Slots};
 use twinpath_fastpath::{
-    Interpreter, Outcome, PacketView, PlainView, Rewrite, Sketch, StateTable, StepTaken,
+    Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Rewrite, Sketch, StateTable,
+    StepTaken,
 };
 use twinpath_link::{Header, Message};
 
@@ -184,16 +185,10 @@ impl StateStage {
             .steps_taken(&view(frame, parsed, initiator), words)
     }
 
-    /// Phase one of a batch.
+    /// What a batch needs to fetch its flows' slots.
     #[inline(always)]
-    pub fn prefetch_tags(&self, hash: u64) {
-        self.table.prefetch_tags(hash);
-    }
-
-    /// Phase two of a batch: returns the slot that the packet's flow is probably in.
-    #[inline(always)]
-    pub fn prefetch_slot(&self, hash: u64) -> SlotId {
-        self.table.prefetch_slot(hash)
+    pub fn finder(&self) -> Finder<'_> {
+        self.table.finder()
     }
 
     /// Decides about one packet; if it exits here, it has been rewritten.
@@ -201,15 +196,15 @@ impl StateStage {
     pub fn packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
         let id = parsed.suspect;
         // Nearly every packet: the slot that was fetched is active and knows the flow.
-        if let Some((control, words)) = self.table.held(id, &parsed.keyed.key)
-            && Slot::fsm_of(*control) == Fsm::Active
+        if let Some(Held { control, words }) = self.table.held(id, &parsed.keyed.key)
+            && Slot::fsm_of(control) == Fsm::Active
             && parsed.keyed.role == Role::Member
             && !are_zero(words)
         {
-            let view = view(frame, parsed, Slot::initiator_of(*control));
+            let view = view(frame, parsed, Slot::initiator_of(control));
             let outcome = self.interpreter.run_in_place(&view, words);
             if outcome != Outcome::Complex {
-                control[Slot::TIME_LANE] = frame.timestamp().0;
+                Slot::set_time_of(control, frame.timestamp().0);
             }
             return self.act(outcome, id, frame, parsed, clock);
         }
@@ -222,31 +217,29 @@ impl StateStage {
     }
 
     /// What nearly every packet is: plain, and the slot that was fetched is active and knows its
-    /// flow. Runs the programs; what they rewrite is [left to do](Self::rewrite_plain). Nothing has
-    /// happened to a packet that is [complex](Outcome::Complex); [`Self::packet`] decides about
-    /// those.
+    /// flow. Runs the programs on packets until one does not go on; what they rewrite is [left to
+    /// do](Self::rewrite_plain). Returns how many go on, and what was decided about the one after
+    /// them. Nothing has happened to a packet that is [complex](Outcome::Complex);
+    /// [`Self::packet`] decides about those.
     #[inline(always)]
-    pub fn plain_packet(&mut self, frame: &mut Frame, packet: &mut PlainPacket) -> Outcome {
-        let key = packet.flow.key.whole();
-        let Some((control, words)) = self.table.held(packet.suspect, &key) else {
-            return Outcome::Complex;
+    pub fn plain_packets(
+        &mut self,
+        frames: &mut [Frame],
+        packets: &mut [PlainPacket],
+    ) -> (usize, Outcome) {
+        let Some(mut programs) = self.interpreter.plain_programs() else {
+            return (0, Outcome::Complex);
         };
-        if Slot::fsm_of(*control) != Fsm::Active || are_zero(words) {
-            return Outcome::Complex;
+        let mut slots = self.table.slots_mut();
+        let mut passed = 0;
+        for (frame, packet) in frames.iter_mut().zip(packets) {
+            let outcome = plain_packet(&mut slots, &mut programs, frame, packet);
+            if outcome != Outcome::Forward {
+                return (passed, outcome);
+            }
+            passed += 1;
         }
-        let now = frame.timestamp();
-        let view = PlainView {
-            bytes: frame.bytes_mut(),
-            plain: packet.plain,
-            direction: direction(packet.flow.side, Slot::initiator_of(*control)),
-            alias_row: packet.flow.alias_row,
-            now,
-        };
-        let outcome = self.interpreter.plain(view, words, &mut packet.rewrite);
-        if outcome != Outcome::Complex {
-            control[Slot::TIME_LANE] = now.0;
-        }
-        outcome
+        (passed, Outcome::Forward)
     }
 
     /// Rewrites a packet as was decided about it.
@@ -265,8 +258,8 @@ impl StateStage {
             return self.stranger(frame, parsed, clock);
         };
         let control = self.table.control(id);
-        match Slot::fsm_of(control) {
-            Fsm::Active => self.active(id, Slot::initiator_of(control), frame, parsed, clock),
+        match Slot::fsm_of(&control) {
+            Fsm::Active => self.active(id, Slot::initiator_of(&control), frame, parsed, clock),
             _ => self.waiting(id, Slot::unpack(control), frame, parsed, clock),
         }
     }
@@ -285,7 +278,7 @@ impl StateStage {
             initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
             self.set_initiator(id, initiator);
         }
-        let (control, words) = self.table.parts_mut(id);
+        let Held { control, words } = self.table.parts_mut(id);
         let outcome = match parsed.keyed.role {
             Role::Member => {
                 let view = view(frame, parsed, initiator);
@@ -294,7 +287,7 @@ impl StateStage {
             Role::Fragment | Role::Error => Outcome::Complex,
         };
         if outcome != Outcome::Complex {
-            control[Slot::TIME_LANE] = frame.timestamp().0;
+            Slot::set_time_of(control, frame.timestamp().0);
         }
         self.act(outcome, id, frame, parsed, clock)
     }
@@ -368,7 +361,7 @@ impl StateStage {
         if event != (Event::Simple { hot: true }) {
             return Decision::Punt(header(Message::Plain, frame, &parsed.keyed));
         }
-        let is_free = |control: &[u64; 3]| Slot::unpack(*control).fsm == Fsm::Initial;
+        let is_free = |control: &Packed| Slot::unpack(*control).fsm == Fsm::Initial;
         let Some(id) = self.table.vacant(parsed.hash, is_free) else {
             self.stats.collisions += 1;
             return Decision::Punt(header(Message::Plain, frame, &parsed.keyed));
@@ -602,6 +595,35 @@ impl StateStage {
         self.stats.population[Fsm::Incomplete as usize]
             + self.stats.population[Fsm::Frozen as usize]
     }
+}
+
+/// One of [`StateStage::plain_packets`].
+#[inline(always)]
+fn plain_packet(
+    slots: &mut Slots<'_>,
+    programs: &mut PlainPrograms<'_>,
+    frame: &mut Frame,
+    packet: &mut PlainPacket,
+) -> Outcome {
+    let Some(Held { control, words }) = slots.held(packet.suspect, packet.flow.key) else {
+        return Outcome::Complex;
+    };
+    if Slot::fsm_of(control) != Fsm::Active || are_zero(words) {
+        return Outcome::Complex;
+    }
+    let now = frame.timestamp();
+    let view = PlainView {
+        bytes: frame.bytes_mut(),
+        plain: packet.plain,
+        direction: direction(packet.flow.side, Slot::initiator_of(control)),
+        alias_row: packet.flow.alias_row,
+        now,
+    };
+    let outcome = programs.run(view, words, &mut packet.rewrite);
+    if outcome != Outcome::Complex {
+        Slot::set_time_of(control, now.0);
+    }
+    outcome
 }
 
 /// Which way a packet from `side` goes in a flow opened by `initiator`.

@@ -32,7 +32,7 @@ impl Fsm {
     /// All states, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Initial, Self::Incomplete, Self::Active, Self::Frozen];
 
-    const fn from_bits(bits: u64) -> Self {
+    const fn from_bits(bits: u32) -> Self {
         Self::ALL[(bits & 3) as usize]
     }
 
@@ -105,6 +105,9 @@ const PAUSES_MASK: u8 = 0x1f;
 
 const _: () = assert!(MAX_PAUSE_EXPONENT <= PAUSES_MASK);
 
+/// A [`Slot`] as the state table keeps it.
+pub type Packed = [u32; 5];
+
 /// The control part of a slot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slot {
@@ -130,48 +133,49 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The lane that holds [`Self::time_ns`] and nothing else.
-    pub const TIME_LANE: usize = 1;
-
-    /// Packs the slot into three lanes of the state table.
+    /// Packs the slot into what a slot of the state table has for it.
     #[inline(always)]
-    pub const fn pack(&self) -> [u64; 3] {
-        let flags = self.fsm as u64
-            | (self.initiator as u64) << 2
-            | (self.pauses as u64) << 3
-            | (self.cancelled as u64) << 8
-            | (self.pause as u64) << 16;
-        [
-            (self.generation as u64) << 32 | flags,
-            self.time_ns,
-            self.epoch as u64,
-        ]
+    pub const fn pack(&self) -> Packed {
+        let flags = self.fsm as u32
+            | (self.initiator as u32) << 2
+            | (self.pauses as u32) << 3
+            | (self.cancelled as u32) << 8
+            | (self.pause as u32) << 16;
+        let time_ns = self.time_ns;
+        let [low, high] = [time_ns as u32, (time_ns >> 32) as u32];
+        [flags, low, high, self.generation, self.epoch]
+    }
+
+    /// Sets [`Self::time_ns`] of a packed slot.
+    #[inline(always)]
+    pub const fn set_time_of(packed: &mut Packed, time_ns: u64) {
+        (packed[1], packed[2]) = (time_ns as u32, (time_ns >> 32) as u32);
     }
 
     /// [`Self::fsm`] of a packed slot.
     #[inline(always)]
-    pub const fn fsm_of(lanes: [u64; 3]) -> Fsm {
-        Fsm::from_bits(lanes[0])
+    pub const fn fsm_of(packed: &Packed) -> Fsm {
+        Fsm::from_bits(packed[0])
     }
 
     /// [`Self::initiator`] of a packed slot.
     #[inline(always)]
-    pub const fn initiator_of(lanes: [u64; 3]) -> Side {
-        Side::from_bit(lanes[0] >> 2 & 1 != 0)
+    pub const fn initiator_of(packed: &Packed) -> Side {
+        Side::from_bit(packed[0] >> 2 & 1 != 0)
     }
 
     /// The reverse of [`Self::pack`].
     #[inline(always)]
-    pub const fn unpack(lanes: [u64; 3]) -> Self {
+    pub const fn unpack([flags, low, high, generation, epoch]: Packed) -> Self {
         Self {
-            fsm: Fsm::from_bits(lanes[0]),
-            generation: (lanes[0] >> 32) as u32,
-            initiator: Side::from_bit(lanes[0] & 4 != 0),
-            epoch: lanes[2] as u32,
-            time_ns: lanes[1],
-            cancelled: (lanes[0] >> 8) as u8,
-            pauses: (lanes[0] >> 3) as u8 & PAUSES_MASK,
-            pause: (lanes[0] >> 16) as u16,
+            fsm: Fsm::from_bits(flags),
+            generation,
+            initiator: Side::from_bit(flags & 4 != 0),
+            epoch,
+            time_ns: low as u64 | (high as u64) << 32,
+            cancelled: (flags >> 8) as u8,
+            pauses: (flags >> 3) as u8 & PAUSES_MASK,
+            pause: (flags >> 16) as u16,
             freezes_late: false,
         }
     }
@@ -366,7 +370,7 @@ mod tests {
         };
         assert_eq!(Slot::unpack(slot.pack()), slot);
         assert_eq!(
-            Slot::unpack([0; 3]),
+            Slot::unpack([0; 5]),
             Slot::default(),
             "a zeroed table is a table of free slots"
         );

@@ -166,33 +166,72 @@ impl FlowKey {
     }
 }
 
-/// The [`FlowKey`] of a connection over IPv4, without the lanes that are zero in all of them.
+/// The [`FlowKey`] of a connection over IPv4, without what is the same in all of them.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct V4Key([u64; 3]);
+pub struct V4Key {
+    /// The low end's address, the high end's.
+    addresses: u64,
+    /// The last lane of the whole key.
+    rest: u64,
+}
 
 impl V4Key {
-    /// [`FlowKey::connection`] of IPv4 endpoints as [`v4_ends`](crate::wire::fields::v4_ends) has
-    /// them.
+    /// [`FlowKey::connection`] of IPv4 endpoints: source address before destination address, and
+    /// ports likewise, as [`Plain`](crate::wire::layout::Plain) tells them.
     #[inline(always)]
-    pub const fn connection(source: u64, destination: u64, protocol: u8) -> (Self, Side) {
-        let source_is_low = source <= destination;
-        let (low, high) = match source_is_low {
-            true => (source, destination),
-            false => (destination, source),
+    pub const fn connection(addresses: u64, ports: u32, protocol: u8) -> (Self, Side) {
+        let (turned_addresses, turned_ports) = (addresses.rotate_left(32), ports.rotate_left(16));
+        // Numbers of which the first half differs compare as their first halves do.
+        let is_high = match addresses == turned_addresses {
+            false => addresses > turned_addresses,
+            true => ports > turned_ports,
         };
-        let key = Self([
-            V4_MAPPED | low >> 16,
-            V4_MAPPED | high >> 16,
-            low << 48 | (high & 0xffff) << 32 | (protocol as u64) << 24,
-        ]);
-        (key, Side::from_bit(!source_is_low))
+        let (addresses, ports) = match is_high {
+            true => (turned_addresses, turned_ports),
+            false => (addresses, ports),
+        };
+        let rest = (ports as u64) << 32 | (protocol as u64) << 24;
+        (Self { addresses, rest }, Side::from_bit(is_high))
+    }
+
+    /// The same key, if it is one of a connection over IPv4.
+    #[inline(always)]
+    pub const fn of(key: &FlowKey) -> Option<Self> {
+        let [zero, low, nought, high, rest] = key.0;
+        let is_mapped = (low ^ V4_MAPPED | high ^ V4_MAPPED) >> 32 == 0;
+        // Neither kind nor zone.
+        match is_mapped && zero | nought | rest & 0xff_ffff == 0 {
+            true => Some(Self {
+                addresses: low << 32 | high & 0xffff_ffff,
+                rest,
+            }),
+            false => None,
+        }
     }
 
     /// The whole key.
     #[inline(always)]
     pub const fn whole(self) -> FlowKey {
-        let [low, high, ports] = self.0;
-        FlowKey([0, low, 0, high, ports])
+        let (low, high) = (self.addresses >> 32, self.addresses & 0xffff_ffff);
+        FlowKey([0, V4_MAPPED | low, 0, V4_MAPPED | high, self.rest])
+    }
+
+    /// What tells it from other such keys.
+    #[inline(always)]
+    pub const fn lanes(self) -> [u64; 2] {
+        [self.addresses, self.rest]
+    }
+
+    /// The key with these [lanes](Self::lanes).
+    #[inline(always)]
+    pub const fn from_lanes([addresses, rest]: [u64; 2]) -> Self {
+        Self { addresses, rest }
+    }
+
+    /// [`FlowKey::hash`] of the whole key.
+    #[inline(always)]
+    pub const fn hash(self, seed: u64) -> u64 {
+        self.whole().hash(seed)
     }
 }
 
@@ -286,15 +325,30 @@ mod tests {
         }
 
         #[test]
-        fn v4_connections_are_connections(a: [u8; 6], b: [u8; 6], near: bool, protocol: u8) {
-            let b = if near { [a[0], a[1], a[2], a[3], b[4], b[5]] } else { b };
-            let number = |end: [u8; 6]| end.iter().fold(0, |all, &byte| all << 8 | u64::from(byte));
-            let endpoint = |end: [u8; 6]| Endpoint::v4([end[0], end[1], end[2], end[3]], number(end) as u16);
-            let (key, side) = V4Key::connection(number(a), number(b), protocol);
-            prop_assert_eq!(
-                (key.whole(), side),
-                FlowKey::connection(endpoint(a), endpoint(b), protocol)
-            );
+        fn v4_connections_are_connections(a: ([u8; 4], u16), b: ([u8; 4], u16), near: bool, protocol: u8, seed: u64) {
+            let b = if near { (a.0, b.1) } else { b };
+            let endpoint = |end: ([u8; 4], u16)| Endpoint::v4(end.0, end.1);
+            let number = |end: ([u8; 4], u16)| u64::from(u32::from_be_bytes(end.0));
+            let ports = u32::from(a.1) << 16 | u32::from(b.1);
+            let (key, side) = V4Key::connection(number(a) << 32 | number(b), ports, protocol);
+            let whole = FlowKey::connection(endpoint(a), endpoint(b), protocol);
+            prop_assert_eq!((key.whole(), side), whole);
+            prop_assert_eq!(V4Key::of(&whole.0), Some(key));
+            prop_assert_eq!(V4Key::from_lanes(key.lanes()), key);
+            prop_assert_eq!(key.hash(seed), whole.0.hash(seed));
+        }
+
+        /// Each bit that is the same in all such keys counts.
+        #[test]
+        fn other_keys_are_none_over_v4(a: [u8; 4], b: [u8; 4], lane in 0..5usize, bit in 0..64u32) {
+            let (mut key, _) = FlowKey::connection(Endpoint::v4(a, 1), Endpoint::v4(b, 2), 6);
+            key.0[lane] ^= 1 << bit;
+            let expected = match lane {
+                0 | 2 => None,
+                1 | 3 => (bit < 32).then_some(key),
+                _ => (bit >= 24).then_some(key),
+            };
+            prop_assert_eq!(V4Key::of(&key).map(V4Key::whole), expected);
         }
 
         #[test]

@@ -257,7 +257,9 @@ impl Steering {
         if self.may_be_alias(source, layout.protocol) {
             return None;
         }
-        let (key, side) = V4Key::connection(source, destination, layout.protocol);
+        let addresses = source >> 16 << 32 | destination >> 16;
+        let ports = source << 16 | destination & 0xffff;
+        let (key, side) = V4Key::connection(addresses, ports as u32, layout.protocol);
         Some(Keyed {
             key: key.whole(),
             side,
@@ -276,12 +278,12 @@ impl Steering {
     /// The flow of a plain packet, where [these are connections](Self::are_connections).
     #[inline(always)]
     pub fn plain_key(&self, frame: &[u8], plain: Plain) -> PlainKey {
-        let (mut source, destination) = plain.ends(frame);
+        let (mut addresses, mut ports) = (plain.addresses(frame), plain.ports(frame));
         let mut alias_row = 0;
-        if self.may_be_alias(source, plain.protocol()) {
-            (source, alias_row) = self.resolve_v4(source, plain.protocol());
+        if self.v4_range.has(addresses >> 32) {
+            (addresses, ports, alias_row) = self.resolve_v4(addresses, ports, plain.protocol());
         }
-        let (key, side) = V4Key::connection(source, destination, plain.protocol());
+        let (key, side) = V4Key::connection(addresses, ports, plain.protocol());
         PlainKey {
             key,
             side,
@@ -290,11 +292,19 @@ impl Steering {
     }
 
     #[inline(never)]
-    fn resolve_v4(&self, end: u64, protocol: u8) -> (u64, u32) {
+    fn resolve_v4(&self, addresses: u64, ports: u32, protocol: u8) -> (u64, u32, u32) {
+        let end = addresses >> 32 << 16 | u64::from(ports >> 16);
+        if !self.passes_filter(v4_alias_hash(end, protocol)) {
+            return (addresses, ports, 0);
+        }
         let endpoint = Endpoint::v4(((end >> 16) as u32).to_be_bytes(), end as u16);
         let (end, row) = self.resolve(endpoint, protocol);
         let address = u64::from(end.address.word(3));
-        (address << 16 | u64::from(end.port), row)
+        (
+            address << 32 | addresses & 0xffff_ffff,
+            u32::from(end.port) << 16 | ports & 0xffff,
+            row,
+        )
     }
 
     #[inline(never)]

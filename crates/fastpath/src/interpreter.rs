@@ -41,7 +41,7 @@ pub struct PacketView<'a> {
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Rewrite(Planned);
 
-/// What [`Interpreter::plain`] sees of a packet.
+/// What [`PlainPrograms::run`] sees of a packet.
 #[derive(Debug)]
 pub struct PlainView<'a> {
     /// The whole frame.
@@ -263,49 +263,22 @@ impl Interpreter {
         }
     }
 
-    /// Whether [`Self::plain`] does what [`Self::run_in_place`] and [`Self::commit`] do.
+    /// Whether [`PlainPrograms::run`] does what [`Self::run_in_place`] and [`Self::commit`] do.
     pub fn serves_plain(&self) -> bool {
         self.native.is_some() && !self.uses.payload
     }
 
-    /// Runs the programs on a plain packet. It changes the words unless the packet is complex;
-    /// where this [cannot be](Self::serves_plain) every packet is. What is to be done to the
-    /// packet itself is in `rewrite`, or has been done.
+    /// The programs as a batch of plain packets meets them; `None` where this [cannot
+    /// be](Self::serves_plain).
     #[inline(always)]
-    pub fn plain(
-        &mut self,
-        packet: PlainView<'_>,
-        words: &mut [u32],
-        rewrite: &mut Rewrite,
-    ) -> Outcome {
-        let Some(native) = &mut self.native else {
-            return Outcome::Complex;
-        };
-        let tcp = packet.plain.tcp_header(packet.bytes);
-        if native.needs_more() {
-            let elapsed = packet.now.0.saturating_sub(self.machine.started.0);
-            set_plain_more(native, elapsed, packet.plain, tcp);
-        }
-        let input = Input {
-            direction: packet.direction,
-            tcp: tcp.unwrap_or(&[0; 20]),
-            now_ticks: packet.now.ticks(),
-            alias_row: packet.alias_row,
-            payload_length: packet.plain.payload_bytes(),
-        };
-        let outcome = native.run(&input, words);
-        *rewrite = match native.planned() {
-            [] => Rewrite::default(),
-            [change] => Rewrite(*change),
-            _ if outcome == Outcome::Complex => Rewrite::default(),
-            changes => self
-                .machine
-                .rewrite_now(changes, packet.bytes, packet.plain),
-        };
-        outcome
+    pub fn plain_programs(&mut self) -> Option<PlainPrograms<'_>> {
+        Some(PlainPrograms {
+            native: self.native.as_mut()?,
+            machine: &self.machine,
+        })
     }
 
-    /// Does to a plain packet what [`Self::plain`] left to do.
+    /// Does to a plain packet what [`PlainPrograms::run`] left to do.
     #[inline(always)]
     pub fn rewrite_plain(&self, bytes: &mut [u8], plain: Plain, rewrite: Rewrite) {
         let Rewrite(change) = rewrite;
@@ -346,6 +319,48 @@ impl Interpreter {
         for (field, value) in payload_fields(packet, self.window.as_deref()) {
             self.machine.registers[field as usize] = value;
         }
+    }
+}
+
+/// The programs of a chain as plain packets meet them.
+pub struct PlainPrograms<'a> {
+    native: &'a mut Native,
+    machine: &'a Machine,
+}
+
+impl PlainPrograms<'_> {
+    /// Runs the programs on a packet. It changes the words unless the packet is complex. What is
+    /// to be done to the packet itself is in `rewrite`, or has been done.
+    #[inline(always)]
+    pub fn run(
+        &mut self,
+        packet: PlainView<'_>,
+        words: &mut [u32],
+        rewrite: &mut Rewrite,
+    ) -> Outcome {
+        let native = &mut *self.native;
+        let tcp = packet.plain.tcp_header(packet.bytes);
+        if native.needs_more() {
+            let elapsed = packet.now.0.saturating_sub(self.machine.started.0);
+            set_plain_more(native, elapsed, packet.plain, tcp);
+        }
+        let input = Input {
+            direction: packet.direction,
+            tcp: tcp.unwrap_or(&[0; 20]),
+            now_ticks: packet.now.ticks(),
+            alias_row: packet.alias_row,
+            payload_length: packet.plain.payload_bytes(),
+        };
+        let outcome = native.run(&input, words);
+        *rewrite = match native.planned() {
+            [] => Rewrite::default(),
+            [change] => Rewrite(*change),
+            _ if outcome == Outcome::Complex => Rewrite::default(),
+            changes => self
+                .machine
+                .rewrite_now(changes, packet.bytes, packet.plain),
+        };
+        outcome
     }
 }
 

@@ -1,17 +1,31 @@
 //! The table of flow state: registers that packets insert into, update and delete from, without
 //! a control plane (SwitchNIC §5.1).
 //!
-//! A slot has three parts, each in its own array so that a lookup touches as few cache lines as
-//! it can: a 16-bit tag (a bucket's tags are compared at once), a head of one line (the full key
-//! and the mechanism's control lanes), and the state words. Tags only save look-ups: a hit is
-//! always decided by the full key.
+//! A slot lies whole in one cache line, or in several that are neighbours:
+//!
+//! | numbers of 32 bits | what |
+//! |---|---|
+//! | 0-3 | the key: of a connection over IPv4, or of an entry, all of it |
+//! | 4 | which kind of key that is; 0 if none was ever here |
+//! | 5-9 | the mechanism's control part |
+//! | 10- | the state words, six in the first line |
+//!
+//! So a hit waits for one read of memory, or two where state is larger. Keys of other kinds, which
+//! are rare, lie beside. A bucket's slots have 16-bit tags, which are compared at once to tell
+//! which slot is worth fetching; they only save look-ups: a hit is always decided by the full key.
 //!
 //! One way per bucket is what a switch ASIC has. Several ways make collisions rare in software,
 //! and a flow that finds its bucket full goes to a second choice: a table that is half full would
 //! otherwise turn away one flow in 140, each of whose packets costs as much as ten hits.
 
+mod line;
+
+use line::{Line, ShortKey};
 use twinpath_core::FlowKey;
+use twinpath_core::key::V4Key;
 use twinpath_core::memory::{CacheLine, ZeroedArray, equal_lanes, prefetch};
+
+pub use line::{Control, Held, WORDS_IN_FIRST_LINE};
 
 /// Most ways that a bucket may have.
 pub const MAX_WAYS: usize = 8;
@@ -19,20 +33,21 @@ pub const MAX_WAYS: usize = 8;
 /// A slot's number.
 pub type SlotId = u32;
 
-/// Control lanes of a slot that belong to the mechanism which uses the table.
-pub type Control = [u64; 3];
-
-/// No slot: what [`StateTable::prefetch_slot`] suspects when no tag fits.
+/// No slot: what [`Finder::prefetch_slot`] suspects when no tag fits.
 pub const NO_SLOT: SlotId = SlotId::MAX;
 
 /// A fixed number of slots in set-associative buckets.
 pub struct StateTable {
     /// Of each bucket the tags of all ways, the first in the lowest bits.
     tags: ZeroedArray<u128>,
-    heads: ZeroedArray<CacheLine>,
-    words: ZeroedArray<u32>,
+    /// Of each slot as many as `stride`.
+    lines: ZeroedArray<Line>,
+    /// By slot: its key, if it is none of those that lie in the slot.
+    whole_keys: ZeroedArray<CacheLine>,
+    /// Whether there was ever such a key.
+    has_whole_keys: bool,
     buckets: u64,
-    ways: usize,
+    way_bits: u32,
     stride: usize,
     word_count: usize,
 }
@@ -44,18 +59,14 @@ impl StateTable {
         let ways = ways.clamp(1, MAX_WAYS).next_power_of_two();
         let buckets = slots.div_ceil(ways).max(1);
         let slots = buckets * ways;
-        // A stride that divides the cache line, or is a multiple of it, never straddles lines.
-        let stride = if words <= 16 {
-            words.next_power_of_two()
-        } else {
-            words.next_multiple_of(16)
-        };
+        let stride = line::lines_for(words);
         Self {
             tags: ZeroedArray::new(buckets),
-            heads: ZeroedArray::new(slots),
-            words: ZeroedArray::new(slots * stride),
+            lines: ZeroedArray::new(slots * stride),
+            whole_keys: ZeroedArray::new(slots),
+            has_whole_keys: false,
             buckets: buckets as u64,
-            ways,
+            way_bits: ways.trailing_zeros(),
             stride,
             word_count: words,
         }
@@ -65,18 +76,18 @@ impl StateTable {
     /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
     pub fn touch(&mut self) {
         self.tags.touch();
-        self.heads.touch();
-        self.words.touch();
+        self.lines.touch();
+        self.whole_keys.touch();
     }
 
     /// Number of slots.
     pub fn slots(&self) -> usize {
-        self.heads.len()
+        self.whole_keys.len()
     }
 
     /// Slots per bucket.
     pub fn ways(&self) -> usize {
-        self.ways
+        1 << self.way_bits
     }
 
     /// State words per slot.
@@ -86,158 +97,168 @@ impl StateTable {
 
     /// Memory that the table takes when full, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.tags.len() * 16 + self.heads.len() * 64 + self.words.len() * 4
-    }
-
-    /// The bucket that a hash falls into first.
-    #[inline(always)]
-    fn bucket(&self, hash: u64) -> usize {
-        ((u64::from(hash as u32) * self.buckets) >> 32) as usize
+        self.tags.len() * 16 + (self.lines.len() + self.whole_keys.len()) * 64
     }
 
     /// The buckets that may hold a flow with this hash, the one of first choice first. With one
     /// way there is no other.
     #[inline]
     fn choices(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
-        let others = usize::from(self.ways > 1);
-        let second = self.bucket(hash >> 16);
-        std::iter::once(self.bucket(hash)).chain(std::iter::repeat_n(second, others))
+        let others = usize::from(self.way_bits > 0);
+        let second = bucket(hash >> 16, self.buckets);
+        std::iter::once(bucket(hash, self.buckets)).chain(std::iter::repeat_n(second, others))
     }
 
-    /// Never zero, so that a slot that was never used matches nothing.
+    /// What a batch of look-ups needs.
     #[inline(always)]
-    const fn tag(hash: u64) -> u16 {
-        (hash >> 48) as u16 | 1
-    }
-
-    /// Phase one of a batch: fetch the tags.
-    #[inline(always)]
-    pub fn prefetch_tags(&self, hash: u64) {
-        prefetch(&self.tags[self.bucket(hash)]);
-    }
-
-    /// Phase two: compare tags; fetch head and words of the slot that probably holds the flow,
-    /// and return it, for [`Self::find_near`].
-    #[inline(always)]
-    pub fn prefetch_slot(&self, hash: u64) -> SlotId {
-        let Some(slot) = self.first_suspect(hash) else {
-            return NO_SLOT;
-        };
-        if let (Some(head), Some(word)) = (self.heads.get(slot), self.words.get(slot * self.stride))
-        {
-            prefetch(head);
-            prefetch(word);
+    pub fn finder(&self) -> Finder<'_> {
+        Finder {
+            tags: &self.tags,
+            lines: &self.lines,
+            whole_keys: match self.has_whole_keys {
+                true => &self.whole_keys,
+                false => &[],
+            },
+            buckets: self.buckets,
+            way_bits: self.way_bits,
+            stride: self.stride,
         }
-        slot as SlotId
-    }
-
-    /// The first of the suspects in the bucket of first choice.
-    #[inline(always)]
-    fn first_suspect(&self, hash: u64) -> Option<usize> {
-        let bucket = self.bucket(hash);
-        let way = Ways::with_tag(*self.tags.get(bucket)?, Self::tag(hash)).next()?;
-        Some(bucket * self.ways + way)
     }
 
     /// Slots of a bucket whose tag fits, and perhaps others: the key decides.
     #[inline(always)]
     fn suspects(&self, bucket: usize, hash: u64) -> impl Iterator<Item = usize> + '_ {
-        let ways = Ways::with_tag(self.tags[bucket], Self::tag(hash));
-        ways.map(move |way| bucket * self.ways + way)
+        let ways = Ways::with_tag(self.tags[bucket], tag(hash));
+        ways.map(move |way| bucket << self.way_bits | way)
     }
 
     /// The slot that holds this key, or held it last.
     #[inline]
     pub fn find(&self, key: &FlowKey, hash: u64) -> Option<SlotId> {
+        let short = ShortKey::of(key);
         self.choices(hash)
             .flat_map(|bucket| self.suspects(bucket, hash))
-            .find(|&slot| self.holds(slot, key))
+            .find(|&slot| self.holds(slot, key, short))
             .map(|slot| slot as SlotId)
     }
 
     /// [`Self::find`], quicker where `suspect` is the slot.
     #[inline(always)]
     pub fn find_near(&self, suspect: SlotId, key: &FlowKey, hash: u64) -> Option<SlotId> {
-        if self.contains(suspect) && self.holds(suspect as usize, key) {
+        if self.contains(suspect) && self.holds(suspect as usize, key, ShortKey::of(key)) {
             return Some(suspect);
         }
         self.find(key, hash)
     }
 
     #[inline(always)]
-    fn holds(&self, slot: usize, key: &FlowKey) -> bool {
-        !differ(&self.heads[slot].0, key)
+    fn holds(&self, slot: usize, key: &FlowKey, short: Option<ShortKey>) -> bool {
+        let line = self.line(slot);
+        match short {
+            Some(short) => line::holds(line, short),
+            None => line::holds_whole(line) && self.whole_key(slot) == *key,
+        }
+    }
+
+    #[inline(always)]
+    fn whole_key(&self, slot: usize) -> FlowKey {
+        let [key @ .., _, _, _] = self.whole_keys[slot].0;
+        FlowKey(key)
+    }
+
+    /// A slot's first line.
+    #[inline(always)]
+    fn line(&self, slot: usize) -> &Line {
+        &self.lines[slot * self.stride]
+    }
+
+    #[inline(always)]
+    fn line_mut(&mut self, slot: SlotId) -> &mut Line {
+        &mut self.lines[slot as usize * self.stride]
     }
 
     /// The first slot of the hash's buckets for which `is_free` holds.
     pub fn vacant(&self, hash: u64, mut is_free: impl FnMut(&Control) -> bool) -> Option<SlotId> {
         self.choices(hash)
-            .flat_map(|bucket| bucket * self.ways..(bucket + 1) * self.ways)
+            .flat_map(|bucket| bucket << self.way_bits..(bucket + 1) << self.way_bits)
             .find(|&slot| is_free(&self.control(slot as SlotId)))
             .map(|slot| slot as SlotId)
     }
 
     /// Makes a slot hold a key. What it held before is gone.
     pub fn assign(&mut self, slot: SlotId, key: &FlowKey, hash: u64) {
-        let (bucket, way) = (slot as usize / self.ways, slot as usize % self.ways);
+        let (bucket, way) = (
+            slot as usize >> self.way_bits,
+            slot as usize & (self.ways() - 1),
+        );
         let tags = &mut self.tags[bucket];
-        *tags = *tags & !(0xffff << (16 * way)) | u128::from(Self::tag(hash)) << (16 * way);
-        self.heads[slot as usize].0[..5].copy_from_slice(&key.0);
+        *tags = *tags & !(0xffff << (16 * way)) | u128::from(tag(hash)) << (16 * way);
+        let short = ShortKey::of(key);
+        line::set_key(self.line_mut(slot), short);
+        if short.is_none() {
+            self.whole_keys[slot as usize].0[..5].copy_from_slice(&key.0);
+            self.has_whole_keys = true;
+        }
     }
 
-    /// The key that a slot holds, or held last.
+    /// The key that a slot holds, or held last; of zeros if it never held any.
     #[inline]
     pub fn key(&self, slot: SlotId) -> FlowKey {
-        let lanes = &self.heads[slot as usize].0;
-        FlowKey([lanes[0], lanes[1], lanes[2], lanes[3], lanes[4]])
+        match line::key(self.line(slot as usize)) {
+            Some(key) => key,
+            None => self.whole_key(slot as usize),
+        }
     }
 
-    /// The mechanism's lanes.
+    /// The mechanism's part.
     #[inline(always)]
     pub fn control(&self, slot: SlotId) -> Control {
-        let lanes = &self.heads[slot as usize].0;
-        [lanes[5], lanes[6], lanes[7]]
+        line::control(self.line(slot as usize))
     }
 
-    /// Sets the mechanism's lanes.
+    /// Sets the mechanism's part.
     #[inline(always)]
     pub fn set_control(&mut self, slot: SlotId, control: Control) {
-        self.heads[slot as usize].0[5..].copy_from_slice(&control);
+        line::set_control(self.line_mut(slot), control);
     }
 
-    /// The mechanism's lanes and the flow's state words, to change.
+    /// The mechanism's part and the flow's state words, to change.
     #[inline(always)]
-    pub fn parts_mut(&mut self, slot: SlotId) -> (&mut Control, &mut [u32]) {
+    pub fn parts_mut(&mut self, slot: SlotId) -> Held<'_> {
         let start = slot as usize * self.stride;
-        let [_, _, _, _, _, control @ ..] = &mut self.heads[slot as usize].0;
-        (control, &mut self.words[start..start + self.word_count])
+        let numbers = self.lines[start..start + self.stride].as_flattened_mut();
+        Held::of(numbers, self.word_count).expect("as many lines as its words take")
     }
 
     /// [`Self::parts_mut`] of a slot that is there and holds this key.
     #[inline(always)]
-    pub fn held(&mut self, slot: SlotId, key: &FlowKey) -> Option<(&mut Control, &mut [u32])> {
-        let lanes = &mut self.heads.get_mut(slot as usize)?.0;
-        if differ(lanes, key) {
-            return None;
+    pub fn held(&mut self, slot: SlotId, key: &FlowKey) -> Option<Held<'_>> {
+        let holds = self.contains(slot) && self.holds(slot as usize, key, ShortKey::of(key));
+        holds.then(|| self.parts_mut(slot))
+    }
+
+    /// What a batch of hits needs.
+    #[inline(always)]
+    pub fn slots_mut(&mut self) -> Slots<'_> {
+        Slots {
+            lines: &mut self.lines,
+            stride: self.stride,
+            word_count: self.word_count,
         }
-        let [_, _, _, _, _, control @ ..] = lanes;
-        let start = slot as usize * self.stride;
-        let words = self.words.get_mut(start..start + self.word_count)?;
-        Some((control, words))
     }
 
     /// The flow's state words.
     #[inline(always)]
     pub fn words(&self, slot: SlotId) -> &[u32] {
         let start = slot as usize * self.stride;
-        &self.words[start..start + self.word_count]
+        let numbers = self.lines[start..start + self.stride].as_flattened();
+        &numbers[line::FIRST_WORD..line::FIRST_WORD + self.word_count]
     }
 
     /// The flow's state words, to change.
     #[inline(always)]
     pub fn words_mut(&mut self, slot: SlotId) -> &mut [u32] {
-        let start = slot as usize * self.stride;
-        &mut self.words[start..start + self.word_count]
+        self.parts_mut(slot).words
     }
 
     /// Whether a slot number from outside (the link) is one of ours.
@@ -246,11 +267,89 @@ impl StateTable {
     }
 }
 
-/// Whether a slot's lanes hold another key. (Comparing arrays would be a call.)
+/// A table as look-ups of a whole batch see it.
+#[derive(Copy, Clone)]
+pub struct Finder<'a> {
+    tags: &'a [u128],
+    lines: &'a [Line],
+    /// None, if no slot ever had one.
+    whole_keys: &'a [CacheLine],
+    buckets: u64,
+    way_bits: u32,
+    stride: usize,
+}
+
+impl Finder<'_> {
+    /// Phase one of a batch: fetch the tags.
+    #[inline(always)]
+    pub fn prefetch_tags(&self, hash: u64) {
+        if let Some(tags) = self.tags.get(bucket(hash, self.buckets)) {
+            prefetch(tags);
+        }
+    }
+
+    /// Phase two: compare tags; fetch the slot that probably holds the flow, and return it, for
+    /// [`StateTable::find_near`].
+    #[inline(always)]
+    pub fn prefetch_slot(&self, hash: u64) -> SlotId {
+        let Some(slot) = self.first_suspect(hash) else {
+            return NO_SLOT;
+        };
+        let first = slot * self.stride;
+        if let Some(line) = self.lines.get(first) {
+            prefetch(line);
+        }
+        if self.stride > 1
+            && let Some(line) = self.lines.get(first + 1)
+        {
+            prefetch(line);
+        }
+        if let Some(key) = self.whole_keys.get(slot) {
+            prefetch(key);
+        }
+        slot as SlotId
+    }
+
+    /// The first of the suspects in the bucket of first choice.
+    #[inline(always)]
+    fn first_suspect(&self, hash: u64) -> Option<usize> {
+        let bucket = bucket(hash, self.buckets);
+        let way = Ways::with_tag(*self.tags.get(bucket)?, tag(hash)).next()?;
+        Some(bucket << self.way_bits | way)
+    }
+}
+
+/// A table as hits of a whole batch see it.
+pub struct Slots<'a> {
+    lines: &'a mut [Line],
+    stride: usize,
+    word_count: usize,
+}
+
+impl Slots<'_> {
+    /// [`StateTable::held`] for a connection over IPv4.
+    #[inline(always)]
+    pub fn held(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
+        let start = slot as usize * self.stride;
+        let lines = self.lines.get_mut(start..start + self.stride)?;
+        let numbers = lines.as_flattened_mut();
+        match line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {
+            true => Held::of(numbers, self.word_count),
+            false => None,
+        }
+    }
+}
+
+/// The bucket that a hash falls into first.
 #[inline(always)]
-fn differ(lanes: &[u64; 8], key: &FlowKey) -> bool {
-    let differences = (0..5).fold(0, |found, lane| found | (lanes[lane] ^ key.0[lane]));
-    differences != 0
+const fn bucket(hash: u64, buckets: u64) -> usize {
+    ((hash as u32 as u64 * buckets) >> 32) as usize
+}
+
+/// Never zero, so that a slot that was never used matches nothing.
+#[inline(always)]
+const fn tag(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1
 }
 
 /// Ways of a bucket, two bits each, of which the lower counts.
@@ -279,94 +378,4 @@ impl Iterator for Ways {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    fn key(number: u64) -> FlowKey {
-        FlowKey([number, 1, 2, 3, 4])
-    }
-
-    proptest! {
-        /// Random insertions and updates, mirrored in a map of what fits in each bucket.
-        #[test]
-        fn behaves_like_a_map(ways in prop::sample::select(vec![1usize, 2, 4, 8]), operations in prop::collection::vec((0u64..300, any::<u32>()), 1..500)) {
-            let mut table = StateTable::new(64, ways, 3);
-            let mut reference: HashMap<u64, u32> = HashMap::new();
-            for (number, value) in operations {
-                let (key, hash) = (key(number), key(number).hash(7));
-                let slot = table.find(&key, hash).or_else(|| {
-                    let slot = table.vacant(hash, |control| control[0] == 0)?;
-                    table.assign(slot, &key, hash);
-                    table.set_control(slot, [1, 0, 0]);
-                    Some(slot)
-                });
-                if let Some(slot) = slot {
-                    table.words_mut(slot).copy_from_slice(&[value, 0, value]);
-                    reference.insert(number, value);
-                } else {
-                    prop_assert!(!reference.contains_key(&number));
-                }
-            }
-            prop_assert!(reference.len() <= table.slots());
-            for (number, value) in reference {
-                let slot = table.find(&key(number), key(number).hash(7)).expect("was inserted");
-                let hash = key(number).hash(7);
-                prop_assert_eq!(table.find_near(table.prefetch_slot(hash), &key(number), hash), Some(slot));
-                prop_assert_eq!(table.find_near(NO_SLOT, &key(number), hash), Some(slot));
-                let held = table.held(slot, &key(number)).map(|(control, words)| (*control, words.to_vec()));
-                prop_assert_eq!(held, Some(([1, 0, 0], vec![value, 0, value])));
-                prop_assert!(table.held(slot, &key(number + 300)).is_none());
-                prop_assert!(table.held(NO_SLOT, &key(number)).is_none());
-                prop_assert_eq!(table.words(slot), &[value, 0, value][..]);
-                prop_assert_eq!(table.key(slot), key(number));
-            }
-        }
-    }
-
-    /// The share of uniform flows that find a slot with one way per bucket is (1 - e^-x) / x.
-    #[test]
-    fn half_full_with_eight_ways_it_turns_hardly_any_flow_away() {
-        let mut table = StateTable::new(65_536, 8, 1);
-        let turned_away = (0..32_768)
-            .filter(|&number| {
-                let hash = key(number).hash(3);
-                let slot = table.vacant(hash, |control| control[0] == 0);
-                if let Some(slot) = slot {
-                    table.assign(slot, &key(number), hash);
-                    table.set_control(slot, [1, 0, 0]);
-                }
-                slot.is_none()
-            })
-            .count();
-        assert!(turned_away < 10, "{turned_away} flows turned away");
-    }
-
-    #[test]
-    fn one_way_keeps_as_many_flows_as_theory_says() {
-        for (slots, flows) in [
-            (32_768usize, 10_000u64),
-            (32_768, 32_768),
-            (32_768, 100_000),
-        ] {
-            let mut table = StateTable::new(slots, 1, 1);
-            let mut resident = 0u64;
-            for number in 0..flows {
-                let hash = key(number).hash(3);
-                if let Some(slot) = table.vacant(hash, |control| control[0] == 0) {
-                    table.assign(slot, &key(number), hash);
-                    table.set_control(slot, [1, 0, 0]);
-                    resident += 1;
-                }
-            }
-            let load = flows as f64 / slots as f64;
-            let expected = (1.0 - (-load).exp()) / load;
-            let share = resident as f64 / flows as f64;
-            assert!(
-                (share - expected).abs() < 0.01,
-                "{share} instead of {expected}"
-            );
-        }
-    }
-}
+mod tests;

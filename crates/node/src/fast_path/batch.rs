@@ -85,7 +85,7 @@ impl Batch {
         if let Some(prepared) = self.prepared.get_mut(number)
             && matches!(prepared.first, First::State)
         {
-            prepared.parsed.suspect = stage.prefetch_slot(prepared.parsed.hash);
+            prepared.parsed.suspect = stage.finder().prefetch_slot(prepared.parsed.hash);
         }
     }
 }
@@ -130,7 +130,7 @@ impl FastPath {
             false => First::Nothing,
         };
         if let (First::State, Some(stage)) = (prepared.first, self.stage()) {
-            stage.prefetch_tags(prepared.parsed.hash);
+            stage.finder().prefetch_tags(prepared.parsed.hash);
         }
     }
 
@@ -187,7 +187,7 @@ impl FastPath {
                 parsed.keyed = self.keyed(frame, &layout);
                 parsed.hash = parsed.keyed.key.hash(self.steering.seed());
                 parsed.suspect = NO_SLOT;
-                stage.prefetch_tags(parsed.hash);
+                stage.finder().prefetch_tags(parsed.hash);
                 First::State
             }
             FastElement::OnCores => First::Cores,

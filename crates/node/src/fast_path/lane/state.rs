@@ -60,11 +60,12 @@ impl FastPath {
         if lane.packets.len() < frames.len() {
             lane.packets.resize(frames.len(), PlainPacket::default());
         }
+        let finder = stage.finder();
         for (number, (frame, packet)) in frames.iter().zip(&mut lane.packets).enumerate() {
             prefetch_ahead(frames, number);
             bytes_in += frame.len() as u64;
             match find_flow(&self.steering, frame, packet) {
-                true => stage.prefetch_tags(packet.hash),
+                true => finder.prefetch_tags(packet.hash),
                 false => self.prepare_flow(frame, number, batch),
             }
         }
@@ -75,9 +76,10 @@ impl FastPath {
     #[inline(never)]
     fn fetch_slots(&self, frames: usize, batch: &mut Batch, lane: &mut StateLane) {
         let Some(stage) = self.stage() else { return };
+        let finder = stage.finder();
         for (number, packet) in lane.packets.iter_mut().take(frames).enumerate() {
             match packet.is_plain {
-                true => packet.suspect = stage.prefetch_slot(packet.hash),
+                true => packet.suspect = finder.prefetch_slot(packet.hash),
                 false => batch.fetch_slot(number, stage),
             }
         }
@@ -94,15 +96,7 @@ impl FastPath {
         let Some(FastElement::State(stage)) = self.elements.first_mut() else {
             return (0, Outcome::Complex);
         };
-        let mut passed = 0;
-        for (frame, packet) in frames.iter_mut().zip(packets) {
-            let outcome = stage.plain_packet(frame, packet);
-            if outcome != Outcome::Forward {
-                return (passed, outcome);
-            }
-            passed += 1;
-        }
-        (passed, Outcome::Forward)
+        stage.plain_packets(frames, packets)
     }
 
     /// Rewrites packets that have passed. Returns their bytes.
@@ -158,6 +152,6 @@ fn find_flow(steering: &Steering, frame: &Frame, packet: &mut PlainPacket) -> bo
     packet.plain = plain;
     packet.is_plain = true;
     packet.flow = steering.plain_key(bytes, plain);
-    packet.hash = packet.flow.key.whole().hash(steering.seed());
+    packet.hash = packet.flow.key.hash(steering.seed());
     true
 }

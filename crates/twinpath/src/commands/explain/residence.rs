@@ -73,7 +73,7 @@ mod tests {
             let hash = key.hash(5);
             if let Some(slot) = table.vacant(hash, |control| control[0] == 0) {
                 table.assign(slot, &key, hash);
-                table.set_control(slot, [1, 0, 0]);
+                table.set_control(slot, [1, 0, 0, 0, 0]);
                 resident += 1;
             }
         }
