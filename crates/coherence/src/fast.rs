@@ -13,7 +13,7 @@ use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side}
 use twinpath_fastpath::few_words::are_zero;
 use twinpath_fastpath::state_table::{Finder, Held, SlotId, Slots};
 use twinpath_fastpath::{
-    Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Rewrite, Sketch, StateTable,
+    Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Sketch, StateTable,
     StepTaken,
 };
 use twinpath_link::{Header, Message};
@@ -58,8 +58,6 @@ pub struct PlainPacket {
     pub plain: Plain,
     /// As in [`Parsed`].
     pub suspect: SlotId,
-    /// What is left to be done to it.
-    pub rewrite: Rewrite,
 }
 
 impl PlainPacket {
@@ -217,36 +215,29 @@ impl StateStage {
     }
 
     /// What nearly every packet is: plain, and the slot that was fetched is active and knows its
-    /// flow. Runs the programs on packets until one does not go on; what they rewrite is [left to
-    /// do](Self::rewrite_plain). Returns how many go on, and what was decided about the one after
-    /// them. Nothing has happened to a packet that is [complex](Outcome::Complex);
-    /// [`Self::packet`] decides about those.
+    /// flow. Runs the programs on packets, and rewrites them, until one does not go on. Returns how
+    /// many go on, their bytes, and what was decided about the one after them. Nothing has happened
+    /// to a packet that is [complex](Outcome::Complex); [`Self::packet`] decides about those.
     #[inline(always)]
     pub fn plain_packets(
         &mut self,
         frames: &mut [Frame],
-        packets: &mut [PlainPacket],
-    ) -> (usize, Outcome) {
+        packets: &[PlainPacket],
+    ) -> (usize, u64, Outcome) {
         let Some(mut programs) = self.interpreter.plain_programs() else {
-            return (0, Outcome::Complex);
+            return (0, 0, Outcome::Complex);
         };
         let mut slots = self.table.slots_mut();
-        let mut passed = 0;
+        let (mut passed, mut bytes) = (0, 0);
         for (frame, packet) in frames.iter_mut().zip(packets) {
             let outcome = plain_packet(&mut slots, &mut programs, frame, packet);
             if outcome != Outcome::Forward {
-                return (passed, outcome);
+                return (passed, bytes, outcome);
             }
             passed += 1;
+            bytes += frame.len() as u64;
         }
-        (passed, Outcome::Forward)
-    }
-
-    /// Rewrites a packet as was decided about it.
-    #[inline(always)]
-    pub fn rewrite_plain(&self, frame: &mut Frame, packet: &PlainPacket) {
-        self.interpreter
-            .rewrite_plain(frame.bytes_mut(), packet.plain, packet.rewrite);
+        (passed, bytes, Outcome::Forward)
     }
 
     #[inline(never)]
@@ -603,7 +594,7 @@ fn plain_packet(
     slots: &mut Slots<'_>,
     programs: &mut PlainPrograms<'_>,
     frame: &mut Frame,
-    packet: &mut PlainPacket,
+    packet: &PlainPacket,
 ) -> Outcome {
     let Some(Held { control, words }) = slots.held(packet.suspect, packet.flow.key) else {
         return Outcome::Complex;
@@ -619,7 +610,7 @@ fn plain_packet(
         alias_row: packet.flow.alias_row,
         now,
     };
-    let outcome = programs.run(view, words, &mut packet.rewrite);
+    let outcome = programs.run(view, words);
     if outcome != Outcome::Complex {
         Slot::set_time_of(control, now.0);
     }

@@ -37,10 +37,6 @@ pub struct PacketView<'a> {
     pub now: Instant,
 }
 
-/// What is left to be done to a plain packet.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Rewrite(Planned);
-
 /// What [`PlainPrograms::run`] sees of a packet.
 #[derive(Debug)]
 pub struct PlainView<'a> {
@@ -278,16 +274,6 @@ impl Interpreter {
         })
     }
 
-    /// Does to a plain packet what [`PlainPrograms::run`] left to do.
-    #[inline(always)]
-    pub fn rewrite_plain(&self, bytes: &mut [u8], plain: Plain, rewrite: Rewrite) {
-        let Rewrite(change) = rewrite;
-        if change.is_nothing() {
-            return;
-        }
-        self.machine.rewrite_plain(change, bytes, plain);
-    }
-
     #[inline(always)]
     fn load_fields(&mut self, packet: &PacketView<'_>) {
         let payload_length = payload_length(packet.layout);
@@ -329,15 +315,10 @@ pub struct PlainPrograms<'a> {
 }
 
 impl PlainPrograms<'_> {
-    /// Runs the programs on a packet. It changes the words unless the packet is complex. What is
-    /// to be done to the packet itself is in `rewrite`, or has been done.
+    /// Runs the programs on a packet, and rewrites it if it goes on. Unless it is complex the words
+    /// change too.
     #[inline(always)]
-    pub fn run(
-        &mut self,
-        packet: PlainView<'_>,
-        words: &mut [u32],
-        rewrite: &mut Rewrite,
-    ) -> Outcome {
+    pub fn run(&mut self, packet: PlainView<'_>, words: &mut [u32]) -> Outcome {
         let native = &mut *self.native;
         let tcp = packet.plain.tcp_header(packet.bytes);
         if native.needs_more() {
@@ -352,14 +333,17 @@ impl PlainPrograms<'_> {
             payload_length: packet.plain.payload_bytes(),
         };
         let outcome = native.run(&input, words);
-        *rewrite = match native.planned() {
-            [] => Rewrite::default(),
-            [change] => Rewrite(*change),
-            _ if outcome == Outcome::Complex => Rewrite::default(),
-            changes => self
+        match (outcome, native.only_planned()) {
+            (Outcome::Complex | Outcome::Drop(_), _) => {}
+            (_, Some(change)) if change.is_nothing() => {}
+            (_, Some(change)) => {
+                self.machine
+                    .rewrite_plain(change, packet.bytes, packet.plain);
+            }
+            (_, None) => self
                 .machine
-                .rewrite_now(changes, packet.bytes, packet.plain),
-        };
+                .rewrite_all_plain(native.planned(), packet.bytes, packet.plain),
+        }
         outcome
     }
 }
@@ -381,10 +365,22 @@ impl Row {
     }
 }
 
+impl Row {
+    /// Writes its MAC address; false if the frame has no room for one.
+    #[inline(always)]
+    fn write_mac(&self, bytes: &mut [u8]) -> bool {
+        let place = bytes.first_chunk_mut::<6>();
+        place.map(|place| *place = self.mac.0).is_some()
+    }
+}
+
 /// Registers, tables and planned changes: what code runs on.
 struct Machine {
     registers: Box<[u32; REGISTERS]>,
-    tables: Vec<Vec<Row>>,
+    /// The rows of all tables.
+    rows: Vec<Row>,
+    /// Where each table's rows begin, and where the last one's end.
+    starts: Vec<usize>,
     changes: [Change; MAX_CHANGES],
     change_count: usize,
     started: Instant,
@@ -392,12 +388,14 @@ struct Machine {
 
 impl Machine {
     fn new(initial: [u32; REGISTERS], tables: &[Vec<EndpointRow>]) -> Self {
+        let ends = tables.iter().scan(0, |end, rows| {
+            *end += rows.len();
+            Some(*end)
+        });
         Self {
             registers: Box::new(initial),
-            tables: tables
-                .iter()
-                .map(|rows| rows.iter().map(Row::new).collect())
-                .collect(),
+            rows: tables.iter().flatten().map(Row::new).collect(),
+            starts: std::iter::once(0).chain(ends).collect(),
             changes: [Change::Mac(0, 0); MAX_CHANGES],
             change_count: 0,
             started: Instant::ZERO,
@@ -493,7 +491,9 @@ impl Machine {
 
     #[inline(always)]
     fn row(&self, table: u8, row: u32) -> Option<&Row> {
-        self.tables.get(usize::from(table))?.get(row as usize)
+        let table = usize::from(table);
+        let (start, end) = (*self.starts.get(table)?, *self.starts.get(table + 1)?);
+        self.rows.get(start..end)?.get(row as usize)
     }
 
     #[inline(always)]
@@ -563,13 +563,16 @@ impl Machine {
 
     #[inline(always)]
     fn rewrite_planned(&self, change: &Planned, frame: &mut Frame, layout: &Layout) -> bool {
-        let (table, row) = (change.table(), change.row());
+        let Some(row) = self.rows.get(change.row() as usize) else {
+            return false;
+        };
+        let bytes = frame.bytes_mut();
         if change.is(Opcode::RewriteDestination) {
-            self.rewrite_end(frame, layout, PacketEnd::Destination, table, row)
+            rewrite::set_destination_to(bytes, layout, &row.endpoint).is_ok()
         } else if change.is(Opcode::RewriteSource) {
-            self.rewrite_end(frame, layout, PacketEnd::Source, table, row)
+            rewrite::set_source_to(bytes, layout, &row.endpoint).is_ok()
         } else {
-            self.rewrite_mac(frame.bytes_mut(), table, row)
+            row.write_mac(bytes)
         }
     }
 
@@ -595,19 +598,13 @@ impl Machine {
     }
 
     fn rewrite_mac(&self, bytes: &mut [u8], table: u8, row: u32) -> bool {
-        match (self.row(table, row), bytes.first_chunk_mut::<6>()) {
-            (Some(row), Some(place)) => {
-                *place = row.mac.0;
-                true
-            }
-            _ => false,
-        }
+        self.row(table, row).is_some_and(|row| row.write_mac(bytes))
     }
 
     /// [`Self::rewrite_planned`] for a plain packet.
     #[inline(always)]
     fn rewrite_plain(&self, change: Planned, bytes: &mut [u8], plain: Plain) {
-        let Some(row) = self.row(change.table(), change.row()) else {
+        let Some(row) = self.rows.get(change.row() as usize) else {
             return;
         };
         // As for every packet: an end of another IP version stays as it is.
@@ -616,17 +613,15 @@ impl Machine {
         } else if change.is(Opcode::RewriteSource) {
             rewrite::set_plain_source_to(bytes, plain, &row.endpoint).is_ok()
         } else {
-            self.rewrite_mac(bytes, change.table(), change.row())
+            row.write_mac(bytes)
         };
     }
 
-    /// Several changes are made at once; nothing is left to do.
     #[inline(never)]
-    fn rewrite_now(&self, changes: &[Planned], bytes: &mut [u8], plain: Plain) -> Rewrite {
+    fn rewrite_all_plain(&self, changes: &[Planned], bytes: &mut [u8], plain: Plain) {
         for change in changes {
             self.rewrite_plain(*change, bytes, plain);
         }
-        Rewrite::default()
     }
 }
 

@@ -24,6 +24,6 @@ pub mod sketch;
 pub mod state_table;
 
 pub use budget::{Budget, BudgetError, Placement};
-pub use interpreter::{Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Rewrite, StepTaken};
+pub use interpreter::{Interpreter, Outcome, PacketView, PlainPrograms, PlainView, StepTaken};
 pub use sketch::Sketch;
 pub use state_table::StateTable;

@@ -29,10 +29,6 @@ impl Planned {
         false
     }
 
-    pub const fn table(&self) -> u8 {
-        0
-    }
-
     pub const fn row(&self) -> u32 {
         0
     }
@@ -60,6 +56,10 @@ impl Native {
     }
 
     pub fn planned(&self) -> &[Planned] {
+        match *self {}
+    }
+
+    pub fn only_planned(&self) -> Option<Planned> {
         match *self {}
     }
 }

@@ -46,10 +46,6 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    const fn what(opcode: Opcode, table: u8) -> u32 {
-        opcode as u32 | (table as u32) << 8
-    }
-
     /// Whether it is none, as by default: no opcode that rewrites has the number zero.
     #[inline(always)]
     pub const fn is_nothing(&self) -> bool {
@@ -59,16 +55,10 @@ impl Planned {
     /// Which opcode planned it.
     #[inline(always)]
     pub const fn is(&self, opcode: Opcode) -> bool {
-        self.what as u8 == opcode as u8
+        self.what == opcode as u32
     }
 
-    /// The table.
-    #[inline(always)]
-    pub const fn table(&self) -> u8 {
-        (self.what >> 8) as u8
-    }
-
-    /// The row.
+    /// The row, counted through all tables.
     #[inline(always)]
     pub const fn row(&self) -> u32 {
         self.row
@@ -79,6 +69,7 @@ impl Planned {
 #[repr(C)]
 struct Context {
     planned: u32,
+    /// Where nothing is planned the first is nothing.
     changes: [Planned; PACKET_CHANGES],
     /// Nanoseconds since the run began.
     elapsed: u64,
@@ -122,10 +113,13 @@ impl Native {
     /// Makes the code; `None` if it takes the interpreter, or if the system grants no executable
     /// memory.
     pub fn new(compiled: &Compiled, tables: &[Vec<EndpointRow>]) -> Option<Self> {
-        let rows: Vec<Rows> = tables
-            .iter()
-            .map(|rows| Rows::new(rows.iter().map(|row| row.until)))
-            .collect();
+        let mut first = 0;
+        let rows = tables.iter().map(|rows| {
+            let known = Rows::new(first, rows.iter().map(|row| row.until));
+            first += rows.len();
+            known
+        });
+        let rows: Vec<Rows> = rows.collect();
         let mut instructions = Instructions(Assembler::new().ok()?);
         let mut reasons = Vec::new();
         let starts = Direction::BOTH.map(|direction| {
@@ -225,6 +219,15 @@ impl Native {
     pub fn planned(&self) -> &[Planned] {
         let count = self.context.planned as usize;
         &self.context.changes[..count.min(PACKET_CHANGES)]
+    }
+
+    /// The first of them, or nothing; `None` if there are several.
+    #[inline(always)]
+    pub fn only_planned(&self) -> Option<Planned> {
+        match self.context.planned {
+            0 | 1 => Some(self.context.changes[0]),
+            _ => None,
+        }
     }
 }
 

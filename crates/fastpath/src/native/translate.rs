@@ -22,6 +22,8 @@ pub(super) struct Unsupported;
 
 /// A table's rows, as code needs to know them.
 pub(super) struct Rows {
+    /// Rows of the tables before.
+    pub first: usize,
     pub count: usize,
     /// Until when each row is there, unless all stay.
     pub until: Option<Box<[u64]>>,
@@ -62,7 +64,7 @@ impl Translator<'_> {
     pub fn translate(mut self, code: &Code) -> Result<(), Unsupported> {
         let rewrites = |code: &Code| code.doings().any(|doing| doing.opcode.rewrites());
         if self.compiled.codes.iter().any(rewrites) {
-            self.plan_count(0);
+            self.plan_nothing();
         }
         self.always_complex(code);
         let mut planned = Some(0);
@@ -228,6 +230,14 @@ impl Translator<'_> {
         }
     }
 
+    fn plan_nothing(&mut self) {
+        self.plan_count(0);
+        let first = offset_of!(Context, changes) + offset_of!(Planned, what);
+        let nothing = Place::Constant(0);
+        self.instructions
+            .store(register::CONTEXT, first as i32, nothing);
+    }
+
     fn plan_count(&mut self, count: usize) {
         let offset = offset_of!(Context, planned) as i32;
         let count = Place::Constant(count as u32);
@@ -256,13 +266,23 @@ impl Translator<'_> {
                 .jump_if_at_least(elapsed, until.as_ptr(), row, self.complex);
         }
         let change = offset_of!(Context, changes) + planned * size_of::<Planned>();
-        let what = Place::Constant(Planned::what(doing.opcode, doing.to));
+        let what = Place::Constant(doing.opcode as u32);
+        let first = u32::try_from(rows.first).map_err(|_| Unsupported)?;
+        let row = match first {
+            0 => row,
+            _ => {
+                let instructions = &mut self.instructions;
+                instructions.load(register::SCRATCH, row);
+                instructions.binary(Binary::Add, register::SCRATCH, Place::Constant(first));
+                Place::Register(register::SCRATCH)
+            }
+        };
         let mut store = |field, value| {
             self.instructions
                 .store(register::CONTEXT, (change + field) as i32, value);
         };
-        store(offset_of!(Planned, what), what);
         store(offset_of!(Planned, row), row);
+        store(offset_of!(Planned, what), what);
         scope.planned = Some(planned + 1);
         Ok(())
     }
@@ -523,10 +543,11 @@ fn simplified(opcode: Opcode, a: Place, b: Place) -> Option<Place> {
 
 impl Rows {
     /// What code needs to know of a table.
-    pub fn new(until: impl ExactSizeIterator<Item = Instant>) -> Self {
+    pub fn new(first: usize, until: impl ExactSizeIterator<Item = Instant>) -> Self {
         let until: Box<[u64]> = until.map(|until| until.0).collect();
         let ends = until.iter().any(|&until| until != Instant::NEVER.0);
         Self {
+            first,
             count: until.len(),
             until: ends.then_some(until),
         }

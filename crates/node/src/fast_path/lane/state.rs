@@ -1,7 +1,7 @@
 //! The lane of chains that are all flow state.
 //!
-//! First all packets are parsed and hashed, then all tags are looked at; then programs run, and
-//! what they rewrite is done for many packets at once.
+//! First all packets are parsed and hashed, then all tags are looked at; then programs run and
+//! rewrite one packet after the other.
 
 use super::forwarded;
 use crate::fast_path::batch::{Batch, prefetch_ahead};
@@ -35,8 +35,7 @@ impl FastPath {
         self.fetch_slots(frames.len(), batch, &mut lane);
         let mut done = 0;
         loop {
-            let (passed, outcome) = self.walk_plain(frames, &mut lane.packets[done..]);
-            let bytes = self.rewrite_plain(&mut frames[..passed], &lane.packets[done..]);
+            let (passed, bytes, outcome) = self.walk_plain(frames, &lane.packets[done..]);
             self.counts.fast_packets += passed as u64;
             self.counts.fast_bytes += bytes;
             io.out
@@ -85,30 +84,18 @@ impl FastPath {
         }
     }
 
-    /// Lets packets walk until one leaves the lane. Returns how many have passed, and what was
-    /// decided about the one after them.
+    /// Lets packets walk until one leaves the lane. Returns how many have passed, their bytes, and
+    /// what was decided about the one after them.
     #[inline(never)]
     fn walk_plain(
         &mut self,
         frames: &mut [Frame],
-        packets: &mut [PlainPacket],
-    ) -> (usize, Outcome) {
+        packets: &[PlainPacket],
+    ) -> (usize, u64, Outcome) {
         let Some(FastElement::State(stage)) = self.elements.first_mut() else {
-            return (0, Outcome::Complex);
+            return (0, 0, Outcome::Complex);
         };
         stage.plain_packets(frames, packets)
-    }
-
-    /// Rewrites packets that have passed. Returns their bytes.
-    #[inline(never)]
-    fn rewrite_plain(&self, frames: &mut [Frame], packets: &[PlainPacket]) -> u64 {
-        let Some(stage) = self.stage() else { return 0 };
-        let mut bytes = 0;
-        for (frame, packet) in frames.iter_mut().zip(packets) {
-            stage.rewrite_plain(frame, packet);
-            bytes += frame.len() as u64;
-        }
-        bytes
     }
 
     /// What was decided about a packet that leaves the lane is done; nothing has happened to one
@@ -116,7 +103,7 @@ impl FastPath {
     #[inline(never)]
     fn leave_state(
         &mut self,
-        mut frame: Frame,
+        frame: Frame,
         number: usize,
         outcome: Outcome,
         lane: &StateLane,
@@ -126,8 +113,6 @@ impl FastPath {
         match outcome {
             Outcome::Drop(reason) => self.drop(frame, reason, io),
             Outcome::Forward | Outcome::Reply => {
-                let packets = &lane.packets[number..];
-                self.rewrite_plain(std::slice::from_mut(&mut frame), packets);
                 self.depart(frame, outcome == Outcome::Reply, io);
             }
             Outcome::Complex if lane.packets[number].is_plain => {
