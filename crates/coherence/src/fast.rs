@@ -216,28 +216,37 @@ impl StateStage {
 
     /// What nearly every packet is: plain, and the slot that was fetched is active and knows its
     /// flow. Runs the programs on packets, and rewrites them, until one does not go on. Returns how
-    /// many go on, their bytes, and what was decided about the one after them. Nothing has happened
-    /// to a packet that is [complex](Outcome::Complex); [`Self::packet`] decides about those.
+    /// many go on, and what was decided about the one after them. Nothing has happened to a packet
+    /// that is [complex](Outcome::Complex); [`Self::packet`] decides about those.
     #[inline(always)]
     pub fn plain_packets(
         &mut self,
         frames: &mut [Frame],
         packets: &[PlainPacket],
-    ) -> (usize, u64, Outcome) {
+    ) -> (usize, Outcome) {
+        match self.table.is_in_one_line() {
+            true => self.plain_packets_of::<true>(frames, packets),
+            false => self.plain_packets_of::<false>(frames, packets),
+        }
+    }
+
+    #[inline(never)]
+    fn plain_packets_of<const IN_ONE_LINE: bool>(
+        &mut self,
+        frames: &mut [Frame],
+        packets: &[PlainPacket],
+    ) -> (usize, Outcome) {
         let Some(mut programs) = self.interpreter.plain_programs() else {
-            return (0, 0, Outcome::Complex);
+            return (0, Outcome::Complex);
         };
-        let mut slots = self.table.slots_mut();
-        let (mut passed, mut bytes) = (0, 0);
-        for (frame, packet) in frames.iter_mut().zip(packets) {
+        let mut slots = self.table.slots_mut::<IN_ONE_LINE>();
+        for (passed, (frame, packet)) in frames.iter_mut().zip(packets).enumerate() {
             let outcome = plain_packet(&mut slots, &mut programs, frame, packet);
             if outcome != Outcome::Forward {
-                return (passed, bytes, outcome);
+                return (passed, outcome);
             }
-            passed += 1;
-            bytes += frame.len() as u64;
         }
-        (passed, bytes, Outcome::Forward)
+        (frames.len().min(packets.len()), Outcome::Forward)
     }
 
     #[inline(never)]
@@ -590,29 +599,26 @@ impl StateStage {
 
 /// One of [`StateStage::plain_packets`].
 #[inline(always)]
-fn plain_packet(
-    slots: &mut Slots<'_>,
+fn plain_packet<const IN_ONE_LINE: bool>(
+    slots: &mut Slots<'_, IN_ONE_LINE>,
     programs: &mut PlainPrograms<'_>,
     frame: &mut Frame,
     packet: &PlainPacket,
 ) -> Outcome {
-    let Some(Held { control, words }) = slots.held(packet.suspect, packet.flow.key) else {
+    let Some(Held { control, words }) = slots.known(packet.suspect, packet.flow.key) else {
         return Outcome::Complex;
     };
-    if Slot::fsm_of(control) != Fsm::Active || are_zero(words) {
+    if Slot::fsm_of(control) != Fsm::Active {
         return Outcome::Complex;
     }
-    let now = frame.timestamp();
     let view = PlainView {
-        bytes: frame.bytes_mut(),
         plain: packet.plain,
         direction: direction(packet.flow.side, Slot::initiator_of(control)),
         alias_row: packet.flow.alias_row,
-        now,
     };
-    let outcome = programs.run(view, words);
+    let outcome = programs.run(frame, view, words);
     if outcome != Outcome::Complex {
-        Slot::set_time_of(control, now.0);
+        Slot::set_time_of(control, frame.timestamp().0);
     }
     outcome
 }

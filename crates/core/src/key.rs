@@ -181,11 +181,9 @@ impl V4Key {
     #[inline(always)]
     pub const fn connection(addresses: u64, ports: u32, protocol: u8) -> (Self, Side) {
         let (turned_addresses, turned_ports) = (addresses.rotate_left(32), ports.rotate_left(16));
-        // Numbers of which the first half differs compare as their first halves do.
-        let is_high = match addresses == turned_addresses {
-            false => addresses > turned_addresses,
-            true => ports > turned_ports,
-        };
+        // Numbers whose halves differ compare as their first halves do.
+        let is_high = addresses > turned_addresses
+            || addresses == turned_addresses && ports > turned_ports;
         let (addresses, ports) = match is_high {
             true => (turned_addresses, turned_ports),
             false => (addresses, ports),

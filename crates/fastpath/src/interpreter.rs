@@ -8,7 +8,7 @@ use crate::compile::{
     calculate, compile,
 };
 use crate::few_words::copy_few;
-use crate::native::{Input, Native, Planned};
+use crate::native::{Answer, Input, Native, Planned};
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
 use twinpath_core::key_value::{operation, write_reply};
@@ -37,19 +37,15 @@ pub struct PacketView<'a> {
     pub now: Instant,
 }
 
-/// What [`PlainPrograms::run`] sees of a packet.
-#[derive(Debug)]
-pub struct PlainView<'a> {
-    /// The whole frame.
-    pub bytes: &'a mut [u8],
+/// What [`PlainPrograms::run`] has to know of a packet besides its bytes.
+#[derive(Copy, Clone, Debug)]
+pub struct PlainView {
     /// What it was found to be.
     pub plain: Plain,
     /// Which way it goes.
     pub direction: Direction,
     /// The row that its source stands for, plus one; 0 for none.
     pub alias_row: u32,
-    /// Its time.
-    pub now: Instant,
 }
 
 /// What the programs decide.
@@ -318,31 +314,54 @@ impl PlainPrograms<'_> {
     /// Runs the programs on a packet, and rewrites it if it goes on. Unless it is complex the words
     /// change too.
     #[inline(always)]
-    pub fn run(&mut self, packet: PlainView<'_>, words: &mut [u32]) -> Outcome {
-        let native = &mut *self.native;
-        let tcp = packet.plain.tcp_header(packet.bytes);
-        if native.needs_more() {
-            let elapsed = packet.now.0.saturating_sub(self.machine.started.0);
-            set_plain_more(native, elapsed, packet.plain, tcp);
+    pub fn run(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Outcome {
+        let PlainView {
+            plain,
+            direction,
+            alias_row,
+        } = view;
+        let tcp = plain.tcp_header(frame.bytes());
+        if self.native.needs_more() {
+            self.set_more(frame.timestamp(), plain, tcp);
         }
         let input = Input {
-            direction: packet.direction,
+            direction,
             tcp: tcp.unwrap_or(&[0; 20]),
-            now_ticks: packet.now.ticks(),
-            alias_row: packet.alias_row,
-            payload_length: packet.plain.payload_bytes(),
+            now_ticks: frame.timestamp().ticks(),
+            alias_row,
+            payload_length: plain.payload_bytes(),
         };
-        let outcome = native.run(&input, words);
-        match (outcome, native.only_planned()) {
-            (Outcome::Complex | Outcome::Drop(_), _) => {}
-            (_, Some(change)) if change.is_nothing() => {}
-            (_, Some(change)) => {
-                self.machine
-                    .rewrite_plain(change, packet.bytes, packet.plain);
+        let answer = self.native.run(&input, words);
+        match (answer.is_forward(), self.native.only_planned()) {
+            (true, Some(change)) => {
+                if !change.is_nothing() {
+                    self.machine.rewrite_plain(change, frame.bytes_mut(), plain);
+                }
+                Outcome::Forward
             }
-            (_, None) => self
-                .machine
-                .rewrite_all_plain(native.planned(), packet.bytes, packet.plain),
+            _ => self.other_outcome(answer, frame, plain),
+        }
+    }
+
+    /// Sets what code does not get in registers.
+    #[inline(never)]
+    fn set_more(&mut self, now: Instant, plain: Plain, tcp: Option<&[u8; 20]>) {
+        let elapsed = now.0.saturating_sub(self.machine.started.0);
+        self.native.set_elapsed(elapsed);
+        self.native
+            .set_field(Field::Protocol, plain.protocol().into());
+        let segment = segment_length(tcp, plain.payload_bytes());
+        self.native.set_field(Field::SegmentLength, segment);
+    }
+
+    #[inline(never)]
+    fn other_outcome(&self, answer: Answer, frame: &mut Frame, plain: Plain) -> Outcome {
+        let outcome = self.native.outcome(answer);
+        if matches!(outcome, Outcome::Forward | Outcome::Reply) {
+            for change in self.native.planned() {
+                self.machine
+                    .rewrite_plain(*change, frame.bytes_mut(), plain);
+            }
         }
         outcome
     }
@@ -616,13 +635,6 @@ impl Machine {
             row.write_mac(bytes)
         };
     }
-
-    #[inline(never)]
-    fn rewrite_all_plain(&self, changes: &[Planned], bytes: &mut [u8], plain: Plain) {
-        for change in changes {
-            self.rewrite_plain(*change, bytes, plain);
-        }
-    }
 }
 
 #[inline(always)]
@@ -651,16 +663,8 @@ fn run_native(
         alias_row: packet.keyed.alias_row,
         payload_length,
     };
-    native.run(&input, words)
-}
-
-/// [`set_more`] for a plain packet.
-#[inline(never)]
-fn set_plain_more(native: &mut Native, elapsed: u64, plain: Plain, tcp: Option<&[u8; 20]>) {
-    native.set_elapsed(elapsed);
-    native.set_field(Field::Protocol, plain.protocol().into());
-    let segment = segment_length(tcp, plain.payload_bytes());
-    native.set_field(Field::SegmentLength, segment);
+    let answer = native.run(&input, words);
+    native.outcome(answer)
 }
 
 /// Sets what code does not get in registers.

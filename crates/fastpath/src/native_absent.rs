@@ -16,6 +16,16 @@ pub(crate) struct Input<'a> {
     pub payload_length: u32,
 }
 
+/// What code answered.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Answer;
+
+impl Answer {
+    pub const fn is_forward(self) -> bool {
+        true
+    }
+}
+
 /// A rewrite; there are none.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Planned;
@@ -51,7 +61,11 @@ impl Native {
         match *self {}
     }
 
-    pub fn run(&mut self, _: &Input<'_>, _: &mut [u32]) -> Outcome {
+    pub fn run(&mut self, _: &Input<'_>, _: &mut [u32]) -> Answer {
+        match *self {}
+    }
+
+    pub fn outcome(&self, _: Answer) -> Outcome {
         match *self {}
     }
 

@@ -20,6 +20,7 @@
 
 mod line;
 
+use crate::few_words::are_zero;
 use line::{Line, ShortKey};
 use twinpath_core::FlowKey;
 use twinpath_core::key::V4Key;
@@ -237,9 +238,14 @@ impl StateTable {
         holds.then(|| self.parts_mut(slot))
     }
 
+    /// Whether a slot is one cache line, as [`Slots`] with this parameter take it.
+    pub fn is_in_one_line(&self) -> bool {
+        self.stride == 1
+    }
+
     /// What a batch of hits needs.
     #[inline(always)]
-    pub fn slots_mut(&mut self) -> Slots<'_> {
+    pub fn slots_mut<const IN_ONE_LINE: bool>(&mut self) -> Slots<'_, IN_ONE_LINE> {
         Slots {
             lines: &mut self.lines,
             stride: self.stride,
@@ -319,24 +325,43 @@ impl Finder<'_> {
     }
 }
 
-/// A table as hits of a whole batch see it.
-pub struct Slots<'a> {
+/// A table as hits of a whole batch see it. Nothing is found if slots are not in one line and are
+/// said to be.
+pub struct Slots<'a, const IN_ONE_LINE: bool> {
     lines: &'a mut [Line],
     stride: usize,
     word_count: usize,
 }
 
-impl Slots<'_> {
-    /// [`StateTable::held`] for a connection over IPv4.
+impl<const IN_ONE_LINE: bool> Slots<'_, IN_ONE_LINE> {
+    /// [`StateTable::held`] for a connection over IPv4, if any of its words is not zero.
     #[inline(always)]
-    pub fn held(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
+    pub fn known(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
+        match IN_ONE_LINE {
+            true => self.known_in_line(slot, key),
+            false => self.known_in_lines(slot, key),
+        }
+    }
+
+    #[inline(always)]
+    fn known_in_line(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
+        let line = self.lines.get_mut(slot as usize)?;
+        let found = line::holds(line, ShortKey::v4(key)) && line::has_words(line);
+        match found {
+            true => Held::of(line, self.word_count),
+            false => None,
+        }
+    }
+
+    #[inline(always)]
+    fn known_in_lines(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
         let start = slot as usize * self.stride;
         let lines = self.lines.get_mut(start..start + self.stride)?;
         let numbers = lines.as_flattened_mut();
-        match line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {
-            true => Held::of(numbers, self.word_count),
-            false => None,
+        if !line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {
+            return None;
         }
+        Held::of(numbers, self.word_count).filter(|held| !are_zero(held.words))
     }
 }
 

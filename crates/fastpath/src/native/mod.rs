@@ -97,6 +97,18 @@ pub(crate) struct Input<'a> {
     pub payload_length: u32,
 }
 
+/// What code answered.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Answer(u32);
+
+impl Answer {
+    /// Whether the packet goes on.
+    #[inline(always)]
+    pub const fn is_forward(self) -> bool {
+        self.0 == answer::FORWARD
+    }
+}
+
 /// The machine code of a chain.
 pub(crate) struct Native {
     entries: [Entry; 2],
@@ -178,7 +190,7 @@ impl Native {
     /// # Panics
     /// If the words are not the chain's.
     #[inline(always)]
-    pub fn run(&mut self, input: &Input<'_>, words: &mut [u32]) -> Outcome {
+    pub fn run(&mut self, input: &Input<'_>, words: &mut [u32]) -> Answer {
         assert_eq!(words.len(), self.words);
         let entry = self.entries[input.direction.index()];
         // SAFETY: the code reads and writes the chain's words, as many as asserted above; reads
@@ -196,10 +208,16 @@ impl Native {
                 input.payload_length,
             )
         };
-        if answer == answer::FORWARD {
-            return Outcome::Forward;
+        Answer(answer)
+    }
+
+    /// What an answer says.
+    #[inline(always)]
+    pub fn outcome(&self, answer: Answer) -> Outcome {
+        match answer.is_forward() {
+            true => Outcome::Forward,
+            false => self.other_outcome(answer.0),
         }
-        self.other_outcome(answer)
     }
 
     #[inline(never)]

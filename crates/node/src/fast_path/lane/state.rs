@@ -31,13 +31,17 @@ impl FastPath {
         let mut lane = std::mem::take(&mut batch.state_lane);
         batch.make_room(frames.len());
         self.counts.packets_in += frames.len() as u64;
-        self.counts.bytes_in += self.find_plain(frames, batch, &mut lane);
+        let bytes_in = self.find_plain(frames, batch, &mut lane);
+        self.counts.bytes_in += bytes_in;
         self.fetch_slots(frames.len(), batch, &mut lane);
         let mut done = 0;
         loop {
-            let (passed, bytes, outcome) = self.walk_plain(frames, &lane.packets[done..]);
+            let (passed, outcome) = self.walk_plain(frames, &lane.packets[done..]);
             self.counts.fast_packets += passed as u64;
-            self.counts.fast_bytes += bytes;
+            self.counts.fast_bytes += match (done, frames.len() - passed) {
+                (0, 0) => bytes_in,
+                _ => bytes_of(&frames[..passed]),
+            };
             io.out
                 .departures
                 .extend(frames.drain(..passed).map(forwarded));
@@ -84,16 +88,12 @@ impl FastPath {
         }
     }
 
-    /// Lets packets walk until one leaves the lane. Returns how many have passed, their bytes, and
-    /// what was decided about the one after them.
-    #[inline(never)]
-    fn walk_plain(
-        &mut self,
-        frames: &mut [Frame],
-        packets: &[PlainPacket],
-    ) -> (usize, u64, Outcome) {
+    /// Lets packets walk until one leaves the lane. Returns how many have passed, and what was
+    /// decided about the one after them.
+    #[inline]
+    fn walk_plain(&mut self, frames: &mut [Frame], packets: &[PlainPacket]) -> (usize, Outcome) {
         let Some(FastElement::State(stage)) = self.elements.first_mut() else {
-            return (0, 0, Outcome::Complex);
+            return (0, Outcome::Complex);
         };
         stage.plain_packets(frames, packets)
     }
@@ -122,6 +122,11 @@ impl FastPath {
             Outcome::Complex => self.enter(frame, batch, number, io),
         }
     }
+}
+
+#[inline(never)]
+fn bytes_of(frames: &[Frame]) -> u64 {
+    frames.iter().map(|frame| frame.len() as u64).sum()
 }
 
 /// Finds the flow of a frame, if it is plain.
