@@ -11,10 +11,9 @@ use twinpath_core::steering::{PlainKey, opener};
 use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
 use twinpath_fastpath::few_words::are_zero;
-use twinpath_fastpath::state_table::{Finder, Held, SlotId, Slots};
+use twinpath_fastpath::state_table::{Finder, Held, NO_SLOT, SlotId, Slots};
 use twinpath_fastpath::{
-    Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Sketch, StateTable,
-    StepTaken,
+    Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Sketch, StateTable, StepTaken,
 };
 use twinpath_link::{Header, Message};
 
@@ -183,10 +182,19 @@ impl StateStage {
             .steps_taken(&view(frame, parsed, initiator), words)
     }
 
-    /// What a batch needs to fetch its flows' slots.
+    /// What is needed to fetch flows' slots.
     #[inline(always)]
     pub fn finder(&self) -> Finder<'_> {
         self.table.finder()
+    }
+
+    /// Fetches the slots that probably hold the flows of plain packets.
+    #[inline(always)]
+    pub fn fetch_plain(&self, packets: &mut [PlainPacket]) {
+        match self.table.is_in_one_line() {
+            true => fetch_plain::<true>(self.finder(), packets),
+            false => fetch_plain::<false>(self.finder(), packets),
+        }
     }
 
     /// Decides about one packet; if it exits here, it has been rewritten.
@@ -597,6 +605,16 @@ impl StateStage {
     }
 }
 
+#[inline(never)]
+fn fetch_plain<const IN_ONE_LINE: bool>(finder: Finder<'_>, packets: &mut [PlainPacket]) {
+    for packet in packets {
+        packet.suspect = match packet.is_plain {
+            true => finder.prefetch_v4_slot::<IN_ONE_LINE>(packet.hash),
+            false => NO_SLOT,
+        };
+    }
+}
+
 /// One of [`StateStage::plain_packets`].
 #[inline(always)]
 fn plain_packet<const IN_ONE_LINE: bool>(
@@ -616,11 +634,13 @@ fn plain_packet<const IN_ONE_LINE: bool>(
         direction: direction(packet.flow.side, Slot::initiator_of(control)),
         alias_row: packet.flow.alias_row,
     };
-    let outcome = programs.run(frame, view, words);
-    if outcome != Outcome::Complex {
-        Slot::set_time_of(control, frame.timestamp().0);
+    match programs.run(frame, view, words) {
+        Outcome::Complex => Outcome::Complex,
+        outcome => {
+            Slot::set_time_of(control, frame.timestamp().0);
+            outcome
+        }
     }
-    outcome
 }
 
 /// Which way a packet from `side` goes in a flow opened by `initiator`.

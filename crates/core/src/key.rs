@@ -182,8 +182,8 @@ impl V4Key {
     pub const fn connection(addresses: u64, ports: u32, protocol: u8) -> (Self, Side) {
         let (turned_addresses, turned_ports) = (addresses.rotate_left(32), ports.rotate_left(16));
         // Numbers whose halves differ compare as their first halves do.
-        let is_high = addresses > turned_addresses
-            || addresses == turned_addresses && ports > turned_ports;
+        let is_high =
+            addresses > turned_addresses || addresses == turned_addresses && ports > turned_ports;
         let (addresses, ports) = match is_high {
             true => (turned_addresses, turned_ports),
             false => (addresses, ports),
@@ -211,7 +211,8 @@ impl V4Key {
     #[inline(always)]
     pub const fn whole(self) -> FlowKey {
         let (low, high) = (self.addresses >> 32, self.addresses & 0xffff_ffff);
-        FlowKey([0, V4_MAPPED | low, 0, V4_MAPPED | high, self.rest])
+        // No bit is in both, so "or" would say the same, but in a hash this is the quicker.
+        FlowKey([0, V4_MAPPED ^ low, 0, V4_MAPPED ^ high, self.rest])
     }
 
     /// What tells it from other such keys.

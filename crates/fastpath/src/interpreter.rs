@@ -315,23 +315,45 @@ impl PlainPrograms<'_> {
     /// change too.
     #[inline(always)]
     pub fn run(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Outcome {
-        let PlainView {
-            plain,
-            direction,
-            alias_row,
-        } = view;
-        let tcp = plain.tcp_header(frame.bytes());
+        if view.plain.is_udp() {
+            return self.run_udp(frame, view, words);
+        }
+        let Some(tcp) = view.plain.tcp_header(frame.bytes()) else {
+            return Outcome::Complex;
+        };
+        let answer = self.answer(frame.timestamp(), view, tcp, words);
+        self.act(answer, frame, view.plain)
+    }
+
+    #[inline(never)]
+    fn run_udp(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Outcome {
+        let answer = self.answer(frame.timestamp(), view, &[0; 20], words);
+        self.act(answer, frame, view.plain)
+    }
+
+    #[inline(always)]
+    fn answer(
+        &mut self,
+        now: Instant,
+        view: PlainView,
+        tcp: &[u8; 20],
+        words: &mut [u32],
+    ) -> Answer {
         if self.native.needs_more() {
-            self.set_more(frame.timestamp(), plain, tcp);
+            self.set_more(now, view.plain, tcp);
         }
         let input = Input {
-            direction,
-            tcp: tcp.unwrap_or(&[0; 20]),
-            now_ticks: frame.timestamp().ticks(),
-            alias_row,
-            payload_length: plain.payload_bytes(),
+            direction: view.direction,
+            tcp,
+            now_ticks: now.ticks(),
+            alias_row: view.alias_row,
+            payload_length: view.plain.payload_bytes(),
         };
-        let answer = self.native.run(&input, words);
+        self.native.run(&input, words)
+    }
+
+    #[inline(always)]
+    fn act(&self, answer: Answer, frame: &mut Frame, plain: Plain) -> Outcome {
         match (answer.is_forward(), self.native.only_planned()) {
             (true, Some(change)) => {
                 if !change.is_nothing() {
@@ -345,11 +367,12 @@ impl PlainPrograms<'_> {
 
     /// Sets what code does not get in registers.
     #[inline(never)]
-    fn set_more(&mut self, now: Instant, plain: Plain, tcp: Option<&[u8; 20]>) {
+    fn set_more(&mut self, now: Instant, plain: Plain, tcp: &[u8; 20]) {
         let elapsed = now.0.saturating_sub(self.machine.started.0);
         self.native.set_elapsed(elapsed);
         self.native
             .set_field(Field::Protocol, plain.protocol().into());
+        let tcp = (!plain.is_udp()).then_some(tcp);
         let segment = segment_length(tcp, plain.payload_bytes());
         self.native.set_field(Field::SegmentLength, segment);
     }

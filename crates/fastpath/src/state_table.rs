@@ -298,22 +298,31 @@ impl Finder<'_> {
     /// [`StateTable::find_near`].
     #[inline(always)]
     pub fn prefetch_slot(&self, hash: u64) -> SlotId {
+        let slot = self.prefetch_v4_slot::<false>(hash);
+        if let Some(key) = self.whole_keys.get(slot as usize) {
+            prefetch(key);
+        }
+        slot
+    }
+
+    /// The same for a connection over IPv4. The parameter is as that of [`Slots`].
+    #[inline(always)]
+    pub fn prefetch_v4_slot<const IN_ONE_LINE: bool>(&self, hash: u64) -> SlotId {
         let Some(slot) = self.first_suspect(hash) else {
             return NO_SLOT;
         };
-        let first = slot * self.stride;
-        if let Some(line) = self.lines.get(first) {
-            prefetch(line);
-        }
-        if self.stride > 1
-            && let Some(line) = self.lines.get(first + 1)
-        {
-            prefetch(line);
-        }
-        if let Some(key) = self.whole_keys.get(slot) {
-            prefetch(key);
-        }
+        let lines = match IN_ONE_LINE {
+            true => self.lines.get(slot).map(std::slice::from_ref),
+            false => self.first_lines(slot),
+        };
+        lines.unwrap_or_default().iter().for_each(prefetch);
         slot as SlotId
+    }
+
+    #[inline(always)]
+    fn first_lines(&self, slot: usize) -> Option<&[Line]> {
+        let first = slot * self.stride;
+        self.lines.get(first..first + self.stride.min(2))
     }
 
     /// The first of the suspects in the bucket of first choice.
@@ -346,22 +355,26 @@ impl<const IN_ONE_LINE: bool> Slots<'_, IN_ONE_LINE> {
     #[inline(always)]
     fn known_in_line(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
         let line = self.lines.get_mut(slot as usize)?;
-        let found = line::holds(line, ShortKey::v4(key)) && line::has_words(line);
-        match found {
-            true => Held::of(line, self.word_count),
-            false => None,
-        }
+        known(line, key, self.word_count)
     }
 
     #[inline(always)]
     fn known_in_lines(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
         let start = slot as usize * self.stride;
         let lines = self.lines.get_mut(start..start + self.stride)?;
-        let numbers = lines.as_flattened_mut();
-        if !line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {
-            return None;
-        }
-        Held::of(numbers, self.word_count).filter(|held| !are_zero(held.words))
+        known(lines.as_flattened_mut(), key, self.word_count)
+    }
+}
+
+#[inline(always)]
+fn known(numbers: &mut [u32], key: V4Key, word_count: usize) -> Option<Held<'_>> {
+    if !line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {
+        return None;
+    }
+    let held = Held::of(numbers, word_count)?;
+    match are_zero(held.words) {
+        true => None,
+        false => Some(held),
     }
 }
 

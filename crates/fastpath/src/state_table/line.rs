@@ -78,13 +78,6 @@ pub(super) const fn holds(line: &Line, key: ShortKey) -> bool {
     differences == 0 && line[KIND] == key.kind
 }
 
-/// Whether any state word in the line is not zero. Those that nobody uses are.
-#[inline(always)]
-pub(super) fn has_words(line: &Line) -> bool {
-    let [.., one, two, three, four, five, six] = *line;
-    one | two | three | four | five | six != 0
-}
-
 /// Whether the slot's key lies elsewhere.
 #[inline(always)]
 pub(super) const fn holds_whole(line: &Line) -> bool {

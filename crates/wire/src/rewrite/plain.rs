@@ -99,13 +99,15 @@ fn set<const BYTES: usize>(
         return false;
     };
     let address_at = side.address_at(Network::V4);
-    let octet = |number| packet[address_at + number];
-    let old = [octet(0), octet(1), octet(2), octet(3)];
-    if old == new.address {
+    let place = packet[address_at..].first_chunk_mut::<4>();
+    let Some(place) = place else { return false };
+    // As numbers, or it would be compared and copied in parts.
+    let old = u32::from_ne_bytes(*place);
+    if old == u32::from_ne_bytes(new.address) {
         return false;
     }
-    packet[address_at..address_at + 4].copy_from_slice(&new.address);
-    let change = halves(!u32::from_ne_bytes(old)) + new.address_sum;
+    *place = new.address;
+    let change = halves(!old) + new.address_sum;
     replace(packet, ipv4::CHECKSUM_AT, |checksum| {
         mended(checksum, change)
     });

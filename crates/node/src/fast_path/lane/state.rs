@@ -18,6 +18,8 @@ use twinpath_fastpath::state_table::NO_SLOT;
 pub struct StateLane {
     /// By number in the batch; what follows is of earlier ones.
     packets: Vec<PlainPacket>,
+    /// Whether some of the batch are not plain.
+    has_others: bool,
 }
 
 impl FastPath {
@@ -64,27 +66,34 @@ impl FastPath {
             lane.packets.resize(frames.len(), PlainPacket::default());
         }
         let finder = stage.finder();
+        let mut has_others = false;
         for (number, (frame, packet)) in frames.iter().zip(&mut lane.packets).enumerate() {
             prefetch_ahead(frames, number);
             bytes_in += frame.len() as u64;
             match find_flow(&self.steering, frame, packet) {
                 true => finder.prefetch_tags(packet.hash),
-                false => self.prepare_flow(frame, number, batch),
+                false => {
+                    has_others = true;
+                    self.prepare_flow(frame, number, batch);
+                }
             }
         }
+        lane.has_others = has_others;
         bytes_in
     }
 
     /// Looks at tags, and fetches the slots that probably hold the flows.
-    #[inline(never)]
+    #[inline]
     fn fetch_slots(&self, frames: usize, batch: &mut Batch, lane: &mut StateLane) {
         let Some(stage) = self.stage() else { return };
-        let finder = stage.finder();
-        for (number, packet) in lane.packets.iter_mut().take(frames).enumerate() {
-            match packet.is_plain {
-                true => packet.suspect = finder.prefetch_slot(packet.hash),
-                false => batch.fetch_slot(number, stage),
-            }
+        let packets = &mut lane.packets[..frames];
+        stage.fetch_plain(packets);
+        if lane.has_others {
+            let others = packets
+                .iter()
+                .enumerate()
+                .filter(|(_, other)| !other.is_plain);
+            others.for_each(|(number, _)| batch.fetch_slot(number, stage));
         }
     }
 
