@@ -325,6 +325,8 @@ impl PlainPrograms<'_> {
         self.act(answer, frame, view.plain)
     }
 
+    /// Cold is only where its code lies.
+    #[cold]
     #[inline(never)]
     fn run_udp(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Outcome {
         let answer = self.answer(frame.timestamp(), view, &[0; 20], words);

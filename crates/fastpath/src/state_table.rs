@@ -311,18 +311,21 @@ impl Finder<'_> {
         let Some(slot) = self.first_suspect(hash) else {
             return NO_SLOT;
         };
-        let lines = match IN_ONE_LINE {
-            true => self.lines.get(slot).map(std::slice::from_ref),
-            false => self.first_lines(slot),
-        };
-        lines.unwrap_or_default().iter().for_each(prefetch);
+        match IN_ONE_LINE {
+            true => self.prefetch_line(slot),
+            false => {
+                self.prefetch_line(slot * self.stride);
+                self.prefetch_line(slot * self.stride + 1);
+            }
+        }
         slot as SlotId
     }
 
     #[inline(always)]
-    fn first_lines(&self, slot: usize) -> Option<&[Line]> {
-        let first = slot * self.stride;
-        self.lines.get(first..first + self.stride.min(2))
+    fn prefetch_line(&self, number: usize) {
+        if let Some(line) = self.lines.get(number) {
+            prefetch(line);
+        }
     }
 
     /// The first of the suspects in the bucket of first choice.
