@@ -257,7 +257,11 @@ impl Header {
 
     #[inline]
     fn bytes_on(&self, trip: Trip) -> usize {
-        let ticket = if trip.parked_bytes == 0 { 0 } else { TICKET_BYTES };
+        let ticket = if trip.parked_bytes == 0 {
+            0
+        } else {
+            TICKET_BYTES
+        };
         let turn = if trip.turn == 0 { 0 } else { TURN_BYTES };
         FIXED_BYTES + 4 * usize::from(self.count) + ticket + turn
     }

@@ -225,9 +225,6 @@ fn work(worker: &mut Worker, pools: &mut Pools, mut end: WorkerEnd) {
         }
         end.drops.publish(&worker.drops());
     }
-    // Nothing more will come: what waits for a deadline is released.
-    worker.advance(Instant::NEVER, pools, &mut returns);
-    send_back(&mut returns, &mut numbers, &mut end.to_fast);
 }
 
 fn send_back(returns: &mut Vec<Frame>, numbers: &mut Sender, to_fast: &mut RingSender) {
@@ -556,15 +553,18 @@ impl<S: Sink> FastThread<'_, S> {
             .tick(packet_ns, wall_ns, self.fast_path, || dropped_so_far(lanes));
     }
 
-    /// The last packets come back and all state goes home.
+    /// The last packets come back and all state goes home. Then what functions keep until a
+    /// deadline is released, and passes the rest of the chain.
     fn finish(&mut self) -> Result<(), CaptureError> {
         self.process()?;
         self.wait_for_cores(Instant::NEVER)?;
-        let lossless = Tempo {
-            is_lossless: true,
-            ..self.tempo
-        };
-        self.tempo = lossless;
+        self.tempo.is_lossless = true;
+        self.bring_all_home()?;
+        self.ask_all(|worker, pools, returns| worker.advance(Instant::NEVER, pools, returns))?;
+        self.bring_all_home()
+    }
+
+    fn bring_all_home(&mut self) -> Result<(), CaptureError> {
         loop {
             let clock = self.clock();
             let done = self

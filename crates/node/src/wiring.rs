@@ -162,10 +162,7 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let (workers, worker_pools) = workers(service, paths, &steering)?;
     let sides = Sides::new(&service.inside)?;
     let turns = turns(service, paths, &chain)?;
-    let mut fast_path = FastPath::new(steering, sides, fast_elements, workers.len());
-    if let Some(turns) = turns {
-        fast_path = fast_path.with_turns(turns);
-    }
+    let fast_path = FastPath::new(steering, sides, fast_elements, workers.len()).with_turns(turns);
     Ok(Node {
         fast_path: match parking(service, &workers)? {
             Some(stage) => fast_path.with_parking(stage),
@@ -184,9 +181,8 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
 /// Too many networks inside.
 pub fn turns(service: &Service, paths: Paths, chain: &Chain) -> Result<Option<Turns>, BuildError> {
     let numbered = (0..).zip(elements(service));
-    let remembers = |configs: &[FunctionConfig]| {
-        configs.iter().any(FunctionConfig::remembers_connections)
-    };
+    let remembers =
+        |configs: &[FunctionConfig]| configs.iter().any(FunctionConfig::remembers_connections);
     let ordered = numbered.filter_map(|(number, configs)| remembers(configs).then_some(number));
     let (ordered, elements): (Vec<u8>, _) = (ordered.collect(), elements(service).count());
     if paths == Paths::Slow || elements < 2 || ordered.is_empty() {
@@ -237,7 +233,11 @@ fn reader_of_payloads(worker: &Worker) -> Option<&'static str> {
 
 /// Buffers for packets that arrive, ordinary and long ones: as many as may be under way or kept.
 pub fn pool_frames(service: &Service, chain: &Chain) -> (usize, usize) {
-    let turns = if elements(service).count() < 2 { 0 } else { MOST_WAITING };
+    let turns = if elements(service).count() < 2 {
+        0
+    } else {
+        MOST_WAITING
+    };
     let held = chain.most_held_frames() + held_for_rules(service);
     let in_flight = service.slow_path.workers * (2 * service.link.ring_frames + held);
     (

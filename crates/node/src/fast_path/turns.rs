@@ -10,10 +10,10 @@ use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant};
 use twinpath_link::{Header, Message, attach};
 
 impl FastPath {
-    /// The same with turns for packets that cross.
+    /// The same with turns for packets that cross, or without.
     #[must_use]
-    pub fn with_turns(self, turns: Turns) -> Self {
-        let turns = Some(Box::new(turns));
+    pub fn with_turns(self, turns: Option<Turns>) -> Self {
+        let turns = turns.map(Box::new);
         Self { turns, ..self }
     }
 
@@ -55,7 +55,9 @@ impl FastPath {
     ) -> Option<Frame> {
         let place = Place::first(direction, self.elements.len());
         let turns = self.turns.as_mut()?;
-        let claim = turns.meeting().claim_in_advance(&frame, layout, &self.steering);
+        let claim = turns
+            .meeting()
+            .claim_in_advance(&frame, layout, &self.steering);
         turns.arrives(claim);
         frame.set_direction(direction);
         self.in_turn(frame, layout, place, io)

@@ -48,7 +48,8 @@ impl<T> OnCores<T> {
     /// The one with this number comes back; those before it are gone. Returns it, if it is a
     /// packet and was not gone itself.
     pub fn take(&mut self, number: u16, gone: impl FnMut(T)) -> Option<T> {
-        let behind_first = (u64::from(number) + NUMBERS).checked_sub(u64::from(turn(self.first)))?;
+        let behind_first =
+            (u64::from(number) + NUMBERS).checked_sub(u64::from(turn(self.first)))?;
         let place = (behind_first % NUMBERS) as usize;
         if number == 0 || place >= self.packets.len() {
             return None;
@@ -117,5 +118,59 @@ impl<T> Kept<T> {
         let packet = self.packets.get_mut(place)?.take()?;
         self.free.push(number);
         Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Each packet comes back, or is gone as soon as a later one does; numbers run around.
+        #[test]
+        fn everyone_is_told_of_once(
+            first in 0..3 * NUMBERS,
+            steps in prop::collection::vec((1..40usize, any::<prop::sample::Index>(), any::<bool>()), 1..40),
+        ) {
+            let mut on_cores = OnCores { first, ..OnCores::default() };
+            let (mut under_way, mut next) = (Vec::new(), 0);
+            let mut told = BTreeSet::new();
+            for (arriving, back, is_probe) in steps {
+                for _ in 0..arriving {
+                    under_way.push((on_cores.add(Some(next)), Some(next)));
+                    next += 1;
+                }
+                if is_probe {
+                    under_way.push((on_cores.add_probe(Instant(0)), None));
+                }
+                let back = back.index(under_way.len());
+                let (turn, packet) = under_way[back];
+                let mut gone = Vec::new();
+                let found = on_cores.take(turn, |packet| gone.push(packet));
+                prop_assert_eq!(found, packet);
+                let expected: Vec<usize> = under_way.drain(..=back).filter_map(|(_, packet)| packet).collect();
+                gone.extend(found);
+                prop_assert_eq!(&gone, &expected);
+                prop_assert!(gone.into_iter().all(|packet| told.insert(packet)));
+                prop_assert_eq!(on_cores.take(turn, |_| ()), None, "it came twice");
+                let probe_is_there = under_way.iter().any(|(_, packet)| packet.is_none());
+                prop_assert_eq!(on_cores.probed().is_some(), probe_is_there);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_kept_are_used_again() {
+        let mut kept = Kept::default();
+        let numbers = ["a", "b", "c"].map(|packet| kept.add(packet));
+        assert_eq!(kept.take(numbers[1]), Some("b"));
+        assert_eq!(kept.take(numbers[1]), None);
+        assert_eq!(kept.add("d"), numbers[1]);
+        let left = numbers.map(|number| kept.take(number));
+        assert_eq!(left, [Some("a"), Some("d"), Some("c")]);
+        assert!(kept.is_empty());
+        assert_eq!(kept.take(0), None, "nobody");
     }
 }

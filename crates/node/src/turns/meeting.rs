@@ -118,7 +118,12 @@ impl Translated {
 fn ends(frame: &Frame, layout: &Layout) -> (Address, Address) {
     let bytes = frame.bytes();
     let quoted = fields::inner_destination(bytes, layout).zip(fields::inner_source(bytes, layout));
-    let whole = || (fields::source(bytes, layout), fields::destination(bytes, layout));
+    let whole = || {
+        (
+            fields::source(bytes, layout),
+            fields::destination(bytes, layout),
+        )
+    };
     let (from, to) = quoted.unwrap_or_else(whole);
     (from.address, to.address)
 }

@@ -129,7 +129,9 @@ impl Turns {
         let ordered = ordered.iter().take(MOST_ORDERED);
         Self {
             meeting,
-            ordered: ordered.map(|&element| (element, Gates::default())).collect(),
+            ordered: ordered
+                .map(|&element| (element, Gates::default()))
+                .collect(),
             on_cores: vec![OnCores::default(); elements * workers],
             elements,
             kept: Kept::default(),
@@ -153,7 +155,7 @@ impl Turns {
     /// Whether nobody is expected anywhere, and so nobody waits.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.ordered.iter().all(|(_, gates)| gates.coming() == 0)
+        self.ordered.iter().all(|(_, gates)| gates.is_idle())
     }
 
     /// What happened so far.
@@ -179,7 +181,10 @@ impl Turns {
 
     /// When the oldest of those arrived that wait.
     pub fn oldest(&self) -> Option<Instant> {
-        let waiting = self.ordered.iter().flat_map(|(_, gates)| gates.each_waiting());
+        let waiting = self
+            .ordered
+            .iter()
+            .flat_map(|(_, gates)| gates.each_waiting());
         waiting.map(|waiting| waiting.frame.timestamp()).min()
     }
 
@@ -198,7 +203,10 @@ impl Turns {
             return Reached::Meets(frame);
         };
         let gates = &mut self.ordered[number].1;
-        let pass = self.in_hand.as_mut().and_then(|one| one.passes[number].take());
+        let pass = self
+            .in_hand
+            .as_mut()
+            .and_then(|one| one.passes[number].take());
         match pass {
             Some(pass) if gates.is_turn(pass) => gates.forget(pass),
             Some(_) => return self.wait(number, pass, place, claim, frame),
@@ -268,7 +276,10 @@ impl Turns {
             frame,
             place,
             in_hand,
-        } = self.ordered.iter_mut().find_map(|(_, gates)| gates.next())?;
+        } = self
+            .ordered
+            .iter_mut()
+            .find_map(|(_, gates)| gates.next())?;
         self.in_hand = Some(in_hand);
         Some((frame, place))
     }
@@ -290,12 +301,22 @@ impl Turns {
     /// Whether the packet of the walk, about to go to the cores or to be kept, meets elements
     /// behind this place that remember connections: it has to be expected there.
     pub fn has_more_ahead(&self, place: Place) -> bool {
-        self.in_hand.is_some() && self.ordered.iter().any(|(ordered, _)| place.is_before(*ordered))
+        self.in_hand.is_some()
+            && self
+                .ordered
+                .iter()
+                .any(|(ordered, _)| place.is_before(*ordered))
     }
 
     /// The packet of the walk, with its claim, goes to a worker for an element. Returns whether
     /// there is room.
-    pub fn to_cores(&mut self, frame: &mut Frame, worker: usize, place: Place, claim: Claim) -> bool {
+    pub fn to_cores(
+        &mut self,
+        frame: &mut Frame,
+        worker: usize,
+        place: Place,
+        claim: Claim,
+    ) -> bool {
         let has_room = self.expect_ahead(place, claim);
         if has_room && let Some(in_hand) = self.in_hand.take() {
             let on_cores = &mut self.on_cores[worker * self.elements + usize::from(place.element)];
