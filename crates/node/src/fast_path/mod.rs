@@ -144,7 +144,7 @@ pub struct FastPath {
     /// In a chain of several elements.
     turns: Option<Box<Turns>>,
     /// What happened in turns of chains that are gone.
-    former_turns: TurnCounts,
+    former_turns: Option<TurnCounts>,
 }
 
 impl FastPath {
@@ -169,7 +169,7 @@ impl FastPath {
             counts: Counts::default(),
             parking: None,
             turns: None,
-            former_turns: TurnCounts::default(),
+            former_turns: None,
         }
     }
 

@@ -17,13 +17,14 @@ impl FastPath {
         Self { turns, ..self }
     }
 
-    /// What happened to packets that take turns.
-    pub fn turn_counts(&self) -> Counts {
-        let mut counts = self.former_turns;
-        if let Some(turns) = &self.turns {
-            counts.absorb(turns.counts());
+    /// What happened to packets that take turns; `None` if no chain so far had turns.
+    pub fn turn_counts(&self) -> Option<Counts> {
+        let now = self.turns.as_ref().map(|turns| *turns.counts());
+        let mut counts = self.former_turns.or(now)?;
+        if let (Some(_), Some(now)) = (self.former_turns, now) {
+            counts.absorb(&now);
         }
-        counts
+        Some(counts)
     }
 
     /// A packet arrives in front of a chain in which some take turns.
@@ -176,10 +177,14 @@ impl FastPath {
         self.turns.as_ref().is_none_or(|turns| turns.is_empty())
     }
 
+    /// How many packets wait for their turn.
+    pub fn turns_waiting(&self) -> usize {
+        self.turns.as_ref().map_or(0, |turns| turns.waiting())
+    }
+
     /// Whether so many packets wait that a batch more might be too many.
     pub fn is_crowded(&self) -> bool {
-        let waiting = self.turns.as_ref().map_or(0, |turns| turns.waiting());
-        waiting + BATCH > MOST_WAITING
+        self.turns_waiting() + BATCH > MOST_WAITING
     }
 
     /// When the oldest of the packets arrived that wait here, for their payload or their turn.

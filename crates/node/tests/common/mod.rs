@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod changing;
+pub mod world;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
