@@ -2,26 +2,57 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
+/// Flows of all kinds, and such as differ in their kind alone.
 fn key(number: u64) -> FlowKey {
-    FlowKey([number, 1, 2, 3, 4])
+    let flow = number / 4;
+    match number % 4 {
+        0 => FlowKey([flow, 1, 2, 3, 4]),
+        1 => FlowKey([0, 0xffff_0000_0000 | flow, 0, 0xffff_0000_0001, 0x06 << 24]),
+        2 => FlowKey([flow << 32 | 1, 0x06 << 24, 0, 0, 2 << 16]),
+        _ => FlowKey([
+            0,
+            0xffff_0000_0000 | flow,
+            0,
+            0xffff_0000_0001,
+            0x0601 << 16,
+        ]),
+    }
+}
+
+/// What a batch of plain packets finds in a slot.
+fn known(table: &mut StateTable, slot: SlotId, key: &FlowKey) -> Option<(Control, Vec<u32>)> {
+    let key = V4Key::of(key)?;
+    let copied = |held: Held<'_>| (*held.control, held.words.to_vec());
+    let in_lines = table.slots_mut::<false>().known(slot, key).map(copied);
+    if table.is_in_one_line() {
+        let in_line = table.slots_mut::<true>().known(slot, key).map(copied);
+        assert_eq!(in_line, in_lines);
+    }
+    in_lines
 }
 
 proptest! {
     /// Random insertions and updates, mirrored in a map of what fits in each bucket.
     #[test]
-    fn behaves_like_a_map(ways in prop::sample::select(vec![1usize, 2, 4, 8]), operations in prop::collection::vec((0u64..300, any::<u32>()), 1..500)) {
-        let mut table = StateTable::new(64, ways, 3);
+    fn behaves_like_a_map(
+        ways in prop::sample::select(vec![1usize, 2, 4, 8]),
+        words in prop::sample::select(vec![1usize, 2, 6, 7, 22, 23, 70]),
+        operations in prop::collection::vec((0u64..300, any::<u32>()), 1..500),
+    ) {
+        let mut table = StateTable::new(64, ways, words);
+        prop_assert_eq!(table.is_in_one_line(), words <= WORDS_IN_FIRST_LINE);
         let mut reference: HashMap<u64, u32> = HashMap::new();
+        let value_words = |value: u32| (0..words as u32).map(|at| value.rotate_left(at)).collect::<Vec<_>>();
         for (number, value) in operations {
             let (key, hash) = (key(number), key(number).hash(7));
             let slot = table.find(&key, hash).or_else(|| {
                 let slot = table.vacant(hash, |control| control[0] == 0)?;
                 table.assign(slot, &key, hash);
-                table.set_control(slot, [1, 0, 0, 0, 0]);
+                table.set_control(slot, [1, 2, 3, 4, 5]);
                 Some(slot)
             });
             if let Some(slot) = slot {
-                table.words_mut(slot).copy_from_slice(&[value, 0, value]);
+                table.words_mut(slot).copy_from_slice(&value_words(value));
                 reference.insert(number, value);
             } else {
                 prop_assert!(!reference.contains_key(&number));
@@ -29,16 +60,47 @@ proptest! {
         }
         prop_assert!(reference.len() <= table.slots());
         for (number, value) in reference {
-            let slot = table.find(&key(number), key(number).hash(7)).expect("was inserted");
-            let hash = key(number).hash(7);
-            prop_assert_eq!(table.find_near(table.finder().prefetch_slot(hash), &key(number), hash), Some(slot));
-            prop_assert_eq!(table.find_near(NO_SLOT, &key(number), hash), Some(slot));
-            let held = table.held(slot, &key(number)).map(|held| (*held.control, held.words.to_vec()));
-            prop_assert_eq!(held, Some(([1, 0, 0, 0, 0], vec![value, 0, value])));
-            prop_assert!(table.held(slot, &key(number + 300)).is_none());
-            prop_assert!(table.held(NO_SLOT, &key(number)).is_none());
-            prop_assert_eq!(table.words(slot), &[value, 0, value][..]);
-            prop_assert_eq!(table.key(slot), key(number));
+            let (own, other) = (key(number), key(number + 300));
+            let hash = own.hash(7);
+            let slot = table.find(&own, hash).expect("was inserted");
+            for suspect in [table.finder().prefetch_slot(hash), slot, NO_SLOT] {
+                prop_assert_eq!(table.find_near(suspect, &own, hash), Some(slot));
+            }
+            let fetched = table.finder().prefetch_v4_slot::<false>(hash);
+            prop_assert_eq!(table.finder().prefetch_slot(hash), fetched);
+            if table.is_in_one_line() {
+                prop_assert_eq!(table.finder().prefetch_v4_slot::<true>(hash), fetched);
+            }
+            let parts = ([1, 2, 3, 4, 5], value_words(value));
+            let held = table.held(slot, &own).map(|held| (*held.control, held.words.to_vec()));
+            prop_assert_eq!(held.as_ref(), Some(&parts));
+            let is_known = V4Key::of(&own).is_some() && value != 0;
+            prop_assert_eq!(known(&mut table, slot, &own), is_known.then_some(parts));
+            for stranger in [other, key(number ^ 1), key(number ^ 2)] {
+                prop_assert!(table.held(slot, &stranger).is_none());
+                prop_assert_eq!(known(&mut table, slot, &stranger), None);
+            }
+            prop_assert!(table.held(NO_SLOT, &own).is_none());
+            prop_assert_eq!(known(&mut table, NO_SLOT, &own), None);
+            prop_assert_eq!(table.words(slot), &value_words(value)[..]);
+            prop_assert_eq!(table.key(slot), own);
+        }
+    }
+}
+
+/// A slot goes from one kind of flow to another, as slots do.
+#[test]
+fn a_slot_holds_the_key_that_it_was_last_given() {
+    let mut table = StateTable::new(1, 1, 2);
+    assert_eq!(table.key(0), FlowKey::default(), "never used");
+    assert!(known(&mut table, 0, &key(1)).is_none());
+    for number in [0, 1, 2, 3, 1, 0, 5, 7, 2, 6, 3, 0] {
+        let own = key(number);
+        table.assign(0, &own, own.hash(7));
+        assert_eq!(table.key(0), own);
+        for other in 0..8 {
+            let found = table.find(&key(other), own.hash(7));
+            assert_eq!(found, (other == number).then_some(0));
         }
     }
 }
