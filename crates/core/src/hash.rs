@@ -29,6 +29,16 @@ pub const fn hash_lanes(lanes: [u64; 5], seed: u64) -> u64 {
     fold(first ^ third, second ^ third.rotate_left(29) ^ MIX[0])
 }
 
+/// [`hash_lanes`] of 0, `mapped ^ low`, 0, `mapped ^ high` and `last`: what is the same for all
+/// keys is worked out once for many.
+#[inline(always)]
+pub(crate) const fn hash_mapped([low, high, last]: [u64; 3], mapped: u64, seed: u64) -> u64 {
+    let first = fold(MIX[0], low ^ (mapped ^ seed ^ MIX[3]));
+    let second = fold(MIX[1], high ^ (mapped ^ seed.rotate_left(32) ^ MIX[4]));
+    let third = last ^ (seed ^ MIX[2]);
+    fold(first ^ third, second ^ third.rotate_left(29) ^ MIX[0])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

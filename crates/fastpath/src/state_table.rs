@@ -24,7 +24,7 @@ use crate::few_words::are_zero;
 use line::{Line, ShortKey};
 use twinpath_core::FlowKey;
 use twinpath_core::key::V4Key;
-use twinpath_core::memory::{CacheLine, ZeroedArray, equal_lanes, prefetch};
+use twinpath_core::memory::{ZeroedArray, equal_lanes, prefetch};
 
 pub use line::{Control, Held, WORDS_IN_FIRST_LINE};
 
@@ -44,7 +44,7 @@ pub struct StateTable {
     /// Of each slot as many as `stride`.
     lines: ZeroedArray<Line>,
     /// By slot: its key, if it is none of those that lie in the slot.
-    whole_keys: ZeroedArray<CacheLine>,
+    whole_keys: ZeroedArray<[u64; 5]>,
     /// Whether there was ever such a key.
     has_whole_keys: bool,
     buckets: u64,
@@ -98,7 +98,7 @@ impl StateTable {
 
     /// Memory that the table takes when full, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.tags.len() * 16 + (self.lines.len() + self.whole_keys.len()) * 64
+        size_of_val(&*self.tags) + size_of_val(&*self.lines) + size_of_val(&*self.whole_keys)
     }
 
     /// The buckets that may hold a flow with this hash, the one of first choice first. With one
@@ -163,8 +163,7 @@ impl StateTable {
 
     #[inline(always)]
     fn whole_key(&self, slot: usize) -> FlowKey {
-        let [key @ .., _, _, _] = self.whole_keys[slot].0;
-        FlowKey(key)
+        FlowKey(self.whole_keys[slot])
     }
 
     /// A slot's first line.
@@ -197,7 +196,7 @@ impl StateTable {
         let short = ShortKey::of(key);
         line::set_key(self.line_mut(slot), short);
         if short.is_none() {
-            self.whole_keys[slot as usize].0[..5].copy_from_slice(&key.0);
+            self.whole_keys[slot as usize] = key.0;
             self.has_whole_keys = true;
         }
     }
@@ -279,7 +278,7 @@ pub struct Finder<'a> {
     tags: &'a [u128],
     lines: &'a [Line],
     /// None, if no slot ever had one.
-    whole_keys: &'a [CacheLine],
+    whole_keys: &'a [[u64; 5]],
     buckets: u64,
     way_bits: u32,
     stride: usize,

@@ -1,7 +1,7 @@
 //! The interpreter says what is right.
 #![deny(unsafe_code)]
 
-use crate::{Interpreter, Outcome, PacketView};
+use crate::{Interpreter, Outcome, PacketView, PlainView};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use twinpath_core::program::{
     Operation, PacketEnd, Step, WindowMatcher, Word, compute,
 };
 use twinpath_core::time::TICK_SHIFT;
+use twinpath_core::wire::layout::Plain;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Direction, DropReason, Frame, Instant, Pools, Steering};
 
@@ -245,7 +246,7 @@ fn time() -> impl Strategy<Value = u64> {
 
 type Seen = (Outcome, Vec<u32>, Vec<u8>);
 
-/// What an engine makes of a packet: both ways of running it must be the same.
+/// What an engine makes of a packet: all ways of running it must be the same.
 fn seen(
     engine: &mut Interpreter,
     bytes: &[u8],
@@ -276,7 +277,30 @@ fn seen(
     if matches!(outcome, Outcome::Forward | Outcome::Reply) {
         assert!(engine.commit(&mut frame, &layout));
     }
-    (outcome, after, frame.bytes().to_vec())
+    let seen = (outcome, after, frame.bytes().to_vec());
+    if let Some(in_batch) = seen_in_batch(engine, &view, words) {
+        assert_eq!(in_batch, seen);
+    }
+    seen
+}
+
+/// What it makes of a packet that is one of a batch of plain ones, if it serves those.
+fn seen_in_batch(engine: &mut Interpreter, view: &PacketView<'_>, words: &[u32]) -> Option<Seen> {
+    let plain = Plain::of(view.bytes).expect("TCP or UDP over IPv4");
+    if !engine.serves_plain() {
+        return None;
+    }
+    let plain = PlainView {
+        plain,
+        direction: view.direction,
+        alias_row: view.keyed.alias_row,
+    };
+    let mut frame: Frame = Pools::new(1, 1).take_filled(view.bytes).expect("room");
+    frame.set_timestamp(view.now);
+    let mut words = words.to_vec();
+    let mut programs = engine.plain_programs()?;
+    let outcome = programs.run(&mut frame, plain, &mut words);
+    Some((outcome, words, frame.bytes().to_vec()))
 }
 
 proptest! {
