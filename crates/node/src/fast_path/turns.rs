@@ -114,7 +114,7 @@ impl FastPath {
     #[inline]
     pub(super) fn end_walk(&mut self, io: &mut Io<'_>) {
         self.walked();
-        while let Some((frame, place)) = self.turns.as_mut().and_then(|turns| turns.next()) {
+        while let Some((frame, place)) = self.turns.as_mut().and_then(|turns| turns.take_next()) {
             self.meet_late(frame, place, io);
             self.walked();
         }

@@ -173,9 +173,9 @@ mod tests {
             for _ in 0..12 {
                 for &(from, to) in &pairs {
                     let (from, to) = (usize::from(from), usize::from(to));
-                    for host in 0..12 {
-                        let either = reached[host][from] || reached[host][to];
-                        (reached[host][from], reached[host][to]) = (either, either);
+                    for host in &mut reached {
+                        let either = host[from] || host[to];
+                        (host[from], host[to]) = (either, either);
                     }
                 }
             }

@@ -326,7 +326,7 @@ impl Turns {
 
     /// The next packet that has waited for its turn; its walk goes on.
     #[inline]
-    pub fn next(&mut self) -> Option<(Frame, Place)> {
+    pub fn take_next(&mut self) -> Option<(Frame, Place)> {
         if self.waiting == 0 {
             return None;
         }
