@@ -16,6 +16,7 @@ pub(super) enum Next {
     Crash { worker: usize },
     Calm,
     GiveBack,
+    Trickle,
 }
 
 /// The agenda. What is planned for the same time happens in the order in which it was planned.

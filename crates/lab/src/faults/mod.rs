@@ -26,9 +26,13 @@
 mod agenda;
 mod change;
 mod cores_side;
+mod books;
 mod draw;
+mod elements;
+mod entries;
 mod fast_side;
 mod functions;
+mod gate;
 mod history;
 mod invariants;
 mod ledger;
@@ -36,6 +40,7 @@ mod line;
 mod log;
 mod look;
 mod outcome;
+mod rule_settings;
 mod sabotage;
 mod scenario;
 mod simulation;
@@ -43,10 +48,14 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod walks;
 
+pub use elements::Elements;
+pub use gate::GateConfig;
 pub use invariants::{Rule, Violation};
 pub use log::Event;
 pub use outcome::{Coverage, Outcome};
+pub use rule_settings::RuleSettings;
 pub use sabotage::Sabotage;
 pub use scenario::{CoreFaults, Functions, LineFaults, Resources, Scenario, Traffic};
 pub use simulation::{SetupError, Simulation};

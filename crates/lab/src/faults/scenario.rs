@@ -4,7 +4,9 @@
 //! every kind of packet is switched on or off by itself, so that most runs lack most of them.
 //! What one fault would hide from another then shows in some other run.
 
-use super::draw::Draw;
+use super::draw::{self, Draw};
+use super::elements::Elements;
+use super::rule_settings::RuleSettings;
 use super::traffic::Kind;
 use std::time::Duration;
 use twinpath_coherence::Config;
@@ -25,6 +27,8 @@ pub enum Functions {
     ReassemblerAndFirewall,
     /// First the firewall, then the load balancer.
     FirewallAndLoadBalancer,
+    /// None: there are only [gates](super::gate).
+    Gates,
 }
 
 impl Functions {
@@ -54,12 +58,16 @@ impl Functions {
 /// One run: what comes, what there is of everything, and what goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// The network functions.
+    /// The elements of the chain.
+    pub elements: Elements,
+    /// The network functions that share flow state.
     pub functions: Functions,
     /// What arrives.
     pub traffic: Traffic,
     /// The settings of the protocol.
     pub protocol: Config,
+    /// The settings of rules.
+    pub rules: RuleSettings,
     /// What there is of everything.
     pub resources: Resources,
     /// The link to the cores, the same for every worker.
@@ -150,9 +158,11 @@ pub struct CoreFaults {
 }
 
 impl Scenario {
-    /// The scenario of a seed. One in four has functions that users run.
+    /// The scenario of a seed. One in four has functions that users run, one in four has elements
+    /// with rules.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
+            2 => Self::with_rules(seed),
             3 => Self::with_real(seed),
             _ => Self::with_ledger(seed),
         }
@@ -164,7 +174,9 @@ impl Scenario {
         let traffic = traffic(&mut draw, delay_ns);
         let resources = resources(&mut draw, traffic.flows);
         Self {
+            elements: Elements::State,
             functions: Functions::Ledger,
+            rules: RuleSettings::default(),
             protocol: protocol(&mut draw, delay_ns, traffic.clock_rate),
             resources,
             to_cores: line(&mut draw, delay_ns),
@@ -179,6 +191,28 @@ impl Scenario {
         let mut scenario = Self::with_ledger(seed);
         scenario.functions = Functions::REAL[(seed / 4) as usize % Functions::REAL.len()];
         scenario.traffic.packets *= 2;
+        scenario
+    }
+
+    /// There are more packets, further apart: rules have to be made before they can be used. What
+    /// makes them has one worker, which neither crashes nor changes.
+    fn with_rules(seed: u64) -> Self {
+        let mut scenario = Self::with_ledger(seed);
+        let mut draw = Draw::new(seed, draw::RULES);
+        let which = seed / 4 % Elements::WITH_RULES.len() as u64;
+        scenario.elements = Elements::WITH_RULES[which as usize];
+        if !scenario.elements.have_state() {
+            scenario.functions = Functions::Gates;
+        }
+        scenario.resources.workers = 1;
+        (scenario.cores.crash_permille, scenario.cores.change_permille) = (0, 0);
+        let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
+        traffic.packets *= 2;
+        traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
+        traffic.clock_rate = draw.pick(&[1, 100, 1000]);
+        traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
+        traffic.mix.push((Kind::Change, draw.pick(&[0, 1, 5, 20])));
+        scenario.rules = RuleSettings::drawn(&mut draw, traffic, delay_ns);
         scenario
     }
 

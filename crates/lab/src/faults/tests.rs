@@ -36,7 +36,7 @@ fn thousands_of_seeds_hold() {
         let coverage = tried.entry(scenario.functions).or_default();
         coverage.absorb(&outcome.coverage);
     }
-    assert_eq!(tried.len(), 1 + Functions::REAL.len());
+    assert_eq!(tried.len(), 2 + Functions::REAL.len());
     for (functions, coverage) in tried {
         println!("{functions:?}: {coverage:#?}");
         let least = if functions.is_ledger() { 100 } else { 10 };
@@ -124,4 +124,14 @@ fn a_hunt_ends_with_the_first_failure_and_tells_its_story() {
     let mut runs = 0;
     let sound = hunt(0..5, None, |_| runs += 1).expect("sound scenarios");
     assert_eq!((runs, sound.runs, sound.failed.is_none()), (5, 5, true));
+}
+
+#[test]
+fn rules_hold() {
+    let mut coverage = Coverage::default();
+    for seed in (2..seeds(6000)).step_by(4) {
+        let scenario = Scenario::drawn(seed);
+        coverage.absorb(&run(seed, &scenario).coverage);
+    }
+    println!("{coverage:#?}");
 }

@@ -1,0 +1,436 @@
+//! How packets walk through a chain with rules: wherever one comes out, it bears the marks of
+//! what it has passed, and those must be of versions that were in force when it passed.
+//!
+//! A packet that went into the fast path and has not come out is *inside*: it is held for a rule,
+//! or it was dropped. How many it is of each is known, but of which only later.
+
+use super::elements::Element;
+use super::entries::Use;
+use super::fast_side::to;
+use super::gate::{Mark, denies, take_changes};
+use super::history::{PacketHistory, Place};
+use super::invariants::Rule;
+use super::log::Happened;
+use super::simulation::Simulation;
+use std::time::Duration;
+use twinpath_core::wire::{dissect, rewrite};
+use twinpath_core::Frame;
+use twinpath_link::Header;
+use twinpath_node::{Departure, FastOutput};
+
+/// Where a packet came out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Out {
+    /// It leaves.
+    Leaves,
+    /// It goes to the cores.
+    Punted,
+    /// It comes from the cores.
+    FromCores,
+}
+
+/// A packet that came out.
+struct Sight {
+    number: u32,
+    /// How many elements it has passed.
+    passed: usize,
+    out: Out,
+}
+
+/// Marks of one gate on a packet's way.
+struct Passed {
+    gate: usize,
+    /// How many elements are in front of it.
+    position: usize,
+    /// Another gate of the same element comes behind it.
+    is_in_front: bool,
+}
+
+impl Simulation {
+    pub(super) fn has_rules(&self) -> bool {
+        self.scenario.elements.have_rules()
+    }
+
+    /// A packet goes into the fast path.
+    pub(super) fn goes_inside(&mut self, number: u32) {
+        self.inside.insert(number);
+        self.tally.inside_fast += 1;
+    }
+
+    /// What is inside may meet the state of its flow in this step.
+    pub(super) fn note_walkers(&mut self) {
+        let flow = |&number: &u32| self.history.packet(number)?.flow;
+        self.step.walkers = self.inside.iter().filter_map(flow).collect();
+    }
+
+    /// Follows what the fast path puts out.
+    pub(super) fn follow_walks(&mut self) {
+        let FastOutput { departures, punts } = std::mem::take(&mut self.output);
+        let left = departures.iter().map(|departure| {
+            let number = departure.frame.ordinal() as u32;
+            (number, self.length_of_way(number))
+        });
+        let punted = punts.iter().filter_map(|(_, frame)| self.punted_at(frame));
+        self.apply_crossed(left.chain(punted).collect());
+        for departure in departures {
+            self.leaves_chain(departure);
+        }
+        for (worker, frame) in punts {
+            if let Some((number, passed)) = self.punted_at(&frame) {
+                let packet = packet_in(&frame).to_vec();
+                let out = Out::Punted;
+                self.come_out(
+                    Sight {
+                        number,
+                        passed,
+                        out,
+                    },
+                    &packet,
+                );
+            }
+            self.send(to(worker), frame);
+        }
+    }
+
+    fn leaves_chain(&mut self, departure: Departure) {
+        let number = departure.frame.ordinal() as u32;
+        let sight = Sight {
+            number,
+            passed: self.length_of_way(number),
+            out: Out::Leaves,
+        };
+        self.come_out(sight, departure.frame.bytes());
+        self.leave(departure, Place::FastPath);
+    }
+
+    /// How many elements a packet passes that leaves; what is no IP passes none.
+    fn length_of_way(&self, number: u32) -> usize {
+        let flow = self.history.packet(number).and_then(|packet| packet.flow);
+        flow.map_or(0, |_| self.scenario.elements.list().len())
+    }
+
+    /// The packet on a frame for the cores, and how many elements it has passed.
+    fn punted_at(&self, frame: &Frame) -> Option<(u32, usize)> {
+        let header = Header::read(frame.bytes()).ok()?;
+        let elements = self.scenario.elements;
+        let passed = elements.position(header.element, header.trip.direction);
+        header
+            .has_packet
+            .then(|| (frame.ordinal() as u32, passed))
+    }
+
+    /// Packets that have passed the flow state on the fast path were applied there, in order.
+    fn apply_crossed(&mut self, mut came_out: Vec<(u32, usize)>) {
+        let elements = self.scenario.elements;
+        let Some(state) = elements.state() else { return };
+        came_out.retain(|&(number, passed)| {
+            let packet = self.history.packet(number);
+            packet.is_some_and(|packet| {
+                let position = elements.position(state, packet.direction);
+                (packet.passed..passed).contains(&position)
+            })
+        });
+        came_out.sort_unstable();
+        for (number, _) in came_out {
+            self.drop_overtaken(number);
+            self.history.applies_fast(number, &mut self.step);
+        }
+    }
+
+    /// Packets keep their order: one that was overtaken at the flow state never came there.
+    fn drop_overtaken(&mut self, number: u32) {
+        let flow = self.history.packet(number).and_then(|packet| packet.flow);
+        let dropped: Vec<u32> = self
+            .unapplied(flow)
+            .take_while(|&before| before < number)
+            .collect();
+        dropped.into_iter().for_each(|packet| self.vanish(packet));
+    }
+
+    fn unapplied(&self, flow: Option<usize>) -> impl Iterator<Item = u32> {
+        let packets = self.inside.iter().copied();
+        packets.filter(move |&number| {
+            let packet = self.history.packet(number);
+            packet.is_some_and(|packet| packet.flow == flow && !packet.is_applied)
+        })
+    }
+
+    /// A packet inside turns out to have been dropped.
+    fn vanish(&mut self, number: u32) {
+        self.inside.remove(&number);
+        self.note(Happened::DroppedFast { packet: number });
+        self.justify_drop(number);
+        let step = &mut self.step;
+        self.history
+            .moves(number, &[Place::FastPath], Place::Dropped, step);
+    }
+
+    /// Somebody on the way of a packet that was dropped must have wanted that.
+    pub(super) fn justify_drop(&mut self, number: u32) {
+        let Some(packet) = self.history.packet(number) else {
+            return;
+        };
+        let turns = packet.seen..=self.turn;
+        let entry = |gate| self.entry_of(gate, packet);
+        let may_deny = |passed: &Passed| {
+            let mut versions = self
+                .entries
+                .in_force(passed.gate, entry(passed.gate), turns.clone());
+            versions.any(denies)
+        };
+        let is_denied = self.gates_of(packet).iter().any(may_deny);
+        let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped();
+        if !is_denied && !is_dropped_there {
+            let what = format!("packet {number} was dropped on the fast path, and nobody wanted that");
+            self.step.fault(Rule::InForce, what);
+        }
+    }
+
+    /// A packet comes out of the fast path or of the cores.
+    fn come_out(&mut self, sight: Sight, bytes: &[u8]) {
+        let Sight { number, passed, out } = sight;
+        if out != Out::FromCores {
+            self.tally.inside_fast -= 1;
+            self.inside.remove(&number);
+        }
+        let Some(packet) = self.history.packet(number) else {
+            return;
+        };
+        if let Err(what) = self.is_as_alone(packet, passed, bytes) {
+            self.step
+                .fault(Rule::AsAlone, format!("packet {number} comes out {what}"));
+        }
+        let newly = self.gates_of(packet).into_iter().filter(|gate| {
+            (packet.passed..passed).contains(&gate.position)
+        });
+        for gate in newly.collect::<Vec<_>>() {
+            self.judge_mark(&sight, &gate, bytes);
+        }
+        let turn = self.turn;
+        if let Some(packet) = self.history.packet_mut(number) {
+            (packet.passed, packet.seen) = (passed, turn);
+        }
+    }
+
+    /// The gates on a packet's way.
+    fn gates_of(&self, packet: &PacketHistory) -> Vec<Passed> {
+        let mut gates = Vec::new();
+        let elements = self.scenario.elements.passed(packet.direction);
+        for (position, element) in elements.enumerate() {
+            if let Element::Rules(numbers) = element {
+                gates.extend(numbers.iter().map(|&gate| Passed {
+                    gate,
+                    position,
+                    is_in_front: numbers.len() > 1,
+                }));
+            }
+        }
+        gates
+    }
+
+    fn entry_of(&self, gate: usize, packet: &PacketHistory) -> u32 {
+        packet.client & (self.scenario.rules.gates[gate].entries - 1)
+    }
+
+    /// What passed some gates bears their marks, in some version, and is otherwise as it came but
+    /// for its time to live.
+    fn is_as_alone(
+        &self,
+        packet: &PacketHistory,
+        passed: usize,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        if packet.flow.is_none() {
+            return match bytes == packet.bytes {
+                true => Ok(()),
+                false => Err("changed".into()),
+            };
+        }
+        let mut expected = packet.bytes.clone();
+        let gates = self.gates_of(packet);
+        let done = gates.iter().filter(|gate| gate.position < passed);
+        for Passed { gate, .. } in done {
+            let seen = Mark::read(*gate, bytes);
+            let mark = Mark {
+                gate: *gate as u8,
+                entry: self.entry_of(*gate, packet) as u8,
+                version: seen.map_or(0, |mark| mark.version),
+            };
+            mark.write(&mut expected);
+            count_down(&mut expected);
+        }
+        match bytes == expected {
+            true => Ok(()),
+            false => Err(format!("as {bytes:02x?}, expected {expected:02x?}")),
+        }
+    }
+
+    /// A mark must be of a version that was in force when the packet passed the gate.
+    fn judge_mark(&mut self, sight: &Sight, passed: &Passed, bytes: &[u8]) {
+        let gate = passed.gate;
+        let (Some(mark), Some(packet)) =
+            (Mark::read(gate, bytes), self.history.packet(sight.number))
+        else {
+            return;
+        };
+        let entry = self.entry_of(gate, packet);
+        let since = match self.was_just_passed(sight, passed, packet) {
+            true => self.turn,
+            false => packet.seen,
+        };
+        let versions = self.entries.in_force(gate, entry, since..=self.turn);
+        let versions: Vec<u32> = versions.filter(|&version| !denies(version)).collect();
+        if !versions.contains(&mark.version) {
+            let what = format!(
+                "packet {} leaves gate {gate} by version {} of entry {entry}, of {versions:?}",
+                sight.number, mark.version
+            );
+            return self.step.fault(Rule::InForce, what);
+        }
+        let used = Use {
+            gate,
+            entry,
+            version: mark.version,
+            at: packet.at,
+        };
+        self.judge_use(sight, used);
+    }
+
+    /// Whether a packet passed a gate in this step: it cannot have been held behind it.
+    fn was_just_passed(&self, sight: &Sight, passed: &Passed, packet: &PacketHistory) -> bool {
+        if sight.out == Out::FromCores {
+            return !passed.is_in_front;
+        }
+        let end = sight.passed + usize::from(sight.out == Out::Punted);
+        let mut behind = self
+            .scenario
+            .elements
+            .passed(packet.direction)
+            .take(end)
+            .skip(passed.position + 1);
+        !behind.any(|element| matches!(element, Element::Rules(_)))
+    }
+
+    fn judge_use(&mut self, sight: &Sight, used: Use) {
+        let late = self.entries.idle_since(&used).filter(|_| sight.out != Out::FromCores);
+        if let Some(last) = late
+            && !self.may_have_been_used(&used, sight.number)
+        {
+            let what = format!("packet {}: {used:?} since {last:?}", sight.number);
+            self.step.fault(Rule::AliveInUse, what);
+        }
+        if let Err(what) = self.entries.uses(used) {
+            self.step.fault(Rule::AliveInUse, what);
+        }
+    }
+
+    /// Whether another packet may have used the entry shortly before, unseen.
+    fn may_have_been_used(&self, used: &Use, number: u32) -> bool {
+        let idle = self.scenario.rules.gates[used.gate].idle;
+        let idle = idle.unwrap_or(Duration::ZERO);
+        let mut others = (1u32..).zip(self.history.packets());
+        others.any(|(other, packet)| {
+            other != number
+                && packet.flow.is_some()
+                && packet.at <= used.at
+                && used.at.since(packet.at) <= idle
+                && self.entry_of(used.gate, packet) == used.entry
+        })
+    }
+
+    /// A frame comes back from a worker.
+    pub(super) fn comes_from_cores(&mut self, frame: &Frame) {
+        let Ok(header) = Header::read(frame.bytes()) else {
+            return;
+        };
+        if !self.has_rules() || !header.has_packet {
+            return;
+        }
+        let elements = self.scenario.elements;
+        let sight = Sight {
+            number: frame.ordinal() as u32,
+            passed: elements.position(header.element, header.trip.direction) + 1,
+            out: Out::FromCores,
+        };
+        self.come_out(sight, &packet_in(frame).to_vec());
+    }
+
+    /// Listens to what the gates say they did.
+    pub(super) fn hear_changes(&mut self) {
+        for changed in take_changes(&self.gate_changes) {
+            self.note(Happened::EntryChanged {
+                gate: changed.gate,
+                entry: changed.entry,
+                version: changed.version,
+                why: changed.why,
+            });
+            self.coverage.entries_changed += 1;
+            if let Err(what) = self.entries.change(&changed, self.turn) {
+                self.step.fault(Rule::AliveInUse, what);
+            }
+        }
+    }
+
+    /// Packets that the fast path has applied and holds at a later element: the words tell.
+    pub(super) fn catch_up(&mut self) {
+        if !self.has_rules() || !self.scenario.functions.is_ledger() {
+            return;
+        }
+        for flow in 0..self.history.flows.len() {
+            if self.has_more_than_is_known(flow)
+                && let Some((dropped, applied)) = self.applied_unseen(flow)
+            {
+                dropped.into_iter().for_each(|packet| self.vanish(packet));
+                for packet in applied {
+                    self.history.applies_fast(packet, &mut self.step);
+                    let kind = self.history.packet(packet).map(|packet| packet.kind);
+                    if kind.is_some_and(|kind| kind.is_dropped()) {
+                        self.vanish(packet);
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_more_than_is_known(&self, flow: usize) -> bool {
+        let known = &self.history.flows[flow];
+        self.is_at_fast_path(known)
+            && super::ledger::Account::among(self.words_of(known)) != Some(known.truth.account)
+    }
+
+    /// Which packets inside explain what the slot has: those dropped in front of it, and those
+    /// applied.
+    fn applied_unseen(&self, flow: usize) -> Option<(Vec<u32>, Vec<u32>)> {
+        let known = &self.history.flows[flow];
+        let has = super::ledger::Account::among(self.words_of(known))?;
+        let candidates: Vec<u32> = self.unapplied(Some(flow)).collect();
+        for first in 0..candidates.len() {
+            let mut truth = known.truth.clone();
+            for last in first..candidates.len() {
+                let packet = self.history.packet(candidates[last])?;
+                truth.take(candidates[last], packet, self.history.expiry_ticks);
+                if truth.account == has {
+                    let (dropped, rest) = candidates.split_at(first);
+                    let applied = &rest[..=last - first];
+                    return Some((dropped.to_vec(), applied.to_vec()));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The packet behind a frame's link header.
+fn packet_in(frame: &Frame) -> &[u8] {
+    let bytes = frame.bytes();
+    let header = Header::read(bytes).map_or(0, |header| header.bytes());
+    bytes.get(header..).unwrap_or_default()
+}
+
+fn count_down(frame: &mut [u8]) {
+    if let Ok(layout) = dissect(frame) {
+        let ttl = twinpath_core::wire::fields::ttl(frame, &layout);
+        // A packet that could not be counted down is dropped, and does not come out.
+        let _ = rewrite::set_ttl(frame, &layout, ttl.saturating_sub(1));
+    }
+}
