@@ -49,7 +49,8 @@ impl Simulation {
 
     /// Whether nothing waits for rules, and both sides know of the same.
     pub(super) fn rules_are_at_rest(&self) -> bool {
-        self.tables_and_books().all(|(_, table, book)| {
+        let is_quiet = self.lines.iter().flatten().all(|line| line.is_empty());
+        is_quiet && self.tables_and_books().all(|(_, table, book)| {
             table.held() == 0 && !book.is_waiting() && difference(table, book).is_none()
         })
     }

@@ -102,6 +102,10 @@ impl Simulation {
     /// When all else is over packets go on to come, one at a time, until rules are at rest: what
     /// they wait for is asked for again when packets pass.
     pub(super) fn trickle(&mut self) {
+        let is_over = self.trickled >= MOST_TRICKLED;
+        if is_over || self.rules_are_at_rest() {
+            return;
+        }
         let number = self.history.arrived() + 1;
         let packet = self.source.trickle(number);
         let mut numbers = Vec::new();
@@ -109,10 +113,8 @@ impl Simulation {
         self.process(&numbers);
         self.sweep();
         self.trickled += 1;
-        if self.trickled < MOST_TRICKLED && !self.rules_are_at_rest() {
-            let later = self.now + self.scenario.time_between_trickles();
-            self.agenda.add(later, Next::Trickle);
-        }
+        let later = self.now + self.scenario.time_between_trickles();
+        self.agenda.add(later, Next::Trickle);
     }
 
     fn steer(&mut self, bytes: &[u8]) -> (Option<usize>, Side) {

@@ -5,7 +5,8 @@
 //! What one fault would hide from another then shows in some other run.
 
 use super::draw::{self, Draw};
-use super::elements::Elements;
+use super::elements::{Element, Elements};
+use super::ledger::MOST_HELD;
 use super::rule_settings::RuleSettings;
 use super::traffic::Kind;
 use std::time::Duration;
@@ -213,7 +214,17 @@ impl Scenario {
         traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
         traffic.mix.push((Kind::Change, draw.pick(&[0, 1, 5, 20])));
         scenario.rules = RuleSettings::drawn(&mut draw, traffic, delay_ns);
+        scenario.resources.buffers += scenario.most_kept_for_rules();
         scenario
+    }
+
+    /// Buffers of packets that elements with rules may keep on both paths: as in production there
+    /// are more, or those that wait would keep the messages that they wait for from being sent.
+    fn most_kept_for_rules(&self) -> usize {
+        let is_rules = |element: &&Element| matches!(element, Element::Rules(_));
+        let elements = self.elements.list().iter().filter(is_rules).count();
+        let kept = self.rules.table.held + self.rules.cores.waiting + 2;
+        elements * kept + MOST_HELD
     }
 
     /// The same, but the link never tells by its numbers that frames overtook each other, and many

@@ -135,3 +135,27 @@ fn rules_hold() {
     }
     println!("{coverage:#?}");
 }
+
+#[test]
+fn dbg_one() {
+    let Ok(seed) = std::env::var("SEED") else { return };
+    let outcome = replay(seed.parse().unwrap(), None);
+    println!("{}", outcome.story());
+}
+#[test]
+fn dbg_many() {
+    let Ok(text) = std::env::var("SEEDS") else { return };
+    let mut failed = HashMap::new();
+    for seed in (2..text.parse().unwrap()).step_by(4) {
+        let outcome = Simulation::new(seed, &Scenario::drawn(seed)).unwrap().run();
+        for violation in outcome.violations.iter().take(1) {
+            let entry: &mut Vec<_> = failed.entry((violation.rule, outcome.scenario.elements)).or_default();
+            entry.push((seed, outcome.coverage.steps, violation.what.clone()));
+        }
+    }
+    for ((rule, elements), mut list) in failed {
+        list.sort_by_key(|x| x.1);
+        println!("{rule:?} {elements:?}: {} times", list.len());
+        for (seed, steps, what) in list.into_iter().take(2) { println!("    seed {seed} {steps} steps: {}", &what[..what.len().min(300)]); }
+    }
+}

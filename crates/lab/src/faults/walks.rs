@@ -127,7 +127,7 @@ impl Simulation {
             let packet = self.history.packet(number);
             packet.is_some_and(|packet| {
                 let position = elements.position(state, packet.direction);
-                (packet.passed..passed).contains(&position)
+                !packet.is_applied && (packet.passed..passed).contains(&position)
             })
         });
         came_out.sort_unstable();
