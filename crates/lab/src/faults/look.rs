@@ -15,15 +15,19 @@ use twinpath_slowpath::FlowId;
 impl Simulation {
     /// Compares slots and flows with what they were, and brings the history up to date.
     pub(super) fn look(&mut self) {
+        self.look_at_slots();
+        for flow in 0..self.history.flows.len() {
+            self.look_at_cores(flow);
+        }
+    }
+
+    /// The same for slots alone.
+    pub(super) fn look_at_slots(&mut self) {
         let newest = self.newest_generation;
         for slot in self.changed_slots() {
             self.follow_slot(slot);
             self.check_generation(slot, newest);
         }
-        for flow in 0..self.history.flows.len() {
-            self.look_at_cores(flow);
-        }
-        self.catch_up();
     }
 
     fn changed_slots(&self) -> Vec<usize> {

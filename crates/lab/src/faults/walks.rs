@@ -10,6 +10,7 @@ use super::fast_side::to;
 use super::gate::{Mark, denies, take_changes};
 use super::history::{PacketHistory, Place};
 use super::invariants::Rule;
+use super::ledger::Account;
 use super::log::Happened;
 use super::simulation::Simulation;
 use std::time::Duration;
@@ -119,32 +120,56 @@ impl Simulation {
             .then(|| (frame.ordinal() as u32, passed))
     }
 
-    /// Packets that have passed the flow state on the fast path were applied there, in order.
-    fn apply_crossed(&mut self, mut came_out: Vec<(u32, usize)>) {
-        let elements = self.scenario.elements;
-        let Some(state) = elements.state() else { return };
-        came_out.retain(|&(number, passed)| {
-            let packet = self.history.packet(number);
-            packet.is_some_and(|packet| {
-                let position = elements.position(state, packet.direction);
-                !packet.is_applied && (packet.passed..passed).contains(&position)
-            })
-        });
-        came_out.sort_unstable();
-        for (number, _) in came_out {
-            self.drop_overtaken(number);
-            self.history.applies_fast(number, &mut self.step);
+    /// Packets that have passed the flow state on the fast path were applied there, in order. Some
+    /// of them have not come out: they are held at a later element, or were dropped. What the
+    /// slots have tells.
+    fn apply_crossed(&mut self, came_out: Vec<(u32, usize)>) {
+        if !self.scenario.functions.is_ledger() {
+            return;
+        }
+        self.look_at_slots();
+        let crossed = self.crossed(came_out);
+        for flow in 0..self.history.flows.len() {
+            let is_its_own = |&number: &u32| {
+                let packet = self.history.packet(number);
+                packet.is_some_and(|packet| packet.flow == Some(flow))
+            };
+            let seen: Vec<u32> = crossed.iter().copied().filter(is_its_own).collect();
+            if !seen.is_empty() || self.has_more_than_is_known(flow) {
+                self.explain(flow, seen);
+            }
         }
     }
 
-    /// Packets keep their order: one that was overtaken at the flow state never came there.
-    fn drop_overtaken(&mut self, number: u32) {
-        let flow = self.history.packet(number).and_then(|packet| packet.flow);
-        let dropped: Vec<u32> = self
-            .unapplied(flow)
-            .take_while(|&before| before < number)
-            .collect();
+    /// Of packets that came out, those that have passed the flow state meanwhile.
+    fn crossed(&self, mut came_out: Vec<(u32, usize)>) -> Vec<u32> {
+        let elements = self.scenario.elements;
+        let has_crossed = |packet: &PacketHistory, passed| {
+            let position = elements.state().map(|state| elements.position(state, packet.direction));
+            let newly = packet.passed..passed;
+            !packet.is_applied && position.is_some_and(|position| newly.contains(&position))
+        };
+        came_out.retain(|&(number, passed)| {
+            let packet = self.history.packet(number);
+            packet.is_some_and(|packet| has_crossed(packet, passed))
+        });
+        let mut crossed: Vec<u32> = came_out.into_iter().map(|(number, _)| number).collect();
+        crossed.sort_unstable();
+        crossed
+    }
+
+    /// Applies to a flow what its slot shows to have been applied, `seen` at least.
+    fn explain(&mut self, flow: usize, seen: Vec<u32>) {
+        let explained = self.applied_unseen(flow, &seen);
+        let (dropped, applied) = explained.unwrap_or((Vec::new(), seen.clone()));
         dropped.into_iter().for_each(|packet| self.vanish(packet));
+        for packet in applied {
+            self.history.applies_fast(packet, &mut self.step);
+            let kind = self.history.packet(packet).map(|packet| packet.kind);
+            if kind.is_some_and(|kind| kind.is_dropped()) && !seen.contains(&packet) {
+                self.vanish(packet);
+            }
+        }
     }
 
     fn unapplied(&self, flow: Option<usize>) -> impl Iterator<Item = u32> {
@@ -371,45 +396,27 @@ impl Simulation {
         }
     }
 
-    /// Packets that the fast path has applied and holds at a later element: the words tell.
-    pub(super) fn catch_up(&mut self) {
-        if !self.has_rules() || !self.scenario.functions.is_ledger() {
-            return;
-        }
-        for flow in 0..self.history.flows.len() {
-            if self.has_more_than_is_known(flow)
-                && let Some((dropped, applied)) = self.applied_unseen(flow)
-            {
-                dropped.into_iter().for_each(|packet| self.vanish(packet));
-                for packet in applied {
-                    self.history.applies_fast(packet, &mut self.step);
-                    let kind = self.history.packet(packet).map(|packet| packet.kind);
-                    if kind.is_some_and(|kind| kind.is_dropped()) {
-                        self.vanish(packet);
-                    }
-                }
-            }
-        }
-    }
-
     fn has_more_than_is_known(&self, flow: usize) -> bool {
         let known = &self.history.flows[flow];
         self.is_at_fast_path(known)
-            && super::ledger::Account::among(self.words_of(known)) != Some(known.truth.account)
+            && Account::among(self.words_of(known)) != Some(known.truth.account)
     }
 
     /// Which packets inside explain what the slot has: those dropped in front of it, and those
-    /// applied.
-    fn applied_unseen(&self, flow: usize) -> Option<(Vec<u32>, Vec<u32>)> {
+    /// applied. All of `seen` were.
+    fn applied_unseen(&self, flow: usize, seen: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
         let known = &self.history.flows[flow];
-        let has = super::ledger::Account::among(self.words_of(known))?;
+        let has = Account::among(self.words_of(known))?;
         let candidates: Vec<u32> = self.unapplied(Some(flow)).collect();
-        for first in 0..candidates.len() {
+        let is_seen = |number: &u32| seen.contains(number);
+        let most_dropped = candidates.iter().position(is_seen);
+        let least = candidates.iter().rposition(is_seen).unwrap_or(0);
+        for first in 0..=most_dropped.unwrap_or(candidates.len()) {
             let mut truth = known.truth.clone();
             for last in first..candidates.len() {
                 let packet = self.history.packet(candidates[last])?;
                 truth.take(candidates[last], packet, self.history.expiry_ticks);
-                if truth.account == has {
+                if last >= least && truth.account == has {
                     let (dropped, rest) = candidates.split_at(first);
                     let applied = &rest[..=last - first];
                     return Some((dropped.to_vec(), applied.to_vec()));
