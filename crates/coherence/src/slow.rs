@@ -250,6 +250,9 @@ impl Cores {
         let spare = self.emit(header, message, id, spare, out);
         spare.into_iter().for_each(|frame| pools.give(frame));
         self.forget_if_worthless(id);
+        // The deadline of what a function keeps of a late packet may have passed: it comes before
+        // the flow counts as idle.
+        self.fire_due(pools, out);
         self.age(out);
         self.follow_now_and_then();
     }
@@ -459,6 +462,10 @@ impl Cores {
     /// Lets the packet clock reach `now`: deadlines on the way come first, in order.
     pub fn advance(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         self.clock = self.clock.max(now);
+        self.fire_due(pools, out);
+    }
+
+    fn fire_due(&mut self, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         while let Some(deadline) = self.timers.due(self.clock) {
             self.wake(deadline, pools, out);
         }
