@@ -411,7 +411,7 @@ impl Simulation {
         let is_seen = |number: &u32| seen.contains(number);
         let most_dropped = candidates.iter().position(is_seen);
         let least = candidates.iter().rposition(is_seen).unwrap_or(0);
-        for first in 0..=most_dropped.unwrap_or(candidates.len()) {
+        for first in (0..=most_dropped.unwrap_or(candidates.len())).rev() {
             let mut truth = known.truth.clone();
             for last in first..candidates.len() {
                 let packet = self.history.packet(candidates[last])?;
