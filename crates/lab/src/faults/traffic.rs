@@ -81,6 +81,11 @@ impl Kind {
         matches!(self, Self::Drop | Self::ComplexDrop)
     }
 
+    /// Whether the ledger always wants it on the cores.
+    pub(super) const fn is_complex(self) -> bool {
+        self.flags() & (flags::SYN | flags::PSH) != 0
+    }
+
     pub(super) const fn closes(self) -> bool {
         matches!(self, Self::End | Self::ComplexEnd)
     }

@@ -409,16 +409,22 @@ impl Simulation {
         let has = Account::among(self.words_of(known))?;
         let candidates: Vec<u32> = self.unapplied(Some(flow)).collect();
         let is_seen = |number: &u32| seen.contains(number);
+        let is_behind = |number: &u32| *number > known.last_applied;
+        let least_dropped = candidates.iter().position(is_behind)?;
         let most_dropped = candidates.iter().position(is_seen);
         let least = candidates.iter().rposition(is_seen).unwrap_or(0);
-        for first in (0..=most_dropped.unwrap_or(candidates.len())).rev() {
+        for first in least_dropped..=most_dropped.unwrap_or(candidates.len()) {
             let mut truth = known.truth.clone();
-            for last in first..candidates.len() {
-                let packet = self.history.packet(candidates[last])?;
-                truth.take(candidates[last], packet, self.history.expiry_ticks);
-                if last >= least && truth.account == has {
+            let simple = candidates[first..].iter().take_while(|&&number| {
+                let packet = self.history.packet(number);
+                packet.is_some_and(|packet| !packet.kind.is_complex())
+            });
+            for (place, &number) in (first..).zip(simple) {
+                let packet = self.history.packet(number)?;
+                truth.take(number, packet, self.history.expiry_ticks);
+                if place >= least && truth.account == has {
                     let (dropped, rest) = candidates.split_at(first);
-                    let applied = &rest[..=last - first];
+                    let applied = &rest[..=place - first];
                     return Some((dropped.to_vec(), applied.to_vec()));
                 }
             }
