@@ -84,6 +84,10 @@ impl Simulation {
             let what = format!("{} packets are held for ever", self.held_for_rules());
             self.step.fault(Rule::Progress, what);
         }
+        if self.tables_and_books().any(|(_, _, book)| book.is_waiting()) {
+            let what = "a packet waits for ever for a rule to go".into();
+            self.step.fault(Rule::Progress, what);
+        }
         let inside: Vec<u32> = self.inside.iter().copied().collect();
         inside.into_iter().for_each(|number| self.justify_drop(number));
     }

@@ -31,6 +31,7 @@ mod draw;
 mod elements;
 mod entries;
 mod fast_side;
+mod forgery;
 mod functions;
 mod gate;
 mod history;

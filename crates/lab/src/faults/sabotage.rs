@@ -40,11 +40,23 @@ pub enum Sabotage {
     StolenPackets,
     /// The chain is changed before all flows are home.
     HastyChange,
+    /// Rules are changed on their way to the fast path.
+    ChangedRules,
+    /// Rules are sent with the decisions of the version before.
+    OldRules,
+    /// How often rules were used is forgotten on the way to the cores.
+    ForgottenUses,
+    /// A request to take a rule out is lost, and answered nevertheless.
+    ForgedRemoval,
+    /// Marks are answered before all in front of them has come back.
+    HastyMarks,
+    /// Nobody ever hears that a rule is gone.
+    SwallowedRemovals,
 }
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 11] = [
+    pub const ALL: [(Self, Rule); 17] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -56,6 +68,12 @@ impl Sabotage {
         (Self::WrongNumbers, Rule::LinkChecked),
         (Self::StolenPackets, Rule::Conserved),
         (Self::HastyChange, Rule::Succession),
+        (Self::ChangedRules, Rule::AsAlone),
+        (Self::OldRules, Rule::InForce),
+        (Self::ForgottenUses, Rule::AliveInUse),
+        (Self::ForgedRemoval, Rule::BooksAgree),
+        (Self::HastyMarks, Rule::OnceInOrder),
+        (Self::SwallowedRemovals, Rule::Progress),
     ];
 
     /// The name by which the command asks for it, and what it does.
@@ -95,6 +113,30 @@ impl Sabotage {
             Self::HastyChange => (
                 "hasty-change",
                 "The chain is changed before all flows are home",
+            ),
+            Self::ChangedRules => (
+                "changed-rules",
+                "Rules are changed on their way to the fast path",
+            ),
+            Self::OldRules => (
+                "old-rules",
+                "Rules are sent with the decisions of the version before",
+            ),
+            Self::ForgottenUses => (
+                "forgotten-uses",
+                "How often rules were used is forgotten on the way to the cores",
+            ),
+            Self::ForgedRemoval => (
+                "forged-removal",
+                "A request to take a rule out is lost, and answered nevertheless",
+            ),
+            Self::HastyMarks => (
+                "hasty-marks",
+                "Marks are answered before all in front of them has come back",
+            ),
+            Self::SwallowedRemovals => (
+                "swallowed-removals",
+                "Nobody ever hears that a rule is gone",
             ),
         }
     }
@@ -173,7 +215,7 @@ impl Simulation {
                 self.remember_or_replay(line, cargo, frame);
                 false
             }
-            _ => false,
+            _ => self.tamper_with_rules(line, cargo, frame),
         }
     }
 

@@ -91,7 +91,7 @@ fn every_rule_can_be_broken() {
                 .iter()
                 .any(|violation| violation.rule == rule)
         };
-        let seed = (0..300).find(breaks);
+        let seed = (0..600).find(breaks);
         println!("{sabotage:?} breaks {rule:?} in the run of seed {seed:?}");
         assert!(seed.is_some(), "{sabotage:?} never breaks {rule:?}");
     }
