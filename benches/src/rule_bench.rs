@@ -238,6 +238,7 @@ impl RuleBench {
                 Output::Drop(packet, _) => self.done.push(packet.frame),
                 Output::Reply(frame) => self.pools.give(frame),
                 Output::Send(message) => self.take(&message),
+                Output::Passed(_) => unreachable!("nobody probes"),
             }
         }
         self.outputs = outputs;

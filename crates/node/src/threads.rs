@@ -225,9 +225,6 @@ fn work(worker: &mut Worker, pools: &mut Pools, mut end: WorkerEnd) {
         }
         end.drops.publish(&worker.drops());
     }
-    // Nothing more will come: what waits for a deadline is released.
-    worker.advance(Instant::NEVER, pools, &mut returns);
-    send_back(&mut returns, &mut numbers, &mut end.to_fast);
 }
 
 fn send_back(returns: &mut Vec<Frame>, numbers: &mut Sender, to_fast: &mut RingSender) {
@@ -345,10 +342,16 @@ impl<S: Sink> FastThread<'_, S> {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Copies a packet into a frame. Without a free frame a lossless run makes room first, by
-    /// having the batch in hand processed: false asks for that. Only if even then every frame is
-    /// held is the packet dropped.
+    /// Copies a packet into a frame. Without a free frame, or where too many packets wait for their
+    /// turn, a lossless run makes room first, by having the batch in hand processed: false asks for
+    /// that. Only if even then every frame is held is the packet dropped.
     fn take_packet(&mut self, at: Instant, bytes: &[u8]) -> Result<bool, CaptureError> {
+        if self.tempo.is_lossless && self.fast_path.is_crowded() {
+            if !self.batch.is_empty() {
+                return Ok(false);
+            }
+            self.let_turns_pass()?;
+        }
         let frame = match self.pools.take_filled(bytes) {
             Some(frame) => Some(frame),
             None if self.tempo.is_lossless && !self.batch.is_empty() => return Ok(false),
@@ -369,6 +372,17 @@ impl<S: Sink> FastThread<'_, S> {
         self.packet_clock = at;
         self.batch.push(frame);
         Ok(true)
+    }
+
+    /// Waits until fewer packets wait for their turn.
+    fn let_turns_pass(&mut self) -> Result<(), CaptureError> {
+        while self.fast_path.is_crowded() {
+            self.wait_for_cores(Instant::NEVER)?;
+            let clock = self.clock();
+            self.fast_path.sweep(clock, self.pools, &mut self.output);
+            self.put_out()?;
+        }
+        Ok(())
     }
 
     fn clock(&self) -> Clock {
@@ -496,8 +510,8 @@ impl<S: Sink> FastThread<'_, S> {
 
     /// The oldest packet that may still leave.
     fn watermark(&self) -> Instant {
-        let parked = self.fast_path.oldest_parked().unwrap_or(Instant::NEVER);
-        self.oldest_in_flight().min(self.packet_clock).min(parked)
+        let waiting = self.fast_path.oldest_waiting().unwrap_or(Instant::NEVER);
+        self.oldest_in_flight().min(self.packet_clock).min(waiting)
     }
 
     /// When the oldest packet arrived that a worker has not finished with.
@@ -539,15 +553,18 @@ impl<S: Sink> FastThread<'_, S> {
             .tick(packet_ns, wall_ns, self.fast_path, || dropped_so_far(lanes));
     }
 
-    /// The last packets come back and all state goes home.
+    /// The last packets come back and all state goes home. Then what functions keep until a
+    /// deadline is released, and passes the rest of the chain.
     fn finish(&mut self) -> Result<(), CaptureError> {
         self.process()?;
         self.wait_for_cores(Instant::NEVER)?;
-        let lossless = Tempo {
-            is_lossless: true,
-            ..self.tempo
-        };
-        self.tempo = lossless;
+        self.tempo.is_lossless = true;
+        self.bring_all_home()?;
+        self.ask_all(|worker, pools, returns| worker.advance(Instant::NEVER, pools, returns))?;
+        self.bring_all_home()
+    }
+
+    fn bring_all_home(&mut self) -> Result<(), CaptureError> {
         loop {
             let clock = self.clock();
             let done = self

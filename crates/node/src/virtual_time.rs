@@ -126,21 +126,29 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             &mut self.node.pools,
             &mut self.output,
         );
-        self.node
-            .fast_path
-            .sweep(clock, &mut self.node.pools, &mut self.output);
-        self.put_out()?;
+        self.sweep()?;
         self.sink.advance(self.watermark())
     }
 
-    /// A buffer with the packet. If all are under way, time goes on until one is back: a replay
-    /// loses nothing, even one of a capture without timestamps.
+    fn sweep(&mut self) -> Result<(), CaptureError> {
+        let clock = self.clock();
+        self.node
+            .fast_path
+            .sweep(clock, &mut self.node.pools, &mut self.output);
+        self.put_out()
+    }
+
+    /// A buffer with the packet. If all are under way, or too many packets wait for their turn,
+    /// time goes on until that is over: a replay loses nothing, even one of a capture without
+    /// timestamps.
     fn take_frame(&mut self, bytes: &[u8]) -> Result<Option<Frame>, CaptureError> {
         loop {
-            if let Some(frame) = self.node.pools.take_filled(bytes) {
+            let is_crowded = self.node.fast_path.is_crowded();
+            if !is_crowded && let Some(frame) = self.node.pools.take_filled(bytes) {
                 return Ok(Some(frame));
             }
             match self.next_happening() {
+                None if is_crowded => self.sweep()?,
                 Some((at, _)) => self.let_happen_until(at)?,
                 None if self.node.fast_path.oldest_parked().is_some() => {
                     self.pass_parking(Instant::NEVER)?;
@@ -174,9 +182,9 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 .front()
                 .map_or(self.now, |in_flight| in_flight.frame.timestamp())
         };
-        let parked = self.node.fast_path.oldest_parked();
+        let waiting = self.node.fast_path.oldest_waiting();
         let on_link = oldest(&self.to_cores).min(oldest(&self.from_cores));
-        on_link.min(parked.unwrap_or(Instant::NEVER))
+        on_link.min(waiting.unwrap_or(Instant::NEVER))
     }
 
     /// Departures go out, punts go on the link.

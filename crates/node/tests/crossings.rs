@@ -1,86 +1,185 @@
-//! Packets of a connection that cross in opposite directions may meet an element in the middle
-//! either way round. How often that shows in what leaves is printed:
-//! `cargo test -p twinpath-node --test crossings -- --nocapture`.
+//! Packets of a connection that cross in opposite directions meet each element in the order of
+//! their arrival, as on the cores alone. Without turns they would not: that too is tested, so that
+//! the rest means something.
 
 mod common;
 
 use common::{
-    OneWayFlows, by_direction, captures, copy, generate, load, run, service, tcp_traffic, traffic,
+    Flows, answered, assert_same, by_direction, captures, generate, load, run, run_without_turns,
+    service, tcp_traffic, traffic,
 };
 use std::collections::BTreeMap;
-use twinpath_control::service::{Execution, Paths};
+use std::fmt::Debug;
+use std::time::Duration;
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::FlowKey;
+use twinpath_core::wire::kv::KvView;
+use twinpath_core::wire::{dissect, fields};
 use twinpath_io::Trace;
 
-const ROUND_TRIPS: [&str; 3] = ["10us", "100us", "1ms"];
+/// Chains in which no address is translated: packets cross as they were captured.
+const CHAINS: [&[&str]; 3] = [
+    &["acl", "firewall", "monitor"],
+    &["acl", "firewall", "reassembler"],
+    &["firewall", "reassembler", "router"],
+];
 
-const INSIDE: &str = "inside = [\"10.0.0.0/8\", \"172.16.0.0/12\", \"192.168.0.0/16\"]\n";
-const BESIDE: &str = "[rule_cache]\nwindow = \"20ms\"\nthreshold = 2\n\
-     [acl]\ndefault = \"allow\"\n[monitor]\nby = \"hosts\"\n";
+/// Chains with translation: answers go to whom the oracle has sent from.
+const TRANSLATING: [&[&str]; 4] = [
+    &["acl", "firewall", "napt"],
+    &["napt", "firewall", "monitor"],
+    &["firewall", "napt", "router"],
+    &["napt", "firewall", "load_balancer", "acl"],
+];
 
-fn text(chain: &[&str], round_trip: &str) -> String {
-    let (inside, beside) = match chain.len() {
-        1 => ("", ""),
-        _ => (INSIDE, BESIDE),
+const EXECUTIONS: [Execution; 2] = [Execution::Virtual, Execution::Threads];
+
+const TABLES: &str = r#"
+[rule_cache]
+window = "20ms"
+threshold = 2
+[acl]
+default = "allow"
+[monitor]
+by = "hosts"
+[firewall]
+default = "allow"
+[router]
+address = "192.0.2.254"
+next_hops = [{ name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 }]
+routes = [{ to = "0.0.0.0/0", via = "uplink" }, { to = "::/0", via = "uplink" }]
+[napt]
+inside = ["10.0.0.0/8", "192.168.0.0/16"]
+external = ["198.51.100.1", "198.51.100.2"]
+timeouts = { udp = "1s", tcp_transitory = "1s", tcp_established = "2s", icmp = "1s" }
+[load_balancer]
+services = [{ vip = "172.16.0.1:80", protocol = "tcp", backends = [{ endpoint = "172.16.1.1:8080" }, { endpoint = "172.16.1.2:8080" }] }]
+"#;
+
+/// A service of a chain that knows its inside, or not: then all packets pass it one way.
+fn crossed(chain: &[&str], round_trip: &str, knows_inside: bool) -> Service {
+    let inside = match knows_inside {
+        true => "inside = [\"10.0.0.0/8\", \"192.168.0.0/16\"]\n",
+        false => "",
     };
-    format!(
-        "[service]\nchain = {chain:?}\n{inside}[link]\nround_trip = \"{round_trip}\"\n\
-         {beside}[firewall]\ndefault = \"allow\"\n"
-    )
+    service(&format!(
+        "[service]\nchain = {chain:?}\n{inside}[link]\nround_trip = \"{round_trip}\"\n{TABLES}"
+    ))
 }
 
-/// Packets in all, and those of either that the other lacks, whatever their order.
-fn differences(one: &OneWayFlows, other: &OneWayFlows) -> (usize, usize) {
+/// How many packets of either the other lacks, whatever their order.
+fn differences(one: &Flows, other: &Flows) -> usize {
     let mut balance: BTreeMap<&[u8], isize> = BTreeMap::new();
-    let total = one.values().map(Vec::len).sum();
-    for packet in one.values().flatten() {
-        *balance.entry(packet).or_default() += 1;
+    for (flows, count) in [(one, 1), (other, -1)] {
+        for packet in flows.values().flatten() {
+            *balance.entry(packet).or_default() += count;
+        }
     }
-    for packet in other.values().flatten() {
-        *balance.entry(packet).or_default() -= 1;
-    }
-    let differ = balance.values().map(|count| count.unsigned_abs()).sum();
-    (total, differ)
+    balance.values().map(|count| count.unsigned_abs()).sum()
 }
 
-fn measure(chain: &[&str], round_trip: &str, trace: &Trace) -> (usize, usize) {
-    let service = service(&text(chain, round_trip));
-    let leaving = |paths| {
-        let outcome = run(&service, trace, paths, Execution::Virtual);
-        by_direction(&outcome.flows)
-    };
-    differences(&leaving(Paths::Slow), &leaving(Paths::Both))
+/// Compares both paths with the oracle. Returns how many packets would differ without turns.
+fn compare(service: &Service, trace: &Trace, what: &str) -> usize {
+    compare_by(by_direction, service, trace, what)
 }
 
-/// Every packet of the captures and of much TCP, with the ends answering at once or at random.
-fn traces() -> Vec<(String, Trace)> {
-    let captures = captures().into_iter().map(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        (name.into_owned(), load(&path))
-    });
-    let mut traces: Vec<_> = captures.collect();
-    traces.push(("generated".into(), tcp_traffic(0.01, 30_000)));
-    let resets = "packets = 30000\nflows = 300\nchurn_per_minute = 60000.0\nreply_share = 0.5\n\
+/// The same with packets in order by another name.
+fn compare_by<K: Ord + Debug>(
+    name: impl Fn(&Flows) -> BTreeMap<Option<K>, Vec<Vec<u8>>>,
+    service: &Service,
+    trace: &Trace,
+    what: &str,
+) -> usize {
+    let expected = run(service, trace, Paths::Slow, Execution::Virtual);
+    for execution in EXECUTIONS {
+        let found = run(service, trace, Paths::Both, execution);
+        let what = format!("{what} {execution:?}");
+        assert_same(&name(&expected.flows), &name(&found.flows), &what);
+        assert_eq!(expected.report.drops, found.report.drops, "{what}");
+    }
+    differences(&run_without_turns(service, trace).flows, &expected.flows)
+}
+
+/// Answers of a key-value store to each client, by entry.
+fn by_entry(flows: &Flows) -> BTreeMap<Option<(FlowKey, [u8; 16])>, Vec<Vec<u8>>> {
+    let mut answers = BTreeMap::<_, Vec<Vec<u8>>>::new();
+    for (flow, packets) in flows {
+        for packet in packets {
+            let entry = dissect(packet).ok().and_then(|layout| {
+                let view = KvView::new(fields::payload(packet, &layout)).ok()?;
+                Some(((*flow)?, view.key()))
+            });
+            answers.entry(entry).or_default().push(packet.clone());
+        }
+    }
+    answers
+}
+
+/// TCP whose ends wait for nobody, and some of whose connections end by force.
+fn resets() -> Trace {
+    let text = "packets = 20000\nflows = 300\nchurn_per_minute = 60000.0\nreply_share = 0.5\n\
          arrivals = { process = \"poisson\", rate_pps = 200000.0 }\ntcp = { reset_share = 0.3 }\n";
-    traces.push(("with resets".into(), generate(&traffic(resets), 5)));
-    traces
+    generate(&traffic(text), 5)
 }
 
 #[test]
-fn few_outcomes_differ_where_ends_cross() {
-    let alone = ["firewall"].as_slice();
-    let in_the_middle = ["acl", "firewall", "monitor"].as_slice();
-    for round_trip in ROUND_TRIPS {
-        let (mut packets, mut differ) = (0, 0);
-        for (name, trace) in traces() {
-            let (_, of_one) = measure(alone, round_trip, &copy(&trace));
-            assert_eq!(of_one, 0, "{name}: one element keeps the order of arrival");
-            let (total, of_three) = measure(in_the_middle, round_trip, &trace);
-            if of_three > 0 {
-                println!("{round_trip}: {name}: {of_three} of {total} packets differ");
-            }
-            (packets, differ) = (packets + total, differ + of_three);
+fn captures_whose_ends_cross() {
+    let mut differing = 0;
+    for path in captures() {
+        let (trace, name) = (load(&path), path.display().to_string());
+        for (chain, round_trip) in CHAINS.into_iter().zip(["1ms", "100us", "10us"]) {
+            let service = crossed(chain, round_trip, true);
+            differing += compare(&service, &trace, &format!("{name} {chain:?} {round_trip}"));
         }
-        println!("{round_trip}: {differ} of {packets} packets differ");
-        assert!(differ * 100 < packets, "more than one in a hundred differs");
     }
+    println!("{differing} packets would differ without turns");
+    assert!(differing > 0 || captures().is_empty(), "no turns, no test");
+}
+
+#[test]
+fn generated_traffic_whose_ends_cross() {
+    for chain in CHAINS {
+        let mut differing = 0;
+        for (round_trip, knows_inside) in [("10us", true), ("200us", true), ("200us", false)] {
+            let service = crossed(chain, round_trip, knows_inside);
+            for (name, trace) in [("tcp", tcp_traffic(0.01, 20_000)), ("resets", resets())] {
+                let what = format!("{name} {chain:?} {round_trip} {knows_inside}");
+                differing += compare(&service, &trace, &what);
+            }
+        }
+        println!("{chain:?}: {differing} packets would differ without turns");
+        assert!(differing > 0, "{chain:?}: no turns, no test");
+    }
+}
+
+#[test]
+fn answers_through_a_translation() {
+    let requests = "packets = 4000\nflows = 100\nchurn_per_minute = 30000.0\nserver_packets = false\n\
+         arrivals = { process = \"poisson\", rate_pps = 20000.0 }\nfragment_share = 0.01\nicmp_error_share = 0.005\n\
+         hosts = { services = [{ address = \"172.16.0.1\", port = 80, protocol = \"tcp\" }, { address = \"172.16.0.9\", port = 53, protocol = \"udp\" }] }\n";
+    let requests = generate(&traffic(requests), 3);
+    for chain in TRANSLATING {
+        let mut differing = 0;
+        for after in [7, 37, 300] {
+            let service = crossed(chain, "200us", true);
+            let trace = answered(&service, &requests, Duration::from_micros(after));
+            let what = format!("{chain:?} answered after {after} us");
+            differing += compare(&service, &trace, &what);
+        }
+        println!("{chain:?}: {differing} packets would differ without turns");
+        assert!(differing > 0, "{chain:?}: no turns, no test");
+    }
+}
+
+/// Clients of a key-value store are ends of its entries: whoever asks first is served first.
+#[test]
+fn clients_of_one_entry() {
+    let mut service = crossed(&["monitor", "kv_store"], "1ms", false);
+    service.rule_cache.threshold = 0;
+    let requests = "packets = 10000\nflows = 60\nchurn_per_minute = 60000.0\nkv = { share = 1.0, get_share = 0.5, keys = 3 }\n\
+         arrivals = { process = \"poisson\", rate_pps = 50000.0 }\n";
+    let trace = generate(&traffic(requests), 3);
+    let differing = compare_by(by_entry, &service, &trace, "requests");
+    println!("{differing} packets would differ without turns");
+    assert!(differing > 0, "no turns, no test");
 }

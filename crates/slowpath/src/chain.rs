@@ -83,16 +83,17 @@ impl Chain {
         if kv_port.is_some() && self.functions.len() > 1 {
             return Err(SteeringError::MixedKeys);
         }
-        let aliases: Vec<Alias> = self
-            .functions
-            .iter()
-            .flat_map(|function| function.aliases())
-            .collect();
-        let steering = Steering::new(seed).with_aliases(&aliases)?;
+        let steering = Steering::new(seed).with_aliases(&self.aliases())?;
         Ok(match kv_port {
             Some(port) => steering.with_kv_port(port),
             None => steering,
         })
+    }
+
+    /// The endpoints that stand for others.
+    pub fn aliases(&self) -> Vec<Alias> {
+        let functions = self.functions.iter();
+        functions.flat_map(|function| function.aliases()).collect()
     }
 
     /// Most frames that the functions may hold together.

@@ -311,6 +311,7 @@ impl<'a> Testbed<'a> {
             replacement.sides,
             replacement.steering,
             replacement.fast,
+            replacement.turns,
             &mut left,
         );
         path.keep_flows();

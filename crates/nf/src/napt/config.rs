@@ -32,6 +32,11 @@ impl Config {
     pub fn inside(&self) -> &[Prefix] {
         &self.inside
     }
+
+    /// The addresses that they share.
+    pub fn external(&self) -> &[Address] {
+        &self.external
+    }
 }
 
 #[derive(Deserialize)]

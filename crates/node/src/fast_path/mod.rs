@@ -10,12 +10,14 @@ mod lane;
 mod parking;
 mod rules;
 mod steps;
+mod turns;
 
 pub use rules::RuleStage;
 pub(crate) use steps::Step;
 
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
+use crate::turns::{Counts as TurnCounts, Turns};
 use batch::Batch;
 use lane::Lane;
 use parking::Parking;
@@ -139,6 +141,10 @@ pub struct FastPath {
     counts: Counts,
     /// Where payloads wait while their headers are on the cores.
     parking: Option<Box<Parking>>,
+    /// In a chain of several elements.
+    turns: Option<Box<Turns>>,
+    /// What happened in turns of chains that are gone.
+    former_turns: Option<TurnCounts>,
 }
 
 impl FastPath {
@@ -162,6 +168,8 @@ impl FastPath {
             drops: DropCounters::default(),
             counts: Counts::default(),
             parking: None,
+            turns: None,
+            former_turns: None,
         }
     }
 
@@ -258,7 +266,10 @@ impl FastPath {
     fn walk_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
         self.prepare(frames, batch);
         for (index, frame) in frames.drain(..).enumerate() {
-            self.enter(frame, batch, index, io);
+            match self.turns.is_some() {
+                false => self.enter(frame, batch, index, io),
+                true => self.enter_in_turn(frame, batch, index, io),
+            }
         }
     }
 
@@ -289,6 +300,12 @@ impl FastPath {
 
     /// A packet reaches an element that is not its first.
     fn meet(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+        if let Some(frame) = self.in_turn(frame, layout, place, io) {
+            self.meet_now(frame, layout, place, io);
+        }
+    }
+
+    fn meet_now(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
         match &mut self.elements[usize::from(place.element)] {
             FastElement::Rules(stage) => match stage.key(&frame, layout, place) {
                 Some(key) => {
@@ -366,8 +383,19 @@ impl FastPath {
     }
 
     /// Hands a packet to the cores, for the element at `place`.
-    fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
+    fn punt(
+        &mut self,
+        mut frame: Frame,
+        mut header: Header,
+        place: Place,
+        hash: u64,
+        io: &mut Io<'_>,
+    ) {
         header.element = place.element;
+        let worker = self.worker(hash);
+        if !self.is_expected_from_cores(&mut frame, worker, place) {
+            return self.drop(frame, DropReason::RingFull, io);
+        }
         match frame.trip().was_on_cores {
             false => {
                 self.counts.punted_packets += 1;
@@ -410,15 +438,23 @@ impl FastPath {
                 return self.drop_reordered(frame, &mut io);
             }
         }
-        self.take_return(header, frame, &mut io);
+        self.take_return(worker, header, frame, &mut io);
+        self.end_walk(&mut io);
         self.settle_departures(first, &mut io);
     }
 
-    fn take_return(&mut self, header: Header, mut frame: Frame, io: &mut Io<'_>) {
+    fn take_return(&mut self, worker: usize, header: Header, mut frame: Frame, io: &mut Io<'_>) {
         let clock = io.clock;
-        if header.message == Message::RuleRequest {
-            self.rule_request(header.element, frame, io);
-            return self.tick_rules(io);
+        if let Some(turns) = &mut self.turns {
+            turns.from_cores(&mut frame, worker, header.element);
+        }
+        match header.message {
+            Message::RuleRequest => {
+                self.rule_request(header.element, frame, io);
+                return self.tick_rules(io);
+            }
+            Message::Passed => return io.pools.give(frame),
+            _ => {}
         }
         if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
             return io.pools.give(frame);
@@ -470,6 +506,8 @@ impl FastPath {
             stage.sweep(clock, |header| path.send_own(header.clone(), &mut io))
         });
         self.tick_rules(&mut io);
+        self.end_walk(&mut io);
+        self.send_probes(false, &mut io);
         self.settle_departures(first, &mut io);
     }
 
@@ -482,19 +520,27 @@ impl FastPath {
         let given = self.with_stage(|path, stage| {
             stage.give_all_back(clock, |header| path.send_own(header.clone(), &mut io))
         });
-        self.tick_rules(&mut io);
-        let is_quiet = self.report_rules(&mut io);
+        let is_quiet = self.settle_all(&mut io);
         self.settle_departures(first, &mut io);
         is_quiet && given.unwrap_or(true)
     }
 
-    /// Reports all uses of rules and goes on with what waits for them. Returns whether there was
-    /// nothing of the kind.
+    /// Lets the timers of rules go on, reports all their uses, and asks after packets on the cores
+    /// that take turns. Returns whether nothing was left to do.
+    fn settle_all(&mut self, io: &mut Io<'_>) -> bool {
+        self.tick_rules(io);
+        let is_quiet = self.report_rules(io);
+        self.end_walk(io);
+        self.send_probes(true, io);
+        is_quiet && self.are_turns_over()
+    }
+
+    /// Reports all uses of rules, and goes on with what waits for them or for its turn. Returns
+    /// whether there was nothing of the kind.
     pub fn settle_rules(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
         let first = out.departures.len();
         let mut io = Io { clock, pools, out };
-        self.tick_rules(&mut io);
-        let is_quiet = self.report_rules(&mut io);
+        let is_quiet = self.settle_all(&mut io);
         self.settle_departures(first, &mut io);
         is_quiet
     }
@@ -529,6 +575,7 @@ impl FastPath {
         sides: Sides,
         steering: Steering,
         plans: Vec<FastPlan>,
+        turns: Option<Turns>,
         left: &mut Leftovers,
     ) {
         let had_stage = self.stage().is_some();
@@ -546,6 +593,8 @@ impl FastPath {
         }
         left.add(old);
         (self.sides, self.steering) = (sides, steering);
+        self.former_turns = self.turn_counts();
+        self.turns = turns.map(Box::new);
         self.batch = Batch::default();
     }
 

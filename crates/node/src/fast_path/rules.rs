@@ -134,7 +134,11 @@ impl FastPath {
         }
     }
 
-    fn hold(&mut self, held: Held, element: u8, io: &mut Io<'_>) {
+    fn hold(&mut self, mut held: Held, element: u8, io: &mut Io<'_>) {
+        let direction = held.frame.trip().direction;
+        if !self.is_expected_from_rules(&mut held.frame, Place { element, direction }) {
+            return self.drop(held.frame, DropReason::RingFull, io);
+        }
         let Some(stage) = self.rules(element) else {
             return self.drop(held.frame, DropReason::BadLinkFrame, io);
         };
@@ -173,10 +177,14 @@ impl FastPath {
         }
     }
 
-    fn released(&mut self, held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
+    fn released(&mut self, mut held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
+        if let Some(turns) = &mut self.turns {
+            turns.go_on(&mut held.frame);
+        }
         let direction = held.frame.trip().direction;
         let place = Place { element, direction };
         self.rules_have(decision, held.frame, &held.layout, place, held.key, io);
+        self.walked();
     }
 
     /// Without a buffer the messages are lost; whoever waits for them asks again.

@@ -150,10 +150,12 @@ impl<S: Sink> FastThread<'_, S> {
             sides,
             steering,
             fast,
+            turns,
             pools,
             ..
         } = *replacement;
-        self.fast_path.replace(sides, steering, fast, &mut left);
+        self.fast_path
+            .replace(sides, steering, fast, turns, &mut left);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }
@@ -187,16 +189,22 @@ impl<S: Sink> FastThread<'_, S> {
     /// What functions keep leaves through the chain as it is.
     fn release(&mut self) -> Result<(), CaptureError> {
         let now = self.packet_clock;
+        self.ask_all(move |worker, pools, returns| worker.release(now, pools, returns))?;
+        self.come_to_rest()
+    }
+
+    /// Has all workers do something, and takes what they give back.
+    pub(super) fn ask_all(
+        &mut self,
+        act: impl FnOnce(&mut Worker, &mut Pools, &mut Vec<Frame>) + Send + Clone + 'static,
+    ) -> Result<(), CaptureError> {
         for worker in 0..self.lanes.len() {
-            self.ask(worker, move |worker, pools, returns| {
-                worker.release(now, pools, returns);
-            })?;
-            // What was let go of is in the ring when the worker takes another task.
+            self.ask(worker, act.clone())?;
+            // What it gives back is in the ring when the worker takes another task.
             self.ask(worker, |_, _, _| {})?;
         }
         self.take_returns()?;
-        self.put_out()?;
-        self.come_to_rest()
+        self.put_out()
     }
 
     /// Has a worker do something; `None` if it is gone. What comes back meanwhile goes on.

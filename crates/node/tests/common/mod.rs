@@ -2,11 +2,13 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod changing;
+pub mod world;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
@@ -19,7 +21,7 @@ use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::threads::no_commands;
-use twinpath_node::{Departure, Ports, build};
+use twinpath_node::{Departure, Node, Ports, build};
 use twinpath_traffic::{Generator, TrafficConfig};
 
 /// Packets by flow, in order; what is no IP has no flow.
@@ -86,11 +88,58 @@ pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution)
     }
 }
 
+/// The same on both paths, in virtual time, while packets that cross do not take turns.
+pub fn run_without_turns(service: &Service, trace: &Trace) -> Outcome {
+    let mut sink = Leaving::default();
+    let without_turns = |mut node: Node| {
+        node.fast_path = node.fast_path.with_turns(None);
+        node
+    };
+    let (paths, execution) = (Paths::Both, Execution::Virtual);
+    let report = run_node(&mut sink, service, trace, paths, execution, without_turns);
+    Outcome {
+        flows: by_flow(sink.packets),
+        ports: sink.ports,
+        report,
+    }
+}
+
 /// What leaves the cores alone, with the time of arrival.
 pub fn run_in_order(service: &Service, trace: &Trace) -> Vec<(u64, Vec<u8>)> {
     let mut sink = Timed::default();
     run_into(&mut sink, service, trace, Paths::Slow, Execution::Virtual);
     sink.0
+}
+
+/// Packets, and an answer to each that leaves the cores alone, `after` it arrived.
+pub fn answered(service: &Service, requests: &Trace, after: Duration) -> Trace {
+    let sent = run_in_order(service, requests);
+    let mut all: Vec<(u64, Vec<u8>)> = requests
+        .iter()
+        .map(|frame| (frame.timestamp_ns, frame.frame.to_vec()))
+        .collect();
+    let after = after.as_nanos() as u64;
+    let answers = sent
+        .iter()
+        .filter_map(|(at, packet)| Some((at + after, answer(packet)?)));
+    all.extend(answers);
+    all.sort_by_key(|(at, _)| *at);
+    let mut trace = Trace::new();
+    all.iter().for_each(|(at, packet)| trace.push(*at, packet));
+    trace
+}
+
+/// A packet with its ends swapped.
+fn answer(packet: &[u8]) -> Option<Vec<u8>> {
+    let layout = dissect(packet).ok()?;
+    let (source, destination) = (
+        fields::source(packet, &layout),
+        fields::destination(packet, &layout),
+    );
+    let mut answer = packet.to_vec();
+    rewrite::set_source(&mut answer, &layout, destination).ok()?;
+    rewrite::set_destination(&mut answer, &layout, source).ok()?;
+    Some(answer)
 }
 
 #[derive(Default)]
@@ -126,10 +175,22 @@ fn run_into(
     paths: Paths,
     execution: Execution,
 ) -> Report {
+    run_node(sink, service, trace, paths, execution, |node| node)
+}
+
+fn run_node(
+    sink: &mut impl Sink,
+    service: &Service,
+    trace: &Trace,
+    paths: Paths,
+    execution: Execution,
+    changed: impl FnOnce(Node) -> Node,
+) -> Report {
     let mut service = service.clone();
     (service.run.paths, service.run.execution, service.run.pace) =
         (paths, execution, Some(Pace::Lossless));
-    let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
+    let node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
+    let mut node = changed(node);
     let mut observer = Observer::new(Live::hidden());
     let mut source = Source::trace(copy(trace));
     let ports = Ports {

@@ -139,6 +139,7 @@ impl Direct {
                     self.tell_table(message);
                     continue;
                 }
+                Output::Passed(_) => unreachable!("nobody probes"),
             };
             self.departed.push(outcome);
         }

@@ -282,6 +282,7 @@ impl World {
                     continue;
                 }
                 Output::Send(message) => Item::Message(message),
+                Output::Passed(_) => unreachable!("nobody probes"),
             };
             Self::send(
                 &mut self.down,
