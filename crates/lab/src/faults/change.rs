@@ -131,7 +131,7 @@ impl Simulation {
         }
         let plan = FastPlan::New(FastElement::State(Box::new(stage)));
         self.fast_path
-            .replace(Sides::ONE_WAY, self.steering.clone(), vec![plan], &mut left);
+            .replace(Sides::ONE_WAY, self.steering.clone(), vec![plan], None, &mut left);
         self.variant = next;
         self.history.orders_each_end = next.is_unusual();
         self.begin_mirror(chain.word_count());

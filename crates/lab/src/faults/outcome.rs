@@ -146,6 +146,10 @@ coverage! {
     rules_aged,
     /// Requests about rules sent again.
     rule_requests_repeated,
+    /// Packets that waited for their turn.
+    waited_for_turn,
+    /// Probes of packets that take turns.
+    probes,
     /// Entries of gates that changed.
     entries_changed,
 }

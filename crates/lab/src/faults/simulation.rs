@@ -145,7 +145,8 @@ impl Simulation {
                 scenario.elements.sides(),
                 fast_elements,
                 workers,
-            ),
+            )
+            .with_turns(elements::turns(scenario)),
             pools: Pools::new(scenario.resources.buffers, 1),
             workers: Vec::new(),
             worker_pools: Vec::new(),

@@ -150,7 +150,9 @@ impl Source {
             buffer: vec![0; bytes],
             answers: scenario.functions.is_balanced(),
             answer: None,
-            is_one_way: scenario.elements.have_rules() && scenario.elements.have_state(),
+            is_one_way: scenario.elements.have_rules()
+                && scenario.elements.have_state()
+                && !scenario.rules.takes_turns,
         })
     }
 
