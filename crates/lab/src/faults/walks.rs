@@ -15,7 +15,7 @@ use super::log::Happened;
 use super::simulation::Simulation;
 use std::time::Duration;
 use twinpath_core::wire::{dissect, rewrite};
-use twinpath_core::Frame;
+use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;
 use twinpath_node::{Departure, FastOutput};
 
@@ -333,7 +333,8 @@ impl Simulation {
             .passed(packet.direction)
             .take(end)
             .skip(passed.position + 1);
-        !behind.any(|element| matches!(element, Element::Rules(_)))
+        let takes_turns = self.scenario.rules.takes_turns;
+        !behind.any(|element| element != Element::State || takes_turns)
     }
 
     fn judge_use(&mut self, sight: &Sight, used: Use) {
@@ -402,31 +403,47 @@ impl Simulation {
             && Account::among(self.words_of(known)) != Some(known.truth.account)
     }
 
-    /// Which packets inside explain what the slot has: those dropped in front of it, and those
-    /// applied. All of `seen` were.
+    /// Which packets inside explain what the slot has: those dropped in front of it, as few as
+    /// can be of each direction, and those applied. All of `seen` were.
     fn applied_unseen(&self, flow: usize, seen: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
+        let candidates: Vec<u32> = self.unapplied(Some(flow)).collect();
+        let of = |direction| {
+            let is_its = |number: &&u32| {
+                let packet = self.history.packet(**number);
+                packet.is_some_and(|packet| packet.direction == direction)
+            };
+            let packets: Vec<u32> = candidates.iter().filter(is_its).copied().collect();
+            packets
+        };
+        let (there, back) = (of(Direction::Original), of(Direction::Reply));
+        for dropped_there in 0..=there.len() {
+            for dropped_back in 0..=back.len() {
+                let dropped = [&there[..dropped_there], &back[..dropped_back]].concat();
+                let is_left = |number: &&u32| !dropped.contains(number);
+                let left: Vec<u32> = candidates.iter().filter(is_left).copied().collect();
+                if let Some(applied) = self.explaining(flow, &left, seen) {
+                    return Some((dropped, left[..applied].to_vec()));
+                }
+            }
+        }
+        None
+    }
+
+    /// How many packets explain what the slot has, if they were applied one after the other.
+    fn explaining(&self, flow: usize, packets: &[u32], seen: &[u32]) -> Option<usize> {
         let known = &self.history.flows[flow];
         let has = Account::among(self.words_of(known))?;
-        let candidates: Vec<u32> = self.unapplied(Some(flow)).collect();
-        let is_seen = |number: &u32| seen.contains(number);
-        let is_behind = |number: &u32| *number > known.last_applied;
-        let least_dropped = candidates.iter().position(is_behind)?;
-        let most_dropped = candidates.iter().position(is_seen);
-        let least = candidates.iter().rposition(is_seen).unwrap_or(0);
-        for first in least_dropped..=most_dropped.unwrap_or(candidates.len()) {
-            let mut truth = known.truth.clone();
-            let simple = candidates[first..].iter().take_while(|&&number| {
-                let packet = self.history.packet(number);
-                packet.is_some_and(|packet| !packet.kind.is_complex())
-            });
-            for (place, &number) in (first..).zip(simple) {
-                let packet = self.history.packet(number)?;
-                truth.take(number, packet, self.history.expiry_ticks);
-                if place >= least && truth.account == has {
-                    let (dropped, rest) = candidates.split_at(first);
-                    let applied = &rest[..=place - first];
-                    return Some((dropped.to_vec(), applied.to_vec()));
-                }
+        let mut truth = known.truth.clone();
+        for (place, &number) in packets.iter().enumerate() {
+            let packet = self.history.packet(number)?;
+            if packet.kind.is_complex() || number < known.last_applied {
+                return None;
+            }
+            truth.take(number, packet, self.history.expiry_ticks);
+            let applied = &packets[..=place];
+            let has_seen = seen.iter().all(|packet| applied.contains(packet));
+            if has_seen && truth.account == has {
+                return Some(place + 1);
             }
         }
         None
