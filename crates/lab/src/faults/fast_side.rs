@@ -91,6 +91,7 @@ impl Simulation {
             direction,
             client,
             passed: 0,
+            is_parked: false,
             seen: self.turn + 1,
         });
         match frame {
@@ -146,17 +147,18 @@ impl Simulation {
     }
 
     fn process(&mut self, numbers: &[u32]) {
+        self.pass_parking();
         let flow = |&number: &u32| self.history.packet(number)?.flow;
         let flows = numbers.iter().filter_map(flow).collect();
         self.begin(Cause::Packets(flows));
-        if self.has_rules() {
+        if self.follows_walks() {
             numbers.iter().for_each(|&number| self.goes_inside(number));
         }
         self.note_walkers();
         let clock = self.clock();
         self.fast_path
             .process(&mut self.batch, clock, &mut self.pools, &mut self.output);
-        match self.has_rules() {
+        match self.follows_walks() {
             true => self.follow_walks(),
             false => self.settle(numbers),
         }
@@ -219,7 +221,7 @@ impl Simulation {
             return false;
         };
         packet.kind == Kind::Generated
-            || self.has_rules()
+            || self.follows_walks()
             || (departure.is_reply == (packet.kind == Kind::Reply)
                 && departure.frame.bytes() == packet.bytes)
     }
@@ -255,7 +257,7 @@ impl Simulation {
     }
 
     pub(super) fn send_own(&mut self) {
-        if self.has_rules() {
+        if self.follows_walks() {
             return self.follow_walks();
         }
         for (worker, frame) in std::mem::take(&mut self.output.punts) {
@@ -282,7 +284,7 @@ impl Simulation {
             generation: cargo.generation,
             is_overtaken,
         });
-        if let Some(packet) = cargo.packet.filter(|_| self.has_rules() && !is_overtaken) {
+        if let Some(packet) = cargo.packet.filter(|_| self.follows_walks() && !is_overtaken) {
             let step = &mut self.step;
             self.history
                 .moves(packet, &[Place::Back], Place::FastPath, step);
@@ -300,7 +302,7 @@ impl Simulation {
             counts.link_lost - before.link_lost,
         );
         self.check_numbers(line, counted, is_overtaken, gap);
-        if !self.has_rules() {
+        if !self.follows_walks() {
             for departure in std::mem::take(&mut self.output.departures) {
                 self.leave(departure, Place::Back);
             }
@@ -399,6 +401,9 @@ impl Simulation {
                 self.lost(line, number, says, &cargo);
             }
             Sending::Refused(frame) => {
+                if !line.is_back {
+                    self.fast_path.header_dropped(&frame);
+                }
                 drop(frame);
                 self.coverage.ring_full += 1;
                 self.note(Happened::RingFull { line, says });

@@ -3,7 +3,7 @@
 use super::fast_side::{from, to};
 use super::line::{Cargo, LineId};
 use super::log::Happened;
-use super::sabotage::Sabotage;
+use super::sabotage::{Sabotage, overwrite};
 use super::simulation::Simulation;
 use twinpath_core::Frame;
 use twinpath_core::wire::MacAddress;
@@ -46,6 +46,35 @@ impl Simulation {
         };
         let is_forged = sabotage == Sabotage::ForgedRemoval && !answers.is_empty();
         is_forged || said.iter().any(is_swallowed)
+    }
+
+    /// Loses a header and keeps its ticket, or gives a header the ticket that was kept. True if it
+    /// is lost.
+    pub(super) fn swap_ticket(&mut self, line: LineId, frame: &mut Frame) -> bool {
+        const TICKET_BYTES: usize = 8;
+        const TURN_BYTES: usize = 4;
+        let Some(header) = Header::read(frame.bytes()).ok() else {
+            return false;
+        };
+        let is_whole = header.trip.parked_bytes == 0;
+        if is_whole || !header.has_packet || !self.strikes(3) {
+            return false;
+        }
+        let behind = TURN_BYTES * usize::from(header.trip.turn != 0);
+        let at = header.bytes() - behind - TICKET_BYTES;
+        let own = frame.bytes().get(at..).and_then(<[u8]>::first_chunk).copied();
+        self.note(Happened::Sabotaged {
+            line,
+            how: "a ticket is kept, or given to another",
+        });
+        let Some(saboteur) = &mut self.saboteur else {
+            return false;
+        };
+        match saboteur.ticket.take() {
+            Some(ticket) => overwrite(frame, at, &ticket),
+            None => saboteur.ticket = own,
+        }
+        saboteur.ticket.is_some()
     }
 
     /// Sends an answer that nobody gave, to whoever sent the frame.

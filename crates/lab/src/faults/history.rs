@@ -166,6 +166,8 @@ pub(super) struct PacketHistory {
     pub client: u32,
     /// How many elements it had passed when it was last seen.
     pub passed: usize,
+    /// Its payload was parked when it was last seen.
+    pub is_parked: bool,
     /// The turn in which it was last seen.
     pub seen: u64,
 }

@@ -197,6 +197,7 @@ impl Simulation {
             self.count_worker(worker);
         }
         self.count_rules();
+        self.count_parking();
         let stats = self.fast_path.coherence();
         let coverage = &mut self.coverage;
         coverage.pulls += stats.pulls;

@@ -150,6 +150,20 @@ coverage! {
     waited_for_turn,
     /// Probes of packets that take turns.
     probes,
+    /// Payloads that were parked.
+    payloads_parked,
+    /// Payloads that left with their headers.
+    payloads_joined,
+    /// Payloads given up because their packets were dropped.
+    payloads_declined,
+    /// Payloads given up because no header came back in time.
+    payloads_missing,
+    /// Whole packets that waited in the queue behind others.
+    parking_followers,
+    /// Headers that came back too late.
+    headers_stale,
+    /// Packets whose payload found no room.
+    parking_full,
     /// Entries of gates that changed.
     entries_changed,
 }

@@ -52,11 +52,13 @@ pub enum Sabotage {
     HastyMarks,
     /// Nobody ever hears that a rule is gone.
     SwallowedRemovals,
+    /// Of two headers on their way back one is lost, and the other bears its ticket.
+    SwappedTickets,
 }
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 17] = [
+    pub const ALL: [(Self, Rule); 18] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -74,6 +76,7 @@ impl Sabotage {
         (Self::ForgedRemoval, Rule::BooksAgree),
         (Self::HastyMarks, Rule::OnceInOrder),
         (Self::SwallowedRemovals, Rule::Progress),
+        (Self::SwappedTickets, Rule::Whole),
     ];
 
     /// The name by which the command asks for it, and what it does.
@@ -138,6 +141,10 @@ impl Sabotage {
                 "swallowed-removals",
                 "Nobody ever hears that a rule is gone",
             ),
+            Self::SwappedTickets => (
+                "swapped-tickets",
+                "Of two headers on their way back one is lost, and the other bears its ticket",
+            ),
         }
     }
 
@@ -161,6 +168,8 @@ pub(super) struct Saboteur {
     /// An old write-back.
     memory: Option<(LineId, Cargo, Frame)>,
     is_at_work: bool,
+    /// What named the payload of a header that is lost.
+    pub(super) ticket: Option<[u8; 8]>,
 }
 
 impl Saboteur {
@@ -170,6 +179,7 @@ impl Saboteur {
             draw: Draw::new(seed, draw::SABOTAGE),
             memory: None,
             is_at_work: false,
+            ticket: None,
         }
     }
 }
@@ -186,7 +196,7 @@ impl Simulation {
         self.saboteur.as_ref().map(|saboteur| saboteur.sabotage)
     }
 
-    fn strikes(&mut self, one_in: u64) -> bool {
+    pub(super) fn strikes(&mut self, one_in: u64) -> bool {
         self.saboteur
             .as_mut()
             .is_some_and(|saboteur| saboteur.draw.one_in(one_in))
@@ -215,6 +225,7 @@ impl Simulation {
                 self.remember_or_replay(line, cargo, frame);
                 false
             }
+            (Some(Sabotage::SwappedTickets), _) if line.is_back => self.swap_ticket(line, frame),
             _ => self.tamper_with_rules(line, cargo, frame),
         }
     }
@@ -326,7 +337,7 @@ impl Simulation {
     }
 }
 
-fn overwrite(frame: &mut Frame, at: usize, bytes: &[u8]) {
+pub(super) fn overwrite(frame: &mut Frame, at: usize, bytes: &[u8]) {
     if let Some(place) = frame.bytes_mut().get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
     }

@@ -7,6 +7,7 @@
 use super::draw::{self, Draw};
 use super::elements::{Element, Elements};
 use super::ledger::MOST_HELD;
+use super::parking::ParkingSettings;
 use super::rule_settings::RuleSettings;
 use super::traffic::Kind;
 use std::time::Duration;
@@ -71,6 +72,8 @@ pub struct Scenario {
     pub rules: RuleSettings,
     /// What there is of everything.
     pub resources: Resources,
+    /// The queue in which payloads wait, if there is one.
+    pub parking: Option<ParkingSettings>,
     /// The link to the cores, the same for every worker.
     pub to_cores: LineFaults,
     /// The link back.
@@ -163,6 +166,8 @@ impl Scenario {
     /// with rules.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
+            _ if seed % 8 == 5 => Self::with_ledger(seed).with_parking(seed),
+            2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
             2 => Self::with_rules(seed),
             3 => Self::with_real(seed),
             _ => Self::with_ledger(seed),
@@ -178,6 +183,7 @@ impl Scenario {
             elements: Elements::State,
             functions: Functions::Ledger,
             rules: RuleSettings::default(),
+            parking: None,
             protocol: protocol(&mut draw, delay_ns, traffic.clock_rate),
             resources,
             to_cores: line(&mut draw, delay_ns),
@@ -216,6 +222,16 @@ impl Scenario {
         scenario.rules = RuleSettings::drawn(&mut draw, traffic, delay_ns);
         scenario.resources.buffers += scenario.most_kept_for_rules();
         scenario
+    }
+
+    /// Payloads wait while their headers are on the cores.
+    fn with_parking(mut self, seed: u64) -> Self {
+        let mut draw = Draw::new(seed, draw::PARKING);
+        self.cores.change_permille = 0;
+        self.traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
+        let delay_ns = self.to_cores.delay_ns;
+        self.parking = Some(ParkingSettings::drawn(&mut draw, &self.traffic, delay_ns));
+        self
     }
 
     /// Buffers of packets that elements with rules may keep on both paths: as in production there

@@ -24,6 +24,7 @@ use twinpath_core::steering::SteeringError;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_node::{CoreElement, FastOutput, FastPath, Worker};
+use twinpath_parking::{ConfigError, Stage};
 use twinpath_traffic::TrafficError;
 
 /// Why a simulation cannot be set up.
@@ -38,6 +39,9 @@ pub enum SetupError {
     /// Programs that do not go together.
     #[error(transparent)]
     Programs(#[from] CompileError),
+    /// A queue for payloads that cannot be.
+    #[error(transparent)]
+    Parking(#[from] ConfigError),
     /// The traffic cannot be generated.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
@@ -194,7 +198,11 @@ impl Simulation {
             violations: Vec::new(),
         };
         simulation.history.expiry_ticks = scenario.traffic.expiry_ticks;
-        simulation.history.orders_each_end = scenario.elements.have_rules();
+        simulation.history.orders_each_end = simulation.follows_walks();
+        if let Some(parking) = &scenario.parking {
+            let stage = Stage::new(parking.queue.clone(), parking.port)?;
+            simulation.fast_path = simulation.fast_path.with_parking(stage);
+        }
         simulation.begin_mirror(chain.word_count());
         (0..workers).try_for_each(|worker| simulation.employ(worker))?;
         simulation.fast_path.start(STARTED);
@@ -333,11 +341,13 @@ impl Simulation {
             Next::Calm => self.calm_down(),
             Next::GiveBack => self.give_back(),
             Next::Trickle => self.trickle(),
+            Next::Pass => self.pass_parking(),
         }
     }
 
     /// Plans what the new state of things asks for: a sweep when the next timer is due, wake-ups.
     fn plan(&mut self) {
+        self.plan_pass();
         let protocol = &self.scenario.protocol;
         let time_to_live = protocol.time_to_live;
         let due = self.slots.iter().filter_map(|slot| match slot.fsm {
@@ -391,6 +401,7 @@ impl Simulation {
         self.begin(Cause::Nothing);
         self.step.is_rest = true;
         self.settle_inside();
+        self.settle_parking();
         self.tally.buffers_missing = self.buffers_missing();
         self.check();
     }

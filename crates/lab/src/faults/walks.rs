@@ -36,6 +36,8 @@ struct Sight {
     /// How many elements it has passed.
     passed: usize,
     out: Out,
+    /// Bytes that are not there but parked.
+    parked: usize,
 }
 
 /// Marks of one gate on a packet's way.
@@ -48,6 +50,11 @@ struct Passed {
 }
 
 impl Simulation {
+    /// Whether packets may stay inside the fast path.
+    pub(super) fn follows_walks(&self) -> bool {
+        self.has_rules() || self.has_parking()
+    }
+
     pub(super) fn has_rules(&self) -> bool {
         self.scenario.elements.have_rules()
     }
@@ -78,16 +85,13 @@ impl Simulation {
         }
         for (worker, frame) in punts {
             if let Some((number, passed)) = self.punted_at(&frame) {
-                let packet = packet_in(&frame).to_vec();
-                let out = Out::Punted;
-                self.come_out(
-                    Sight {
-                        number,
-                        passed,
-                        out,
-                    },
-                    &packet,
-                );
+                let sight = Sight {
+                    number,
+                    passed,
+                    out: Out::Punted,
+                    parked: parked_of(&frame),
+                };
+                self.come_out(sight, &packet_in(&frame).to_vec());
             }
             self.send(to(worker), frame);
         }
@@ -99,6 +103,7 @@ impl Simulation {
             number,
             passed: self.length_of_way(number),
             out: Out::Leaves,
+            parked: departure.frame.trip().parked_bytes.into(),
         };
         self.come_out(sight, departure.frame.bytes());
         self.leave(departure, Place::FastPath);
@@ -164,6 +169,9 @@ impl Simulation {
         let (dropped, applied) = explained.unwrap_or((Vec::new(), seen.clone()));
         dropped.into_iter().for_each(|packet| self.vanish(packet));
         for packet in applied {
+            if self.closes_late(flow, packet) {
+                continue;
+            }
             self.history.applies_fast(packet, &mut self.step);
             let kind = self.history.packet(packet).map(|packet| packet.kind);
             if kind.is_some_and(|kind| kind.is_dropped()) && !seen.contains(&packet) {
@@ -204,7 +212,9 @@ impl Simulation {
             versions.any(denies)
         };
         let is_denied = self.gates_of(packet).iter().any(may_deny);
-        let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped();
+        let may_be_lost = packet.is_parked || self.has_parking() && self.drops_for_parking() > 0;
+        let is_dropped_there =
+            packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
         if !is_denied && !is_dropped_there {
             let what = format!("packet {number} was dropped on the fast path, and nobody wanted that");
             self.step.fault(Rule::InForce, what);
@@ -213,7 +223,12 @@ impl Simulation {
 
     /// A packet comes out of the fast path or of the cores.
     fn come_out(&mut self, sight: Sight, bytes: &[u8]) {
-        let Sight { number, passed, out } = sight;
+        let Sight {
+            number,
+            passed,
+            out,
+            parked,
+        } = sight;
         if out != Out::FromCores {
             self.tally.inside_fast -= 1;
             self.inside.remove(&number);
@@ -221,9 +236,17 @@ impl Simulation {
         let Some(packet) = self.history.packet(number) else {
             return;
         };
-        if let Err(what) = self.is_as_alone(packet, passed, bytes) {
-            self.step
-                .fault(Rule::AsAlone, format!("packet {number} comes out {what}"));
+        if let Err(what) = self.is_as_alone(packet, passed, bytes, parked) {
+            let rule = match self.has_parking() && out == Out::Leaves {
+                true => Rule::Whole,
+                false => Rule::AsAlone,
+            };
+            let what = format!("packet {number} comes out {what}");
+            self.step.fault(rule, what);
+        }
+        if out == Out::Leaves && parked != 0 {
+            let what = format!("the header of packet {number} leaves alone");
+            self.step.fault(Rule::Whole, what);
         }
         let newly = self.gates_of(packet).into_iter().filter(|gate| {
             (packet.passed..passed).contains(&gate.position)
@@ -234,6 +257,7 @@ impl Simulation {
         let turn = self.turn;
         if let Some(packet) = self.history.packet_mut(number) {
             (packet.passed, packet.seen) = (passed, turn);
+            packet.is_parked = parked != 0;
         }
     }
 
@@ -264,6 +288,7 @@ impl Simulation {
         packet: &PacketHistory,
         passed: usize,
         bytes: &[u8],
+        parked: usize,
     ) -> Result<(), String> {
         if packet.flow.is_none() {
             return match bytes == packet.bytes {
@@ -284,6 +309,7 @@ impl Simulation {
             mark.write(&mut expected);
             count_down(&mut expected);
         }
+        let expected = &expected[..expected.len().saturating_sub(parked)];
         match bytes == expected {
             true => Ok(()),
             false => Err(format!("as {bytes:02x?}, expected {expected:02x?}")),
@@ -325,6 +351,9 @@ impl Simulation {
     fn was_just_passed(&self, sight: &Sight, passed: &Passed, packet: &PacketHistory) -> bool {
         if sight.out == Out::FromCores {
             return !passed.is_in_front;
+        }
+        if sight.out == Out::Leaves && self.has_parking() {
+            return false;
         }
         let end = sight.passed + usize::from(sight.out == Out::Punted);
         let mut behind = self
@@ -369,7 +398,7 @@ impl Simulation {
         let Ok(header) = Header::read(frame.bytes()) else {
             return;
         };
-        if !self.has_rules() || !header.has_packet {
+        if !self.follows_walks() || !header.has_packet {
             return;
         }
         let elements = self.scenario.elements;
@@ -377,6 +406,7 @@ impl Simulation {
             number: frame.ordinal() as u32,
             passed: elements.position(header.element, header.trip.direction) + 1,
             out: Out::FromCores,
+            parked: header.trip.parked_bytes.into(),
         };
         self.come_out(sight, &packet_in(frame).to_vec());
     }
@@ -394,6 +424,19 @@ impl Simulation {
             if let Err(what) = self.entries.change(&changed, self.turn) {
                 self.step.fault(Rule::AliveInUse, what);
             }
+        }
+    }
+
+    /// A packet that closes an account which is closed changes nothing: when it did that is only
+    /// known if it comes out at once.
+    fn closes_late(&mut self, flow: usize, number: u32) -> bool {
+        let last = self.history.flows[flow].last_applied;
+        match self.history.packet_mut(number) {
+            Some(packet) if packet.kind.closes() && number < last => {
+                packet.is_applied = true;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -448,6 +491,12 @@ impl Simulation {
         }
         None
     }
+}
+
+/// Bytes of a frame's packet that are parked.
+fn parked_of(frame: &Frame) -> usize {
+    let header = Header::read(frame.bytes());
+    header.map_or(0, |header| header.trip.parked_bytes.into())
 }
 
 /// The packet behind a frame's link header.
