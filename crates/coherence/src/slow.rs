@@ -4,7 +4,7 @@ use crate::grant::{Grant, Import};
 use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Packet, Pools};
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Packet, Pools, Trip};
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
 use twinpath_slowpath::succession::Before;
@@ -553,9 +553,14 @@ impl Cores {
     }
 }
 
-/// A frame without its packet, for a message.
+/// A frame without its packet, for a message. If it was a header, none is left.
 fn empty(mut frame: Frame) -> Frame {
     frame.fill(&[]);
+    let trip = frame.trip();
+    frame.set_trip(Trip {
+        parked_bytes: 0,
+        ..trip
+    });
     frame
 }
 

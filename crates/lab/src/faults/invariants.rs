@@ -1,4 +1,5 @@
-//! The eight invariants of the protocol, two of the data plane and one of its change, checked after every step.
+//! The eight invariants of the protocol, two of the data plane, one of its change, four of rules
+//! and one of parked payloads, checked after every step.
 //!
 //! What the protocol believes is read from production (the slots, the cores' flows and grants);
 //! what is true is the bystander's [history](super::history). Invariants 1 to 8 are those of the
@@ -298,7 +299,7 @@ fn once_in_order(world: &Simulation, step: &Step) -> Checked {
         )?;
     }
     for left in &step.left {
-        let in_order = left.packet > left.previous || !world.scenario.functions.keeps_order();
+        let in_order = left.packet > left.previous || !world.scenario.keeps_order();
         let is_applied = left.is_applied || !world.scenario.functions.is_ledger();
         require(in_order && is_applied && left.as_it_came, || {
             let (flow, packet, previous) = (left.flow, left.packet, left.previous);

@@ -16,8 +16,16 @@
 //! simulation follows every packet and so knows what each digest must be at any time.
 //!
 //! **After every step** all [`Rule`]s are checked: the eight invariants of the protocol, that
-//! reordering is detected and loss counted, and that no packet and no buffer disappears. That
-//! each of them can fail is shown by [`Sabotage`]: a link that forges and replays.
+//! reordering is detected and loss counted, that no packet and no buffer disappears, and those of
+//! rules and of parked payloads. That each of them can fail is shown by [`Sabotage`]: a link that
+//! forges and replays.
+//!
+//! **In one run of four there are elements with rules** ([`Elements`]), alone or around the
+//! ledger's: gates, each of which writes into a packet which version of which of its entries
+//! decided, while entries change and expire. The simulation hears of every change, and so knows
+//! which version was in force wherever and whenever a packet met a rule. In some of these runs
+//! packets of both directions take turns in front of the ledger; in some, and in some with the
+//! ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]).
 //!
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told

@@ -22,6 +22,11 @@ pub struct ParkingSettings {
 }
 
 impl ParkingSettings {
+    /// Whether nothing that has left the queue passes it again.
+    pub(super) fn passes_once(&self) -> bool {
+        !has_loopback(&self.queue.variant)
+    }
+
     pub(super) fn drawn(draw: &mut Draw, traffic: &Traffic, delay_ns: u64) -> Self {
         let round_trip = Duration::from_nanos(2 * delay_ns);
         let rate_bps = draw.pick(&[1_000_000_000, 10_000_000_000, 100_000_000_000]);

@@ -163,7 +163,7 @@ pub struct CoreFaults {
 
 impl Scenario {
     /// The scenario of a seed. One in four has functions that users run, one in four has elements
-    /// with rules.
+    /// with rules; in some of these and of the others payloads are parked.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
             _ if seed % 8 == 5 => Self::with_ledger(seed).with_parking(seed),
@@ -228,7 +228,9 @@ impl Scenario {
     fn with_parking(mut self, seed: u64) -> Self {
         let mut draw = Draw::new(seed, draw::PARKING);
         self.cores.change_permille = 0;
-        self.traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
+        // What a function keeps it has to have whole.
+        let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
+        self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));
         let delay_ns = self.to_cores.delay_ns;
         self.parking = Some(ParkingSettings::drawn(&mut draw, &self.traffic, delay_ns));
         self
@@ -251,6 +253,13 @@ impl Scenario {
             (line.overtaken_permille, line.duplicate_permille) = (100, 0);
         }
         self
+    }
+
+    /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a
+    /// queue once, a whole packet of their flow comes behind some that it should not.
+    pub(super) fn keeps_order(&self) -> bool {
+        let passes_once = self.parking.as_ref().is_some_and(ParkingSettings::passes_once);
+        self.functions.keeps_order() && !passes_once
     }
 
     /// Where the simulation begins to look for overdue timers: a whole round of the table.
