@@ -3,8 +3,8 @@
 //!
 //! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
 //! holds. Every figure is the median of several passes with the best one beside it; compare only
-//! figures of one run. Words behind `--` (`length`, `flows`, `overhead`, `requests`, `changes`) run those
-//! parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans of SFCache's
+//! figures of one run. Words behind `--` (`length`, `flows`, `node`, `overhead`, `requests`, `changes`,
+//! `turns`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans of SFCache's
 //! Fig. 7 and 8. The cost of more distinct masks is in `--bench classify -- masked`.
 
 use std::io::Write;
@@ -45,13 +45,14 @@ fn main() {
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let scale = Scale { packets, is_test };
     println!("{packets} packets of 64 bytes per pass, {ROUNDS} passes\n");
-    let parts: [Part; 6] = [
+    let parts: [Part; 7] = [
         ("length", lengths),
         ("flows", flow_counts),
         ("node", node_flow_counts),
         ("overhead", overheads),
         ("requests", requests),
         ("changes", changes),
+        ("turns", turns),
     ];
     start_table();
     for (_, part) in parts.iter().filter(|(name, _)| wanted(name)) {
@@ -137,15 +138,7 @@ fn node_flow_counts(scale: Scale) {
             let mut node = BenchNode::new(&fastclick_service(flows as usize), Paths::Both);
             // Some more, for packets that are held while rules become active.
             let mut trace = Trace::new(scale.packets.max(flows as usize) + 4096);
-            for _ in 0..4 {
-                trace.fill(&Plan::each_flow(flows));
-                send_first(&mut trace, flows as usize, |frames| node.send(frames));
-                // Rules become active some hundred at a time, each time after a round trip.
-                for _ in 0..flows / 64 {
-                    node.pass_time(Duration::from_micros(1));
-                }
-                trace.arrival = node.pass_time(Duration::from_millis(500));
-            }
+            make_rules(&mut node, &mut trace, flows);
             let before = node.fast_packets();
             let cached = measure(&mut trace, &plan, |frames| node.send(frames));
             let sent = (ROUNDS * plan.len()) as f64;
@@ -156,6 +149,19 @@ fn node_flow_counts(scale: Scale) {
                 &format!("   {hits:.1} % hits"),
             );
         }
+    }
+}
+
+/// Sends packets of each flow until they meet rules.
+fn make_rules(node: &mut BenchNode, trace: &mut Trace, flows: u64) {
+    for _ in 0..4 {
+        trace.fill(&Plan::each_flow(flows));
+        send_first(trace, flows as usize, |frames| node.send(frames));
+        // Rules become active some hundred at a time, each time after a round trip.
+        for _ in 0..flows / 64 {
+            node.pass_time(Duration::from_micros(1));
+        }
+        trace.arrival = node.pass_time(Duration::from_millis(500));
     }
 }
 
@@ -212,7 +218,13 @@ fn overheads(scale: Scale) {
     for length in [1, 2, 4, 8] {
         let mut kinds = [Caching::off(), never_hot(flows as usize)]
             .map(|caching| RuleBench::new(build(&chain(length)), caching));
-        let times = in_turns(&mut kinds, &mut traces, &plan, |_, _| ());
+        let times = in_turns(
+            &mut kinds,
+            &mut traces,
+            &plan,
+            RuleBench::send_to_cores,
+            |_, _| (),
+        );
         let changes = compared(&format!("{length} functions"), times[0], times[1]);
         keep(&format!("functions-{length}"), changes);
     }
@@ -265,7 +277,8 @@ fn requests(scale: Scale) {
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
     let mut traces = traces(2, &plan);
     let mut benches = [false, true].map(asking);
-    let times = in_turns(&mut benches, &mut traces, &plan, |_, bench| {
+    let send = RuleBench::send_to_cores;
+    let times = in_turns(&mut benches, &mut traces, &plan, send, |_, bench| {
         bench.now = bench.now + WINDOW / PARTS_A_WINDOW;
     });
     let asked = benches[1].requests as f64 / benches[1].punted as f64 / times[1].0 * 1e9;
@@ -306,11 +319,12 @@ fn traces(count: usize, plan: &Plan) -> Vec<Trace> {
 
 /// Sends a plan's packets to all benches in small parts, now of the one, now of the other, so that
 /// the machine is the same for all; `after` is called with a bench's number after each of its parts.
-fn in_turns(
-    benches: &mut [RuleBench],
+fn in_turns<B>(
+    benches: &mut [B],
     traces: &mut [Trace],
     plan: &Plan,
-    mut after: impl FnMut(usize, &mut RuleBench),
+    send: impl Fn(&mut B, &mut Vec<Frame>),
+    mut after: impl FnMut(usize, &mut B),
 ) -> Vec<Times> {
     let mut times = vec![Vec::new(); benches.len()];
     for round in 0..=ROUNDS {
@@ -327,7 +341,8 @@ fn in_turns(
             for turn in 0..benches.len() {
                 let number = (part + turn) % benches.len();
                 let (bench, waiting) = (&mut benches[number], &mut waiting[number]);
-                times[number].push(one_part(bench, waiting, traces[number].frames()));
+                let done = traces[number].frames();
+                times[number].push(one_part(|part| send(bench, part), waiting, done));
                 after(number, bench);
             }
         }
@@ -339,10 +354,14 @@ fn in_turns(
 }
 
 /// Sends the last of the frames that wait. Returns what a packet took, in ns.
-fn one_part(bench: &mut RuleBench, waiting: &mut Vec<Frame>, done: &mut Vec<Frame>) -> f64 {
+fn one_part(
+    send: impl FnOnce(&mut Vec<Frame>),
+    waiting: &mut Vec<Frame>,
+    done: &mut Vec<Frame>,
+) -> f64 {
     let mut part = waiting.split_off(waiting.len().saturating_sub(PART));
     let started = Clock::now();
-    bench.send_to_cores(&mut part);
+    send(&mut part);
     let each = ns_each(started.elapsed(), part.len());
     done.append(&mut part);
     each
@@ -353,6 +372,52 @@ fn mean_and_tail(mut times: Vec<f64>) -> Times {
     times.sort_by(f64::total_cmp);
     let tail = times.get(times.len() * 99 / 100);
     (mean, tail.copied().unwrap_or(mean))
+}
+
+/// What it costs packets that meet rules, flow state and rules that those which cross take turns.
+fn turns(scale: Scale) {
+    println!("turns in a chain of three elements, through a whole node");
+    let flows = scale.few(1_000);
+    for threshold in [0, u32::MAX] {
+        let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
+        let mut nodes = [false, true].map(|takes| three_elements(flows as usize, threshold, takes));
+        // Without payload, which would be the same again and again.
+        let packets = |count| Trace::with_payload(&[], count);
+        let mut traces = nodes.each_mut().map(|node| {
+            let mut first = packets(flows as usize + 4096);
+            make_rules(node, &mut first, flows);
+            let mut trace = packets(plan.len());
+            trace.arrival = first.arrival;
+            trace
+        });
+        let before = nodes[1].fast_packets();
+        let send = BenchNode::send;
+        let times = in_turns(&mut nodes, &mut traces, &plan, send, |_, node| {
+            node.pass_time(Duration::from_micros(2));
+        });
+        let fast = nodes[1].fast_packets() - before;
+        let share = fast as f64 / ((ROUNDS + 1) * plan.len()) as f64;
+        let what = format!("{:.1} % on the fast path", 100.0 * share);
+        compared(&what, times[0], times[1]);
+    }
+}
+
+/// A node that makes rules for flows hotter than that, and whose packets that cross take turns, or
+/// do not.
+fn three_elements(flows: usize, threshold: u32, takes_turns: bool) -> BenchNode {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/inspector.rules");
+    let entries = 4 * flows.next_power_of_two();
+    let service = format!(
+        "[service]\nname = 'bench'\nchain = ['acl', 'inspector', 'monitor']\n\
+         [fast_path]\nslots = {entries}\nhot_packets = 1\ntime_to_live = '1h'\n\
+         [rule_cache]\nexact = {entries}\nthreshold = {threshold}\nwindow = '500ms'\nidle_windows = 255\n\
+         [acl]\ndefault = 'allow'\n[monitor]\n[inspector]\nrules = {rules:?}\n"
+    );
+    let mut bench = BenchNode::new(&service, Paths::Both);
+    if !takes_turns {
+        bench.node.fast_path = bench.node.fast_path.with_turns(None);
+    }
+    bench
 }
 
 /// What it takes to make rules, and to take them out again.

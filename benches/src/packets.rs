@@ -109,12 +109,19 @@ pub struct Trace {
 impl Trace {
     /// Frames for up to `packets` packets.
     pub fn new(packets: usize) -> Self {
+        let trace = Self::with_payload(&[0; 6], packets);
+        let bytes = trace.template.len();
+        assert_eq!(bytes, 60, "64 bytes with the frame check sequence");
+        trace
+    }
+
+    /// The same with packets that carry this.
+    pub fn with_payload(payload: &[u8], packets: usize) -> Self {
         let template = PacketBuilder::tcp(client(0), SERVICE)
             .flags(ACK)
-            .payload(&[0; 6])
+            .payload(payload)
             .to_vec()
             .expect("a valid packet");
-        assert_eq!(template.len(), 60, "64 bytes with the frame check sequence");
         let mut pool = Pool::new(packets, 64);
         let frames = std::iter::from_fn(|| pool.take()).collect();
         Self {

@@ -51,9 +51,11 @@ impl Simulation {
     /// Whether nothing waits for rules, and both sides know of the same.
     pub(super) fn rules_are_at_rest(&self) -> bool {
         let is_quiet = self.lines.iter().flatten().all(|line| line.is_empty());
-        is_quiet && self.fast_path.turns_waiting() == 0 && self.tables_and_books().all(|(_, table, book)| {
-            table.held() == 0 && !book.is_waiting() && difference(table, book).is_none()
-        })
+        is_quiet
+            && self.fast_path.turns_waiting() == 0
+            && self.tables_and_books().all(|(_, table, book)| {
+                table.held() == 0 && !book.is_waiting() && difference(table, book).is_none()
+            })
     }
 
     /// Adds up what production counted of rules.
@@ -88,12 +90,17 @@ impl Simulation {
             let what = format!("{} packets are held for ever", self.held_for_rules());
             self.step.fault(Rule::Progress, what);
         }
-        if self.tables_and_books().any(|(_, _, book)| book.is_waiting()) {
+        if self
+            .tables_and_books()
+            .any(|(_, _, book)| book.is_waiting())
+        {
             let what = "a packet waits for ever for a rule to go".into();
             self.step.fault(Rule::Progress, what);
         }
         let inside: Vec<u32> = self.inside.iter().copied().collect();
-        inside.into_iter().for_each(|number| self.justify_drop(number));
+        inside
+            .into_iter()
+            .for_each(|number| self.justify_drop(number));
     }
 }
 

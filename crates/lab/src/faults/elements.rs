@@ -57,9 +57,7 @@ impl Elements {
             Self::RulesTwice => &[Element::Rules(&[0, 1])],
             Self::RulesThenState => &[Element::Rules(&[0]), Element::State],
             Self::StateThenRules => &[Element::State, Element::Rules(&[0])],
-            Self::RulesAroundState => {
-                &[Element::Rules(&[0]), Element::State, Element::Rules(&[1])]
-            }
+            Self::RulesAroundState => &[Element::Rules(&[0]), Element::State, Element::Rules(&[1])],
         }
     }
 
@@ -75,7 +73,10 @@ impl Elements {
 
     /// The number of the one with flow state.
     pub(super) fn state(self) -> Option<u8> {
-        let place = self.list().iter().position(|&element| element == Element::State);
+        let place = self
+            .list()
+            .iter()
+            .position(|&element| element == Element::State);
         place.map(|place| place as u8)
     }
 
@@ -124,7 +125,10 @@ pub(super) fn fast(
             }
             Element::Rules(_) => {
                 let table = RuleTable::new(scenario.rules.table);
-                FastElement::Rules(Box::new(RuleStage::new(table, scenario.rules.cores.segment)))
+                FastElement::Rules(Box::new(RuleStage::new(
+                    table,
+                    scenario.rules.cores.segment,
+                )))
             }
         })
     };

@@ -284,7 +284,10 @@ impl Simulation {
             generation: cargo.generation,
             is_overtaken,
         });
-        if let Some(packet) = cargo.packet.filter(|_| self.follows_walks() && !is_overtaken) {
+        if let Some(packet) = cargo
+            .packet
+            .filter(|_| self.follows_walks() && !is_overtaken)
+        {
             let step = &mut self.step;
             self.history
                 .moves(packet, &[Place::Back], Place::FastPath, step);

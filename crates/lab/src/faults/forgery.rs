@@ -25,7 +25,9 @@ impl Simulation {
         };
         let said: Vec<CacheMessage> = messages(body(frame)).flatten().collect();
         let mut forged = said.clone();
-        forged.iter_mut().for_each(|message| forge(sabotage, message));
+        forged
+            .iter_mut()
+            .for_each(|message| forge(sabotage, message));
         if forged != said {
             self.note(Happened::Sabotaged {
                 line,
@@ -62,7 +64,11 @@ impl Simulation {
         }
         let behind = TURN_BYTES * usize::from(header.trip.turn != 0);
         let at = header.bytes() - behind - TICKET_BYTES;
-        let own = frame.bytes().get(at..).and_then(<[u8]>::first_chunk).copied();
+        let own = frame
+            .bytes()
+            .get(at..)
+            .and_then(<[u8]>::first_chunk)
+            .copied();
         self.note(Happened::Sabotaged {
             line,
             how: "a ticket is kept, or given to another",
@@ -111,10 +117,9 @@ fn forge(sabotage: Sabotage, message: &mut CacheMessage) {
             make_older(&mut rewrites.source_mac);
             make_older(&mut rewrites.destination_mac);
         }
-        (
-            Sabotage::ForgottenUses,
-            CacheMessage::Used(_, uses) | CacheMessage::Gone(_, uses, _),
-        ) => *uses = Uses::default(),
+        (Sabotage::ForgottenUses, CacheMessage::Used(_, uses) | CacheMessage::Gone(_, uses, _)) => {
+            *uses = Uses::default()
+        }
         _ => {}
     }
 }

@@ -133,7 +133,9 @@ impl Gate {
             Direction::Reply => Field::DestinationAddress,
         };
         if self.config.looks_whole {
-            (packet.source(), packet.destination(), packet.protocol());
+            packet.source();
+            packet.destination();
+            packet.protocol();
         }
         packet.bits(field, u128::from(self.config.entries - 1)) as u32
     }

@@ -108,7 +108,9 @@ impl Rule {
             Self::AsAlone => {
                 "rules: what has passed an element is what its functions alone would have made of it, once"
             }
-            Self::InForce => "rules: no decision of an entry is applied after the entry has changed",
+            Self::InForce => {
+                "rules: no decision of an entry is applied after the entry has changed"
+            }
             Self::AliveInUse => {
                 "rules: an entry ends only when its idle time-out has passed since its last use, and is not used after that"
             }
@@ -373,12 +375,7 @@ fn may_change_slot(world: &Simulation, step: &Step, change: &SlotChange) -> bool
         || may_change_because(&Cause::Packets(step.walkers.clone()), world, step, change)
 }
 
-fn may_change_because(
-    cause: &Cause,
-    world: &Simulation,
-    step: &Step,
-    change: &SlotChange,
-) -> bool {
+fn may_change_because(cause: &Cause, world: &Simulation, step: &Step, change: &SlotChange) -> bool {
     let stays = change.flow == change.flow_before && !change.changes_words;
     match cause {
         Cause::Packets(flows) => {

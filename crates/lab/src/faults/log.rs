@@ -286,7 +286,10 @@ impl fmt::Display for Happened {
                     Why::Asked => "a packet asked for it",
                     Why::Idle { .. } => "it was idle",
                 };
-                write!(f, "entry {entry} of gate {gate} is version {version} now: {why}")
+                write!(
+                    f,
+                    "entry {entry} of gate {gate} is version {version} now: {why}"
+                )
             }
         }
     }

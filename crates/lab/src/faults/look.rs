@@ -134,7 +134,9 @@ impl Simulation {
     fn has_followed(&self, flow: usize) -> bool {
         let flows = flows_of(&self.workers[self.history.flows[flow].worker]);
         let id = self.id_at_cores(flow);
-        flows.zip(id).is_none_or(|(flows, id)| flows.store().has_moved(id))
+        flows
+            .zip(id)
+            .is_none_or(|(flows, id)| flows.store().has_moved(id))
     }
 
     fn look_at_cores(&mut self, flow: usize) {

@@ -32,9 +32,9 @@
 //! without it is checked.
 
 mod agenda;
+mod books;
 mod change;
 mod cores_side;
-mod books;
 mod draw;
 mod elements;
 mod entries;

@@ -130,7 +130,6 @@ impl Simulation {
         }
     }
 
-
     /// In the end nothing waits, and every payload has come to one end.
     pub(super) fn settle_parking(&mut self) {
         let Some(stats) = self.parking().map(|stage| *stage.stats()) else {

@@ -212,7 +212,10 @@ impl Scenario {
             scenario.functions = Functions::Gates;
         }
         scenario.resources.workers = 1;
-        (scenario.cores.crash_permille, scenario.cores.change_permille) = (0, 0);
+        (
+            scenario.cores.crash_permille,
+            scenario.cores.change_permille,
+        ) = (0, 0);
         let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
         traffic.packets *= 2;
         traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
@@ -258,7 +261,10 @@ impl Scenario {
     /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a
     /// queue once, a whole packet of their flow comes behind some that it should not.
     pub(super) fn keeps_order(&self) -> bool {
-        let passes_once = self.parking.as_ref().is_some_and(ParkingSettings::passes_once);
+        let passes_once = self
+            .parking
+            .as_ref()
+            .is_some_and(ParkingSettings::passes_once);
         self.functions.keeps_order() && !passes_once
     }
 

@@ -53,7 +53,12 @@ fn thousands_of_seeds_hold() {
 /// the ledger, and payloads are parked with these.
 fn can_try(functions: Functions, name: &str) -> bool {
     const OF_LEDGERS: [&str; 4] = ["held", "woken", "waited_for_turn", "probes"];
-    const OF_RULES: [&str; 4] = ["held_in_vain", "holds_full", "marks_repeated", "entries_changed"];
+    const OF_RULES: [&str; 4] = [
+        "held_in_vain",
+        "holds_full",
+        "marks_repeated",
+        "entries_changed",
+    ];
     const OF_ALL: [&str; 10] = [
         "steps",
         "packets",
@@ -66,7 +71,8 @@ fn can_try(functions: Functions, name: &str) -> bool {
         "no_buffer",
         "pauses",
     ];
-    let is_of_parking = name.contains("payload") || name.contains("parking") || name == "headers_stale";
+    let is_of_parking =
+        name.contains("payload") || name.contains("parking") || name == "headers_stale";
     let is_of_rules = name.contains("rule") || OF_RULES.contains(&name);
     match functions {
         Functions::Ledger => true,
@@ -149,28 +155,4 @@ fn a_hunt_ends_with_the_first_failure_and_tells_its_story() {
     let mut runs = 0;
     let sound = hunt(0..5, None, |_| runs += 1).expect("sound scenarios");
     assert_eq!((runs, sound.runs, sound.failed.is_none()), (5, 5, true));
-}
-
-#[test]
-fn dbg_one() {
-    let Ok(seed) = std::env::var("SEED") else { return };
-    let outcome = replay(seed.parse().unwrap(), None);
-    println!("{}", outcome.story());
-}
-#[test]
-fn dbg_many() {
-    let Ok(text) = std::env::var("SEEDS") else { return };
-    let mut failed = HashMap::new();
-    for seed in 0..text.parse().unwrap() {
-        let outcome = Simulation::new(seed, &Scenario::drawn(seed)).unwrap().run();
-        for violation in outcome.violations.iter().take(1) {
-            let entry: &mut Vec<_> = failed.entry((violation.rule, outcome.scenario.elements)).or_default();
-            entry.push((seed, outcome.coverage.steps, violation.what.clone()));
-        }
-    }
-    for ((rule, elements), mut list) in failed {
-        list.sort_by_key(|x| x.1);
-        println!("{rule:?} {elements:?}: {} times", list.len());
-        for (seed, steps, what) in list.into_iter().take(2) { println!("    seed {seed} {steps} steps: {}", &what[..what.len().min(300)]); }
-    }
 }

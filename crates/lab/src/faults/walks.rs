@@ -91,7 +91,7 @@ impl Simulation {
                     out: Out::Punted,
                     parked: parked_of(&frame),
                 };
-                self.come_out(sight, &packet_in(&frame).to_vec());
+                self.come_out(sight, packet_in(&frame));
             }
             self.send(to(worker), frame);
         }
@@ -120,9 +120,7 @@ impl Simulation {
         let header = Header::read(frame.bytes()).ok()?;
         let elements = self.scenario.elements;
         let passed = elements.position(header.element, header.trip.direction);
-        header
-            .has_packet
-            .then(|| (frame.ordinal() as u32, passed))
+        header.has_packet.then(|| (frame.ordinal() as u32, passed))
     }
 
     /// Packets that have passed the flow state on the fast path were applied there, in order. Some
@@ -150,7 +148,9 @@ impl Simulation {
     fn crossed(&self, mut came_out: Vec<(u32, usize)>) -> Vec<u32> {
         let elements = self.scenario.elements;
         let has_crossed = |packet: &PacketHistory, passed| {
-            let position = elements.state().map(|state| elements.position(state, packet.direction));
+            let position = elements
+                .state()
+                .map(|state| elements.position(state, packet.direction));
             let newly = packet.passed..passed;
             !packet.is_applied && position.is_some_and(|position| newly.contains(&position))
         };
@@ -206,17 +206,17 @@ impl Simulation {
         let turns = packet.seen..=self.turn;
         let entry = |gate| self.entry_of(gate, packet);
         let may_deny = |passed: &Passed| {
-            let mut versions = self
-                .entries
-                .in_force(passed.gate, entry(passed.gate), turns.clone());
+            let mut versions =
+                self.entries
+                    .in_force(passed.gate, entry(passed.gate), turns.clone());
             versions.any(denies)
         };
         let is_denied = self.gates_of(packet).iter().any(may_deny);
         let may_be_lost = packet.is_parked || self.has_parking() && self.drops_for_parking() > 0;
-        let is_dropped_there =
-            packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
+        let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
         if !is_denied && !is_dropped_there {
-            let what = format!("packet {number} was dropped on the fast path, and nobody wanted that");
+            let what =
+                format!("packet {number} was dropped on the fast path, and nobody wanted that");
             self.step.fault(Rule::InForce, what);
         }
     }
@@ -248,9 +248,10 @@ impl Simulation {
             let what = format!("the header of packet {number} leaves alone");
             self.step.fault(Rule::Whole, what);
         }
-        let newly = self.gates_of(packet).into_iter().filter(|gate| {
-            (packet.passed..passed).contains(&gate.position)
-        });
+        let newly = self
+            .gates_of(packet)
+            .into_iter()
+            .filter(|gate| (packet.passed..passed).contains(&gate.position));
         for gate in newly.collect::<Vec<_>>() {
             self.judge_mark(&sight, &gate, bytes);
         }
@@ -367,7 +368,10 @@ impl Simulation {
     }
 
     fn judge_use(&mut self, sight: &Sight, used: Use) {
-        let late = self.entries.idle_since(&used).filter(|_| sight.out != Out::FromCores);
+        let late = self
+            .entries
+            .idle_since(&used)
+            .filter(|_| sight.out != Out::FromCores);
         if let Some(last) = late
             && !self.may_have_been_used(&used, sight.number)
         {
@@ -408,7 +412,7 @@ impl Simulation {
             out: Out::FromCores,
             parked: header.trip.parked_bytes.into(),
         };
-        self.come_out(sight, &packet_in(frame).to_vec());
+        self.come_out(sight, packet_in(frame));
     }
 
     /// Listens to what the gates say they did.

@@ -279,13 +279,15 @@ impl FastPath {
         let Some(FastElement::State(stage)) = self.elements.get_mut(usize::from(place.element))
         else {
             let header = punt_header(Message::Plain, &frame, &parsed.keyed);
-            return self.punt(frame, header, place, parsed.hash, io);
+            return self.punt(frame, header, (place, &parsed.layout), parsed.hash, io);
         };
         match stage.packet(&mut frame, parsed, io.clock) {
             Decision::Exit { is_reply: false } => self.go_on(frame, &parsed.layout, place, io),
             Decision::Exit { is_reply: true } => self.depart(frame, true, io),
             Decision::Drop(reason) => self.drop(frame, reason, io),
-            Decision::Punt(header) => self.punt(frame, header, place, parsed.hash, io),
+            Decision::Punt(header) => {
+                self.punt(frame, header, (place, &parsed.layout), parsed.hash, io)
+            }
         }
     }
 
@@ -337,7 +339,7 @@ impl FastPath {
         let keyed = self.keyed(&frame, layout);
         let header = punt_header(Message::Plain, &frame, &keyed);
         let hash = keyed.key.hash(self.steering.seed());
-        self.punt(frame, header, place, hash, io);
+        self.punt(frame, header, (place, layout), hash, io);
     }
 
     /// Only packets with an IP header are let into the chain, and those have a flow.
@@ -387,13 +389,13 @@ impl FastPath {
         &mut self,
         mut frame: Frame,
         mut header: Header,
-        place: Place,
+        (place, layout): (Place, &Layout),
         hash: u64,
         io: &mut Io<'_>,
     ) {
         header.element = place.element;
         let worker = self.worker(hash);
-        if !self.is_expected_from_cores(&mut frame, worker, place) {
+        if !self.is_expected_from_cores(&mut frame, worker, place, layout) {
             return self.drop(frame, DropReason::RingFull, io);
         }
         match frame.trip().was_on_cores {

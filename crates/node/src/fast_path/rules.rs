@@ -125,7 +125,7 @@ impl FastPath {
             Decision::Punt => {
                 // Plain packets need no more than their element on the cores.
                 let header = punt_header(Message::Plain, &frame, &Keyed::default());
-                self.punt(frame, header, place, 0, io);
+                self.punt(frame, header, (place, layout), 0, io);
             }
             Decision::Hold => {
                 let layout = *layout;
@@ -136,7 +136,8 @@ impl FastPath {
 
     fn hold(&mut self, mut held: Held, element: u8, io: &mut Io<'_>) {
         let direction = held.frame.trip().direction;
-        if !self.is_expected_from_rules(&mut held.frame, Place { element, direction }) {
+        let place = Place { element, direction };
+        if !self.is_expected_from_rules(&mut held.frame, place, &held.layout) {
             return self.drop(held.frame, DropReason::RingFull, io);
         }
         let Some(stage) = self.rules(element) else {

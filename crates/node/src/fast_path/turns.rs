@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::{BATCH, FastPath, Io};
 use crate::place::Place;
-use crate::turns::{Claim, Counts, MOST_WAITING, Probe, Reached, Turns};
+use crate::turns::{Counts, MOST_WAITING, Probe, Reached, Turns};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant};
@@ -49,18 +49,15 @@ impl FastPath {
     #[inline]
     fn arrive(
         &mut self,
-        mut frame: Frame,
+        frame: Frame,
         layout: &Layout,
         direction: Direction,
         io: &mut Io<'_>,
     ) -> Option<Frame> {
         let place = Place::first(direction, self.elements.len());
-        let turns = self.turns.as_mut()?;
-        let claim = turns
-            .meeting()
-            .claim_in_advance(&frame, layout, &self.steering);
-        turns.arrives(claim);
-        frame.set_direction(direction);
+        if let Some(turns) = &mut self.turns {
+            turns.arrives(&frame, layout, &self.steering);
+        }
         self.in_turn(frame, layout, place, io)
     }
 
@@ -73,14 +70,14 @@ impl FastPath {
         place: Place,
         io: &mut Io<'_>,
     ) -> Option<Frame> {
-        let Some(turns) = &mut self.turns else {
+        let concerned = self
+            .turns
+            .as_mut()
+            .filter(|turns| turns.concern(place.element));
+        let Some(turns) = concerned else {
             return Some(frame);
         };
-        if !turns.orders(place.element) || turns.is_idle() {
-            return Some(frame);
-        }
-        let claim = turns.claim(&frame, layout, &self.steering);
-        match turns.reaches(place, claim, frame) {
+        match turns.reaches(place, frame, layout, &self.steering) {
             Reached::Meets(frame) => return Some(frame),
             Reached::Waits => {}
             Reached::Refused(frame) => self.drop(frame, DropReason::RingFull, io),
@@ -95,31 +92,22 @@ impl FastPath {
         frame: &mut Frame,
         worker: usize,
         place: Place,
+        layout: &Layout,
     ) -> bool {
-        match self.claim_ahead(frame, place) {
-            Some((turns, claim)) => turns.to_cores(frame, worker, place, claim),
-            None => true,
-        }
+        let turns = self.turns.as_mut();
+        turns.is_none_or(|turns| turns.to_cores(frame, worker, place, layout, &self.steering))
     }
 
     /// The packet of the walk is about to be kept by rules, and will be expected wherever it has
     /// yet to come. Returns whether there is room.
-    pub(super) fn is_expected_from_rules(&mut self, frame: &mut Frame, place: Place) -> bool {
-        match self.claim_ahead(frame, place) {
-            Some((turns, claim)) => turns.keep(frame, place, claim),
-            None => true,
-        }
-    }
-
-    /// What the packet of the walk claims, if there are elements ahead that remember connections.
-    fn claim_ahead(&mut self, frame: &Frame, place: Place) -> Option<(&mut Turns, Claim)> {
-        let turns = self.turns.as_mut()?;
-        if !turns.has_more_ahead(place) {
-            return None;
-        }
-        let layout = dissect(frame.bytes()).ok()?;
-        let claim = turns.claim(frame, &layout, &self.steering);
-        Some((turns, claim))
+    pub(super) fn is_expected_from_rules(
+        &mut self,
+        frame: &mut Frame,
+        place: Place,
+        layout: &Layout,
+    ) -> bool {
+        let turns = self.turns.as_mut();
+        turns.is_none_or(|turns| turns.keep(frame, place, layout, &self.steering))
     }
 
     /// A packet's walk has come to its end, and those go on whose turn has come.

@@ -33,67 +33,65 @@ pub(super) struct Pass {
     run: u32,
 }
 
-/// Some of one kind that arrived after one another, none of another kind in between.
+/// A gate, and the first run of those on their way to it: some of one kind who arrived after one
+/// another. It is their turn.
+#[derive(Copy, Clone, Default)]
+struct Gate {
+    kind: u32,
+    coming: u32,
+    /// The number of that run.
+    first: u32,
+    /// Whether somebody waits, or others are on their way behind the first run: there is a crowd.
+    is_crowded: bool,
+}
+
+/// Those at a gate besides the first run's who are on their way.
+struct Crowd<T> {
+    /// Those of the first run who have come before it was their turn, or behind such.
+    here: VecDeque<T>,
+    /// The runs behind the first.
+    runs: VecDeque<Run<T>>,
+}
+
+/// Some of one kind who arrived after one another, behind others.
 struct Run<T> {
     kind: u32,
     /// Those still on their way.
     coming: u32,
-    /// Those that have come before it was their turn, or behind such.
+    /// Those who have come, and wait.
     here: VecDeque<T>,
 }
 
-/// Those who share a gate, in order of arrival. It is the turn of the first run.
-struct Queue<T> {
-    /// The number of the first run.
-    first: u32,
-    runs: VecDeque<Run<T>>,
-}
-
-impl<T> Default for Queue<T> {
+impl<T> Default for Crowd<T> {
     fn default() -> Self {
         Self {
-            first: 0,
+            here: VecDeque::new(),
             runs: VecDeque::new(),
         }
     }
 }
 
-impl<T> Queue<T> {
-    /// The number of the run that one of this kind joins who arrives now.
-    fn join(&mut self, kind: u32) -> u32 {
-        if self.runs.back().is_none_or(|last| last.kind != kind) {
+impl<T> Crowd<T> {
+    /// The run that one of this kind joins who arrives now; `None` if that is the first, whose
+    /// kind is given.
+    fn join(&mut self, kind: u32, first_kind: u32) -> Option<&mut Run<T>> {
+        let last = self.runs.back().map_or(first_kind, |run| run.kind);
+        if last != kind {
             self.runs.push_back(Run {
                 kind,
                 coming: 0,
                 here: VecDeque::new(),
             });
         }
-        self.first.wrapping_add(self.runs.len() as u32 - 1)
-    }
-
-    fn run(&mut self, number: u32) -> Option<&mut Run<T>> {
-        self.runs.get_mut(number.wrapping_sub(self.first) as usize)
-    }
-
-    /// Whether nobody stands between the first run and the gate.
-    fn is_clear(&self) -> bool {
-        self.runs.front().is_none_or(|first| first.here.is_empty())
-    }
-
-    /// If all of the first run have passed, or never will, it is the turn of the next.
-    fn advance(&mut self) {
-        let is_over = |run: &mut Run<T>| run.coming == 0 && run.here.is_empty();
-        while self.runs.pop_front_if(is_over).is_some() {
-            self.first = self.first.wrapping_add(1);
-        }
+        self.runs.back_mut()
     }
 }
 
 /// All gates in front of one element.
 pub(super) struct Gates<T> {
-    /// Which gates anybody is on the way to, or waits at.
-    taken: Box<[bool]>,
-    queues: HashMap<u16, Queue<T>>,
+    gates: Box<[Gate; GATES]>,
+    /// By gate.
+    crowds: HashMap<u16, Crowd<T>>,
     /// Where it is the turn of somebody who waits.
     ready: VecDeque<u16>,
     coming: usize,
@@ -103,8 +101,8 @@ pub(super) struct Gates<T> {
 impl<T> Default for Gates<T> {
     fn default() -> Self {
         Self {
-            taken: vec![false; GATES].into(),
-            queues: HashMap::new(),
+            gates: Box::new([Gate::default(); GATES]),
+            crowds: HashMap::new(),
             ready: VecDeque::new(),
             coming: 0,
             waiting: 0,
@@ -124,113 +122,149 @@ impl<T> Gates<T> {
         self.coming
     }
 
-    /// How many wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting
-    }
-
-    /// All that wait.
+    /// All who wait.
     pub fn each_waiting(&self) -> impl Iterator<Item = &T> {
-        let runs = self.queues.values().flat_map(|queue| &queue.runs);
-        runs.flat_map(|run| &run.here)
-    }
-
-    /// Whether one that has just arrived overtakes nobody here.
-    #[inline]
-    pub fn admits(&self, claim: Claim) -> bool {
-        !self.taken[usize::from(claim.gate) % GATES] || self.admits_to(claim)
-    }
-
-    fn admits_to(&self, Claim { gate, kind }: Claim) -> bool {
-        let queue = self.queues.get(&gate);
-        queue.is_none_or(|queue| {
-            queue.runs.len() == 1 && queue.runs[0].kind == kind && queue.is_clear()
+        self.crowds.values().flat_map(|crowd| {
+            let behind = crowd.runs.iter().flat_map(|run| &run.here);
+            crowd.here.iter().chain(behind)
         })
     }
 
-    /// One that has just arrived is on its way here.
-    pub fn expect(&mut self, Claim { gate, kind }: Claim) -> Pass {
-        let queue = self.queue(gate);
-        let run = queue.join(kind);
-        if let Some(run) = queue.run(run) {
-            run.coming += 1;
-        }
+    /// Whether one who has just arrived overtakes nobody here.
+    #[inline]
+    pub fn admits(&self, Claim { gate, kind }: Claim) -> bool {
+        let gate = &self.gates[usize::from(gate) % GATES];
+        !gate.is_crowded && (gate.coming == 0 || gate.kind == kind)
+    }
+
+    /// One who has just arrived is on the way here.
+    pub fn expect(&mut self, Claim { gate: number, kind }: Claim) -> Pass {
         self.coming += 1;
-        Pass { gate, run }
-    }
-
-    /// One that has just arrived, and is [not admitted](Self::admits), waits.
-    pub fn wait(&mut self, Claim { gate, kind }: Claim, item: T) {
-        let queue = self.queue(gate);
-        let run = queue.join(kind);
-        if let Some(run) = queue.run(run) {
-            run.here.push_back(item);
+        let gate = &mut self.gates[usize::from(number)];
+        let pass = |run| Pass { gate: number, run };
+        if !gate.is_crowded && (gate.coming == 0 || gate.kind == kind) {
+            gate.kind = kind;
+            gate.coming += 1;
+            return pass(gate.first);
         }
-        self.waiting += 1;
+        let crowd = crowd(gate, &mut self.crowds, number);
+        match crowd.join(kind, gate.kind) {
+            Some(run) => {
+                run.coming += 1;
+                pass(gate.first.wrapping_add(crowd.runs.len() as u32))
+            }
+            None => {
+                gate.coming += 1;
+                pass(gate.first)
+            }
+        }
     }
 
-    /// Whether it is the turn of one that was on its way.
+    /// One who has just arrived, and is [not admitted](Self::admits), waits.
+    pub fn wait(&mut self, Claim { gate: number, kind }: Claim, item: T) {
+        self.waiting += 1;
+        let gate = &mut self.gates[usize::from(number)];
+        let crowd = crowd(gate, &mut self.crowds, number);
+        match crowd.join(kind, gate.kind) {
+            Some(run) => run.here.push_back(item),
+            None => crowd.here.push_back(item),
+        }
+    }
+
+    /// Whether it is the turn of one who was on the way.
+    #[inline]
     pub fn is_turn(&self, pass: Pass) -> bool {
-        let queue = self.queues.get(&pass.gate);
-        queue.is_none_or(|queue| queue.first == pass.run && queue.is_clear())
+        let gate = &self.gates[usize::from(pass.gate)];
+        let crowd = || self.crowds.get(&pass.gate);
+        gate.first == pass.run
+            && (!gate.is_crowded || crowd().is_none_or(|crowd| crowd.here.is_empty()))
     }
 
-    /// One that was on its way has come before its turn, and waits.
+    /// One who was on the way has come before it is their turn, and waits.
     pub fn wait_as_expected(&mut self, pass: Pass, item: T) {
-        if let Some(run) = self.queue(pass.gate).run(pass.run) {
-            run.coming -= 1;
-            run.here.push_back(item);
-        }
-        self.coming -= 1;
-        self.waiting += 1;
+        (self.coming, self.waiting) = (self.coming - 1, self.waiting + 1);
+        let gate = &mut self.gates[usize::from(pass.gate)];
+        let crowd = crowd(gate, &mut self.crowds, pass.gate);
+        let (coming, here) = match crowd.runs.get_mut(behind(gate, pass)) {
+            Some(run) => (&mut run.coming, &mut run.here),
+            None => (&mut gate.coming, &mut crowd.here),
+        };
+        *coming -= 1;
+        here.push_back(item);
     }
 
-    /// One that was on its way has passed, or never will.
-    pub fn forget(&mut self, Pass { gate, run }: Pass) {
-        let Some(queue) = self.queues.get_mut(&gate) else {
+    /// One who was on the way has passed, or never will.
+    #[inline]
+    pub fn forget(&mut self, pass: Pass) {
+        self.coming -= 1;
+        let gate = &mut self.gates[usize::from(pass.gate)];
+        match gate.is_crowded {
+            false => gate.coming -= 1,
+            true => self.forget_in_crowd(pass),
+        }
+    }
+
+    fn forget_in_crowd(&mut self, pass: Pass) {
+        let gate = &mut self.gates[usize::from(pass.gate)];
+        let crowd = crowd(gate, &mut self.crowds, pass.gate);
+        match crowd.runs.get_mut(behind(gate, pass)) {
+            Some(run) => run.coming -= 1,
+            None => gate.coming -= 1,
+        }
+        let was_ready = !crowd.here.is_empty();
+        self.advance(pass.gate);
+        let is_ready = |crowd: &Crowd<T>| !crowd.here.is_empty();
+        if !was_ready && self.crowds.get(&pass.gate).is_some_and(is_ready) {
+            self.ready.push_back(pass.gate);
+        }
+    }
+
+    /// If all of the first run have passed, or never will, it is the turn of the next.
+    fn advance(&mut self, number: u16) {
+        let gate = &mut self.gates[usize::from(number)];
+        let Some(crowd) = self.crowds.get_mut(&number) else {
             return;
         };
-        if let Some(run) = queue.run(run) {
-            run.coming -= 1;
-            self.coming -= 1;
+        while gate.coming == 0 && crowd.here.is_empty() {
+            let Some(run) = crowd.runs.pop_front() else {
+                break;
+            };
+            gate.first = gate.first.wrapping_add(1);
+            (gate.kind, gate.coming, crowd.here) = (run.kind, run.coming, run.here);
         }
-        let was_clear = queue.is_clear();
-        queue.advance();
-        if was_clear && !queue.is_clear() {
-            self.ready.push_back(gate);
-        }
-        self.close_if_over(gate);
-    }
-
-    fn close_if_over(&mut self, gate: u16) {
-        if self
-            .queues
-            .get(&gate)
-            .is_some_and(|queue| queue.runs.is_empty())
-        {
-            self.queues.remove(&gate);
-            self.taken[usize::from(gate)] = false;
+        if crowd.here.is_empty() && crowd.runs.is_empty() {
+            self.crowds.remove(&number);
+            gate.is_crowded = false;
         }
     }
 
-    fn queue(&mut self, gate: u16) -> &mut Queue<T> {
-        self.taken[usize::from(gate)] = true;
-        self.queues.entry(gate).or_default()
-    }
-
-    /// The next whose turn has come, of those that wait.
+    /// The next whose turn has come, of those who wait.
     pub fn next(&mut self) -> Option<T> {
         let gate = *self.ready.front()?;
-        let queue = self.queues.get_mut(&gate)?;
-        let next = queue.runs.front_mut()?.here.pop_front();
-        queue.advance();
-        if queue.is_clear() {
+        let next = self.crowds.get_mut(&gate)?.here.pop_front();
+        self.advance(gate);
+        let is_over = |crowd: &Crowd<T>| crowd.here.is_empty();
+        if self.crowds.get(&gate).is_none_or(is_over) {
             self.ready.pop_front();
         }
-        self.close_if_over(gate);
         self.waiting -= usize::from(next.is_some());
         next
     }
+}
+
+/// The crowd at a gate, which there is from now on.
+fn crowd<'a, T>(
+    gate: &mut Gate,
+    crowds: &'a mut HashMap<u16, Crowd<T>>,
+    number: u16,
+) -> &'a mut Crowd<T> {
+    gate.is_crowded = true;
+    crowds.entry(number).or_default()
+}
+
+/// How many runs there are between the first and one behind it; for the first more than there are.
+const fn behind(gate: &Gate, pass: Pass) -> usize {
+    pass.run.wrapping_sub(gate.first).wrapping_sub(1) as usize
 }
 
 #[cfg(test)]
@@ -357,7 +391,8 @@ mod tests {
             bench.check()?;
             prop_assert_eq!(bench.passed.len() + bench.gone.len(), bench.claims.len());
             prop_assert!(bench.gates.is_idle());
-            prop_assert!(bench.gates.taken.iter().all(|taken| !taken));
+            prop_assert!(bench.gates.crowds.is_empty());
+            prop_assert!(bench.gates.gates.iter().all(|gate| !gate.is_crowded && gate.coming == 0));
         }
     }
 

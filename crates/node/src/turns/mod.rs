@@ -5,7 +5,7 @@
 //! end of the connection passes the elements in reverse, and would meet those behind before a
 //! packet that arrived earlier: a firewall there would see an answer before its question.
 //!
-//! This matters at elements that remember connections ([`Turns::orders`]); in front of each stand
+//! This matters at elements that remember connections; in front of each stand
 //! [gates]. A packet [claims](Claim) the gate of what it [has in common](Meeting) with those it
 //! may cross. One that goes to the cores before it has met all such elements is *expected* at those
 //! ahead, as of its arrival. One that comes to a gate where a packet of another kind is expected
@@ -84,19 +84,23 @@ type Passes = [Option<Pass>; MOST_ORDERED];
 
 /// The packet whose walk this is.
 #[derive(Copy, Clone, Debug, Default)]
-struct InHand {
-    /// What it claims, if that is not to be told from what it looks like later.
-    claim: Option<Claim>,
-    passes: Passes,
+enum Walker {
+    /// There is none, or one that is not told of: a function made it.
+    #[default]
+    Nobody,
+    /// It has just arrived, with what it claims if that is not to be told from what it looks like
+    /// later.
+    Arrived(Option<Claim>),
+    /// It is expected wherever it has yet to come.
+    Expected(Passes),
 }
 
 /// A packet in front of an element.
 pub struct Waiting {
-    /// The packet.
-    pub frame: Frame,
-    /// The element.
-    pub place: Place,
-    in_hand: InHand,
+    frame: Frame,
+    place: Place,
+    /// Where it is expected behind this element.
+    passes: Passes,
 }
 
 /// What a packet finds at an element.
@@ -114,11 +118,14 @@ pub struct Turns {
     meeting: Meeting,
     /// The elements that remember connections, and their gates.
     ordered: Vec<(u8, Gates<Waiting>)>,
+    /// Bits by number of the element: whether it does.
+    remembers: u64,
     /// By worker and element.
     on_cores: Vec<OnCores<Passes>>,
     elements: usize,
     kept: Kept<Passes>,
-    in_hand: Option<InHand>,
+    walker: Walker,
+    waiting: usize,
     counts: Counts,
 }
 
@@ -129,13 +136,15 @@ impl Turns {
         let ordered = ordered.iter().take(MOST_ORDERED);
         Self {
             meeting,
+            remembers: ordered.clone().fold(0, |bits, element| bits | 1 << element),
             ordered: ordered
                 .map(|&element| (element, Gates::default()))
                 .collect(),
             on_cores: vec![OnCores::default(); elements * workers],
             elements,
             kept: Kept::default(),
-            in_hand: None,
+            walker: Walker::Nobody,
+            waiting: 0,
             counts: Counts::default(),
         }
     }
@@ -145,185 +154,250 @@ impl Turns {
         &self.meeting
     }
 
-    /// What the packet of the walk claims, as it was told when it arrived, or is told now.
-    #[inline]
-    pub fn claim(&self, frame: &Frame, layout: &Layout, steering: &Steering) -> Claim {
-        let claimed = self.in_hand.as_ref().and_then(|in_hand| in_hand.claim);
-        claimed.unwrap_or_else(|| self.meeting.claim(frame, layout, steering))
-    }
-
-    /// Whether nobody is expected anywhere, and so nobody waits.
-    #[inline]
-    pub fn is_idle(&self) -> bool {
-        self.ordered.iter().all(|(_, gates)| gates.is_idle())
-    }
-
     /// What happened so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Whether packets that cross meet an element in the order of their arrival.
+    /// How many wait.
     #[inline]
-    pub fn orders(&self, element: u8) -> bool {
-        self.ordered.iter().any(|(ordered, _)| *ordered == element)
+    pub fn waiting(&self) -> usize {
+        self.waiting
     }
 
-    /// How many wait.
-    pub fn waiting(&self) -> usize {
-        self.ordered.iter().map(|(_, gates)| gates.waiting()).sum()
+    /// Whether nobody is expected anywhere, and so nobody waits.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.ordered.iter().all(|(_, gates)| gates.is_idle())
     }
 
     /// Whether nobody is inside, or waits.
     pub fn is_empty(&self) -> bool {
-        self.waiting() == 0 && self.kept.is_empty() && self.on_cores.iter().all(OnCores::is_empty)
+        self.waiting == 0 && self.kept.is_empty() && self.on_cores.iter().all(OnCores::is_empty)
     }
 
     /// When the oldest of those arrived that wait.
     pub fn oldest(&self) -> Option<Instant> {
-        let waiting = self
-            .ordered
-            .iter()
-            .flat_map(|(_, gates)| gates.each_waiting());
+        let gates = self.ordered.iter();
+        let waiting = gates.flat_map(|(_, gates)| gates.each_waiting());
         waiting.map(|waiting| waiting.frame.timestamp()).min()
     }
 
-    /// The walk of a packet begins that has just arrived; what it claims must be told now if
-    /// functions change what it looks like.
-    #[inline]
-    pub fn arrives(&mut self, claim: Option<Claim>) {
-        let passes = Passes::default();
-        self.in_hand = Some(InHand { claim, passes });
+    /// Whether a packet that comes to an element may have to wait.
+    #[inline(always)]
+    pub fn concern(&self, element: u8) -> bool {
+        self.remembers & 1 << element != 0 && !self.is_idle()
     }
 
-    /// The packet of the walk comes to an element that remembers connections, with its claim.
+    /// The walk of a packet begins that has just arrived.
     #[inline]
-    pub fn reaches(&mut self, place: Place, claim: Claim, frame: Frame) -> Reached {
-        let Some(number) = self.number(place.element) else {
+    pub fn arrives(&mut self, frame: &Frame, layout: &Layout, steering: &Steering) {
+        let claim = self.meeting.claim_in_advance(frame, layout, steering);
+        self.walker = Walker::Arrived(claim);
+    }
+
+    /// The packet of the walk comes to an element that may [concern](Self::concern) it.
+    pub fn reaches(
+        &mut self,
+        place: Place,
+        frame: Frame,
+        layout: &Layout,
+        steering: &Steering,
+    ) -> Reached {
+        let is_it = |(element, _): &(u8, _)| *element == place.element;
+        let Some(number) = self.ordered.iter().position(is_it) else {
             return Reached::Meets(frame);
         };
-        let gates = &mut self.ordered[number].1;
-        let pass = self
-            .in_hand
-            .as_mut()
-            .and_then(|one| one.passes[number].take());
+        let pass = match &mut self.walker {
+            Walker::Expected(passes) => passes[number].take(),
+            _ => None,
+        };
         match pass {
-            Some(pass) if gates.is_turn(pass) => gates.forget(pass),
-            Some(_) => return self.wait(number, pass, place, claim, frame),
-            None if gates.admits(claim) => {}
-            None => return self.wait(number, pass, place, claim, frame),
+            Some(pass) => self.comes_as_expected(number, pass, place, frame),
+            None => {
+                let claim = self.claim(&frame, layout, steering);
+                self.comes_straight(number, claim, place, frame)
+            }
         }
-        Reached::Meets(frame)
+    }
+
+    /// What the packet of the walk claims, as it was told when it arrived, or is told now.
+    #[inline]
+    fn claim(&self, frame: &Frame, layout: &Layout, steering: &Steering) -> Claim {
+        match self.walker {
+            Walker::Arrived(Some(claim)) => claim,
+            _ => self.meeting.claim(frame, layout, steering),
+        }
     }
 
     #[inline]
-    fn number(&self, element: u8) -> Option<usize> {
-        let is_it = |(ordered, _): &(u8, _)| *ordered == element;
-        self.ordered.iter().position(is_it)
-    }
-
-    #[cold]
-    fn wait(
+    fn comes_straight(
         &mut self,
         number: usize,
-        pass: Option<Pass>,
-        place: Place,
         claim: Claim,
+        place: Place,
         frame: Frame,
     ) -> Reached {
-        let is_full = self.waiting() >= MOST_WAITING;
-        if is_full || !self.expect_ahead(place, claim) {
-            self.counts.overflowed += 1;
-            let gates = &mut self.ordered[number].1;
-            pass.into_iter().for_each(|pass| gates.forget(pass));
+        if self.ordered[number].1.admits(claim) {
+            return Reached::Meets(frame);
+        }
+        if !self.is_expected(place, claim) {
             return Reached::Refused(frame);
         }
-        self.counts.waited += 1;
-        let waiting = Waiting {
-            frame,
-            place,
-            in_hand: self.in_hand.take().unwrap_or_default(),
-        };
-        let gates = &mut self.ordered[number].1;
-        match pass {
-            Some(pass) => gates.wait_as_expected(pass, waiting),
-            None => gates.wait(claim, waiting),
+        match self.stays(place, frame) {
+            Ok(waiting) => self.ordered[number].1.wait(claim, waiting),
+            Err(frame) => return Reached::Refused(frame),
         }
         Reached::Waits
     }
 
-    /// From now on the packet of the walk is expected wherever it has yet to come behind this
-    /// place. Returns whether there is room.
-    fn expect_ahead(&mut self, place: Place, claim: Claim) -> bool {
-        let Some(in_hand) = &mut self.in_hand else {
+    fn comes_as_expected(
+        &mut self,
+        number: usize,
+        pass: Pass,
+        place: Place,
+        frame: Frame,
+    ) -> Reached {
+        let gates = &mut self.ordered[number].1;
+        if gates.is_turn(pass) {
+            gates.forget(pass);
+            return Reached::Meets(frame);
+        }
+        match self.stays(place, frame) {
+            Ok(waiting) => self.ordered[number].1.wait_as_expected(pass, waiting),
+            Err(frame) => {
+                self.ordered[number].1.forget(pass);
+                return Reached::Refused(frame);
+            }
+        }
+        Reached::Waits
+    }
+
+    /// The packet of the walk is about to wait. It comes back if there is no room.
+    #[cold]
+    fn stays(&mut self, place: Place, mut frame: Frame) -> Result<Waiting, Frame> {
+        if self.waiting >= MOST_WAITING {
+            self.counts.overflowed += 1;
+            return Err(frame);
+        }
+        frame.set_direction(place.direction);
+        self.counts.waited += 1;
+        self.waiting += 1;
+        Ok(Waiting {
+            frame,
+            place,
+            passes: self.take_passes(),
+        })
+    }
+
+    /// From now on the packet of the walk, with its claim, is expected wherever it has yet to come
+    /// behind a place. Returns whether there is room.
+    fn is_expected(&mut self, place: Place, claim: Claim) -> bool {
+        if !matches!(self.walker, Walker::Arrived(_)) || !self.has_more_ahead(place) {
             return true;
-        };
-        for ((element, gates), pass) in self.ordered.iter_mut().zip(&mut in_hand.passes) {
-            if place.is_before(*element) && pass.is_none() {
-                if gates.coming() >= MOST_EXPECTED {
-                    return false;
-                }
+        }
+        let mut gates = self.ordered.iter();
+        if gates.any(|(_, gates)| gates.coming() >= MOST_EXPECTED) {
+            self.counts.overflowed += 1;
+            return false;
+        }
+        let mut passes = Passes::default();
+        for ((element, gates), pass) in self.ordered.iter_mut().zip(&mut passes) {
+            if place.is_before(*element) {
                 *pass = Some(gates.expect(claim));
             }
         }
+        self.walker = Walker::Expected(passes);
         true
+    }
+
+    fn has_more_ahead(&self, place: Place) -> bool {
+        let mut ordered = self.ordered.iter();
+        ordered.any(|(element, _)| place.is_before(*element))
+    }
+
+    /// Takes the packet of the walk out of it, with where it is expected.
+    fn take_passes(&mut self) -> Passes {
+        match std::mem::take(&mut self.walker) {
+            Walker::Expected(passes) => passes,
+            Walker::Nobody | Walker::Arrived(_) => Passes::default(),
+        }
     }
 
     /// The next packet that has waited for its turn; its walk goes on.
     #[inline]
     pub fn next(&mut self) -> Option<(Frame, Place)> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let mut gates = self.ordered.iter_mut();
         let Waiting {
             frame,
             place,
-            in_hand,
-        } = self
-            .ordered
-            .iter_mut()
-            .find_map(|(_, gates)| gates.next())?;
-        self.in_hand = Some(in_hand);
+            passes,
+        } = gates.find_map(|(_, gates)| gates.next())?;
+        self.waiting -= 1;
+        self.walker = Walker::Expected(passes);
         Some((frame, place))
     }
 
     /// The walk is over: the packet has left, or waits, or is on its way to the cores.
     #[inline]
     pub fn walked(&mut self) {
-        if let Some(in_hand) = self.in_hand.take() {
-            self.forget(&in_hand.passes);
+        if let Walker::Expected(passes) = &self.walker {
+            forget(&mut self.ordered, passes);
         }
+        self.walker = Walker::Nobody;
     }
 
-    fn forget(&mut self, passes: &Passes) {
-        for ((_, gates), pass) in self.ordered.iter_mut().zip(passes) {
-            pass.iter().for_each(|pass| gates.forget(*pass));
-        }
-    }
-
-    /// Whether the packet of the walk, about to go to the cores or to be kept, meets elements
-    /// behind this place that remember connections: it has to be expected there.
-    pub fn has_more_ahead(&self, place: Place) -> bool {
-        self.in_hand.is_some()
-            && self
-                .ordered
-                .iter()
-                .any(|(ordered, _)| place.is_before(*ordered))
-    }
-
-    /// The packet of the walk, with its claim, goes to a worker for an element. Returns whether
-    /// there is room.
+    /// The packet of the walk goes to a worker for an element. Returns whether there is room.
     pub fn to_cores(
         &mut self,
         frame: &mut Frame,
         worker: usize,
         place: Place,
-        claim: Claim,
+        layout: &Layout,
+        steering: &Steering,
     ) -> bool {
-        let has_room = self.expect_ahead(place, claim);
-        if has_room && let Some(in_hand) = self.in_hand.take() {
+        let has_room = self.is_expected_again(frame, place, layout, steering);
+        if let (true, Walker::Expected(passes)) = (has_room, self.walker) {
+            self.walker = Walker::Nobody;
             let on_cores = &mut self.on_cores[worker * self.elements + usize::from(place.element)];
-            frame.set_turn(on_cores.add(Some(in_hand.passes)));
+            frame.set_turn(on_cores.add(Some(passes)));
         }
-        self.counts.overflowed += u64::from(!has_room);
         has_room
+    }
+
+    /// The packet of the walk is kept on the fast path at an element. Returns whether there is
+    /// room.
+    pub fn keep(
+        &mut self,
+        frame: &mut Frame,
+        place: Place,
+        layout: &Layout,
+        steering: &Steering,
+    ) -> bool {
+        let has_room = self.is_expected_again(frame, place, layout, steering);
+        if let (true, Walker::Expected(passes)) = (has_room, self.walker) {
+            self.walker = Walker::Nobody;
+            frame.set_turn(self.kept.add(passes));
+        }
+        has_room
+    }
+
+    /// The same as [`Self::is_expected`] of a packet that is about to leave the walk.
+    fn is_expected_again(
+        &mut self,
+        frame: &Frame,
+        place: Place,
+        layout: &Layout,
+        steering: &Steering,
+    ) -> bool {
+        if !matches!(self.walker, Walker::Arrived(_)) || !self.has_more_ahead(place) {
+            return true;
+        }
+        let claim = self.claim(frame, layout, steering);
+        self.is_expected(place, claim)
     }
 
     /// A frame comes back from a worker, from behind an element: if it is a packet its walk goes
@@ -336,36 +410,21 @@ impl Turns {
             return;
         };
         let ordered = &mut self.ordered;
-        let passes = on_cores.take(turn, |gone| {
-            for ((_, gates), pass) in ordered.iter_mut().zip(&gone) {
-                pass.iter().for_each(|pass| gates.forget(*pass));
-            }
-        });
-        self.in_hand = passes.map(InHand::expected);
-    }
-
-    /// The packet of the walk, with its claim, is kept on the fast path at an element. Returns
-    /// whether there is room.
-    pub fn keep(&mut self, frame: &mut Frame, place: Place, claim: Claim) -> bool {
-        let has_room = self.expect_ahead(place, claim);
-        if has_room && let Some(in_hand) = self.in_hand.take() {
-            frame.set_turn(self.kept.add(in_hand.passes));
-        }
-        self.counts.overflowed += u64::from(!has_room);
-        has_room
+        let passes = on_cores.take(turn, |gone| forget(ordered, &gone));
+        self.walker = passes.map_or(Walker::Nobody, Walker::Expected);
     }
 
     /// A packet that was kept goes on.
     pub fn go_on(&mut self, frame: &mut Frame) {
         let passes = self.kept.take(frame.trip().turn);
         frame.set_turn(0);
-        self.in_hand = passes.map(InHand::expected);
+        self.walker = passes.map_or(Walker::Nobody, Walker::Expected);
     }
 
     /// A probe that is due, if there is one: where packets are on the cores while somebody waits,
     /// or many of them are, or in any case at the end.
     pub fn probe(&mut self, now: Instant, is_at_end: bool) -> Option<Probe> {
-        let somebody_waits = is_at_end || self.waiting() > 0;
+        let somebody_waits = is_at_end || self.waiting > 0;
         let is_due = |one: &OnCores<Passes>| {
             (somebody_waits && !one.is_empty() || one.len() >= PROBE_EVERY)
                 && one.probed().is_none_or(|at| now >= at + PROBE_PATIENCE)
@@ -382,10 +441,9 @@ impl Turns {
     }
 }
 
-impl InHand {
-    /// A packet that is expected needs no claim any more.
-    fn expected(passes: Passes) -> Self {
-        let claim = None;
-        Self { claim, passes }
+/// A packet is expected nowhere any more.
+fn forget(ordered: &mut [(u8, Gates<Waiting>)], passes: &Passes) {
+    for ((_, gates), pass) in ordered.iter_mut().zip(passes) {
+        pass.iter().for_each(|pass| gates.forget(*pass));
     }
 }
