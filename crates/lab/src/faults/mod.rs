@@ -48,6 +48,7 @@ mod ledger;
 mod line;
 mod log;
 mod look;
+mod marks;
 mod outcome;
 mod parking;
 mod rule_settings;

@@ -4,24 +4,20 @@
 //! A packet that went into the fast path and has not come out is *inside*: it is held for a rule,
 //! or it was dropped. How many it is of each is known, but of which only later.
 
-use super::elements::Element;
-use super::entries::Use;
 use super::fast_side::to;
-use super::gate::{Mark, denies, take_changes};
+use super::gate::take_changes;
 use super::history::{PacketHistory, Place};
 use super::invariants::Rule;
 use super::ledger::Account;
 use super::log::Happened;
 use super::simulation::Simulation;
-use std::time::Duration;
-use twinpath_core::wire::{dissect, rewrite};
 use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;
 use twinpath_node::{Departure, FastOutput};
 
 /// Where a packet came out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Out {
+pub(super) enum Out {
     /// It leaves.
     Leaves,
     /// It goes to the cores.
@@ -31,22 +27,13 @@ enum Out {
 }
 
 /// A packet that came out.
-struct Sight {
-    number: u32,
+pub(super) struct Sight {
+    pub number: u32,
     /// How many elements it has passed.
-    passed: usize,
-    out: Out,
+    pub passed: usize,
+    pub out: Out,
     /// Bytes that are not there but parked.
-    parked: usize,
-}
-
-/// Marks of one gate on a packet's way.
-struct Passed {
-    gate: usize,
-    /// How many elements are in front of it.
-    position: usize,
-    /// Another gate of the same element comes behind it.
-    is_in_front: bool,
+    pub parked: usize,
 }
 
 impl Simulation {
@@ -198,29 +185,6 @@ impl Simulation {
             .moves(number, &[Place::FastPath], Place::Dropped, step);
     }
 
-    /// Somebody on the way of a packet that was dropped must have wanted that.
-    pub(super) fn justify_drop(&mut self, number: u32) {
-        let Some(packet) = self.history.packet(number) else {
-            return;
-        };
-        let turns = packet.seen..=self.turn;
-        let entry = |gate| self.entry_of(gate, packet);
-        let may_deny = |passed: &Passed| {
-            let mut versions =
-                self.entries
-                    .in_force(passed.gate, entry(passed.gate), turns.clone());
-            versions.any(denies)
-        };
-        let is_denied = self.gates_of(packet).iter().any(may_deny);
-        let may_be_lost = packet.is_parked || self.has_parking() && self.drops_for_parking() > 0;
-        let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
-        if !is_denied && !is_dropped_there {
-            let what =
-                format!("packet {number} was dropped on the fast path, and nobody wanted that");
-            self.step.fault(Rule::InForce, what);
-        }
-    }
-
     /// A packet comes out of the fast path or of the cores.
     fn come_out(&mut self, sight: Sight, bytes: &[u8]) {
         let Sight {
@@ -260,141 +224,6 @@ impl Simulation {
             (packet.passed, packet.seen) = (passed, turn);
             packet.is_parked = parked != 0;
         }
-    }
-
-    /// The gates on a packet's way.
-    fn gates_of(&self, packet: &PacketHistory) -> Vec<Passed> {
-        let mut gates = Vec::new();
-        let elements = self.scenario.elements.passed(packet.direction);
-        for (position, element) in elements.enumerate() {
-            if let Element::Rules(numbers) = element {
-                gates.extend(numbers.iter().map(|&gate| Passed {
-                    gate,
-                    position,
-                    is_in_front: numbers.len() > 1,
-                }));
-            }
-        }
-        gates
-    }
-
-    fn entry_of(&self, gate: usize, packet: &PacketHistory) -> u32 {
-        packet.client & (self.scenario.rules.gates[gate].entries - 1)
-    }
-
-    /// What passed some gates bears their marks, in some version, and is otherwise as it came but
-    /// for its time to live.
-    fn is_as_alone(
-        &self,
-        packet: &PacketHistory,
-        passed: usize,
-        bytes: &[u8],
-        parked: usize,
-    ) -> Result<(), String> {
-        if packet.flow.is_none() {
-            return match bytes == packet.bytes {
-                true => Ok(()),
-                false => Err("changed".into()),
-            };
-        }
-        let mut expected = packet.bytes.clone();
-        let gates = self.gates_of(packet);
-        let done = gates.iter().filter(|gate| gate.position < passed);
-        for Passed { gate, .. } in done {
-            let seen = Mark::read(*gate, bytes);
-            let mark = Mark {
-                gate: *gate as u8,
-                entry: self.entry_of(*gate, packet) as u8,
-                version: seen.map_or(0, |mark| mark.version),
-            };
-            mark.write(&mut expected);
-            count_down(&mut expected);
-        }
-        let expected = &expected[..expected.len().saturating_sub(parked)];
-        match bytes == expected {
-            true => Ok(()),
-            false => Err(format!("as {bytes:02x?}, expected {expected:02x?}")),
-        }
-    }
-
-    /// A mark must be of a version that was in force when the packet passed the gate.
-    fn judge_mark(&mut self, sight: &Sight, passed: &Passed, bytes: &[u8]) {
-        let gate = passed.gate;
-        let (Some(mark), Some(packet)) =
-            (Mark::read(gate, bytes), self.history.packet(sight.number))
-        else {
-            return;
-        };
-        let entry = self.entry_of(gate, packet);
-        let since = match self.was_just_passed(sight, passed, packet) {
-            true => self.turn,
-            false => packet.seen,
-        };
-        let versions = self.entries.in_force(gate, entry, since..=self.turn);
-        let versions: Vec<u32> = versions.filter(|&version| !denies(version)).collect();
-        if !versions.contains(&mark.version) {
-            let what = format!(
-                "packet {} leaves gate {gate} by version {} of entry {entry}, of {versions:?}",
-                sight.number, mark.version
-            );
-            return self.step.fault(Rule::InForce, what);
-        }
-        let used = Use {
-            gate,
-            entry,
-            version: mark.version,
-            at: packet.at,
-        };
-        self.judge_use(sight, used);
-    }
-
-    /// Whether a packet passed a gate in this step: it cannot have been held behind it.
-    fn was_just_passed(&self, sight: &Sight, passed: &Passed, packet: &PacketHistory) -> bool {
-        if sight.out == Out::FromCores {
-            return !passed.is_in_front;
-        }
-        if sight.out == Out::Leaves && self.has_parking() {
-            return false;
-        }
-        let end = sight.passed + usize::from(sight.out == Out::Punted);
-        let mut behind = self
-            .scenario
-            .elements
-            .passed(packet.direction)
-            .take(end)
-            .skip(passed.position + 1);
-        let takes_turns = self.scenario.rules.takes_turns;
-        !behind.any(|element| element != Element::State || takes_turns)
-    }
-
-    fn judge_use(&mut self, sight: &Sight, used: Use) {
-        let late = self
-            .entries
-            .idle_since(&used)
-            .filter(|_| sight.out != Out::FromCores);
-        if let Some(last) = late
-            && !self.may_have_been_used(&used, sight.number)
-        {
-            let what = format!("packet {}: {used:?} since {last:?}", sight.number);
-            self.step.fault(Rule::AliveInUse, what);
-        }
-        if let Err(what) = self.entries.uses(used) {
-            self.step.fault(Rule::AliveInUse, what);
-        }
-    }
-
-    /// Whether another packet may have used the entry shortly before, unseen.
-    fn may_have_been_used(&self, used: &Use, number: u32) -> bool {
-        let idle = self.scenario.rules.gates[used.gate].idle;
-        let idle = idle.unwrap_or(Duration::ZERO);
-        let mut others = (1u32..).zip(self.history.packets());
-        others.any(|(other, packet)| {
-            other != number
-                && packet.flow.is_some()
-                && packet.at <= used.at
-                && used.at.since(packet.at) <= idle
-                && self.entry_of(used.gate, packet) == used.entry
-        })
     }
 
     /// A frame comes back from a worker.
@@ -508,12 +337,4 @@ fn packet_in(frame: &Frame) -> &[u8] {
     let bytes = frame.bytes();
     let header = Header::read(bytes).map_or(0, |header| header.bytes());
     bytes.get(header..).unwrap_or_default()
-}
-
-fn count_down(frame: &mut [u8]) {
-    if let Ok(layout) = dissect(frame) {
-        let ttl = twinpath_core::wire::fields::ttl(frame, &layout);
-        // A packet that could not be counted down is dropped, and does not come out.
-        let _ = rewrite::set_ttl(frame, &layout, ttl.saturating_sub(1));
-    }
 }
