@@ -4,7 +4,7 @@ use crate::grant::{Grant, Import};
 use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Packet, Pools};
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Packet, Pools, Trip};
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
 use twinpath_slowpath::succession::Before;
@@ -250,6 +250,9 @@ impl Cores {
         let spare = self.emit(header, message, id, spare, out);
         spare.into_iter().for_each(|frame| pools.give(frame));
         self.forget_if_worthless(id);
+        // The deadline of what a function keeps of a late packet may have passed: it comes before
+        // the flow counts as idle.
+        self.fire_due(pools, out);
         self.age(out);
         self.follow_now_and_then();
     }
@@ -459,6 +462,10 @@ impl Cores {
     /// Lets the packet clock reach `now`: deadlines on the way come first, in order.
     pub fn advance(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         self.clock = self.clock.max(now);
+        self.fire_due(pools, out);
+    }
+
+    fn fire_due(&mut self, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         while let Some(deadline) = self.timers.due(self.clock) {
             self.wake(deadline, pools, out);
         }
@@ -546,9 +553,14 @@ impl Cores {
     }
 }
 
-/// A frame without its packet, for a message.
+/// A frame without its packet, for a message. If it was a header, none is left.
 fn empty(mut frame: Frame) -> Frame {
     frame.fill(&[]);
+    let trip = frame.trip();
+    frame.set_trip(Trip {
+        parked_bytes: 0,
+        ..trip
+    });
     frame
 }
 

@@ -16,6 +16,8 @@ pub(super) enum Next {
     Crash { worker: usize },
     Calm,
     GiveBack,
+    Trickle,
+    Pass,
 }
 
 /// The agenda. What is planned for the same time happens in the order in which it was planned.
@@ -24,6 +26,7 @@ pub(super) struct Agenda {
     queue: BinaryHeap<Reverse<(u64, u64, Next)>>,
     planned: u64,
     next_sweep: Option<u64>,
+    next_pass: Option<u64>,
     next_wakes: Vec<Option<u64>>,
 }
 
@@ -41,6 +44,14 @@ impl Agenda {
         }
     }
 
+    /// Plans that the queue of payloads goes on, unless it does before that.
+    pub fn add_pass(&mut self, at: u64) {
+        if self.next_pass.is_none_or(|planned| planned > at) {
+            self.next_pass = Some(at);
+            self.add(at, Next::Pass);
+        }
+    }
+
     /// Plans a worker's wake-up, unless there is one before that.
     pub fn add_wake(&mut self, worker: usize, at: u64) {
         if self.next_wakes.len() <= worker {
@@ -52,12 +63,13 @@ impl Agenda {
         }
     }
 
-    /// What happens next. Sweeps and wake-ups that an earlier one has replaced do not.
+    /// What happens next. Sweeps, passes and wake-ups that an earlier one has replaced do not.
     pub fn pop(&mut self) -> Option<(u64, Next)> {
         loop {
             let Reverse((at, _, next)) = self.queue.pop()?;
             let planned = match next {
                 Next::Sweep => &mut self.next_sweep,
+                Next::Pass => &mut self.next_pass,
                 Next::Wake { worker } => &mut self.next_wakes[worker],
                 _ => return Some((at, next)),
             };

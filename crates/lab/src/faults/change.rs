@@ -178,12 +178,12 @@ impl Simulation {
     }
 
     /// The new stage's slots are all free.
-    fn begin_mirror(&mut self, words: usize) {
-        let slots = self.slots.len();
-        self.slots.fill(Slot::default());
-        self.keys.fill(FlowKey::default());
-        self.owners.fill(None);
-        self.pulled.fill(0);
+    pub(super) fn begin_mirror(&mut self, words: usize) {
+        let slots = self.fast_path.stage().map_or(0, StateStage::slots);
+        self.slots = vec![Slot::default(); slots];
+        self.keys = vec![FlowKey::default(); slots];
+        self.owners = vec![None; slots];
+        self.pulled = vec![0; slots];
         self.words = vec![0; slots * words];
         let flows = self.history.flows.iter_mut();
         flows.for_each(|flow| flow.slot = None);

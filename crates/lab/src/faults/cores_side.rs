@@ -12,7 +12,6 @@ use super::simulation::Simulation;
 use super::step::{Cause, WrittenBack};
 use twinpath_core::DropReason;
 use twinpath_link::{Header, Message};
-use twinpath_node::CoreElement;
 
 /// What a worker had counted before a step.
 pub(super) struct Before {
@@ -82,7 +81,11 @@ impl Simulation {
             is_overtaken,
             ..
         } = transit;
-        let flow = self.history.flow_of(&cargo.key).filter(|_| !is_overtaken);
+        let is_about_state = Some(cargo.element) == self.scenario.elements.state();
+        let flow = self
+            .history
+            .flow_of(&cargo.key)
+            .filter(|_| is_about_state && !is_overtaken);
         self.begin(Cause::Received { flow, worker });
         self.tamper_at_worker(worker, &cargo, &mut frame);
         if !is_overtaken {
@@ -128,7 +131,7 @@ impl Simulation {
         let worker = &self.workers[worker];
         let (drops, counts) = (worker.drops(), worker.link_counts());
         Before {
-            imports: flows_of(worker).stats().imports,
+            imports: flows_of(worker).map_or(0, |flows| flows.stats().imports),
             dropped: drops.total() - drops.of(DropReason::LinkReordered),
             reordered: counts.reordered,
             lost: counts.lost,
@@ -149,10 +152,12 @@ impl Simulation {
             self.history.imports(flow, generation, &mut self.step);
         }
         self.hear(worker, received);
+        self.hear_changes();
         self.tally.inside[worker] -= (now.dropped - before.dropped) as i64;
         for frame in std::mem::take(&mut self.returns) {
             let has_packet = Cargo::of(&frame).is_some_and(|cargo| cargo.packet.is_some());
             self.tally.inside[worker] -= i64::from(has_packet);
+            self.comes_from_cores(&frame);
             self.send(from(worker), frame);
         }
         if self.scenario.functions.is_ledger() {
@@ -257,8 +262,8 @@ impl Simulation {
         }
         self.lose_what_is_inside(worker);
         let before = self.before(worker);
-        match self.cores(worker) {
-            Ok(cores) => self.workers[worker].restart(vec![CoreElement::Flows(Box::new(cores))]),
+        match self.core_elements(worker) {
+            Ok(elements) => self.workers[worker].restart(elements),
             Err(error) => self.step.fault(Rule::Conserved, error.to_string()),
         }
         if self.before(worker).dropped != before.dropped {

@@ -8,6 +8,8 @@ pub(super) const ARRIVALS: u64 = 1_000_002;
 pub(super) const CORES: u64 = 1_000_003;
 pub(super) const SABOTAGE: u64 = 1_000_004;
 pub(super) const CHANGES: u64 = 1_000_005;
+pub(super) const RULES: u64 = 1_000_006;
+pub(super) const PARKING: u64 = 1_000_007;
 /// The first line's; each line has one of its own.
 pub(super) const LINES: u64 = 1_000_100;
 

@@ -8,9 +8,13 @@ use super::log::{Brief, Happened};
 use super::simulation::Simulation;
 use super::step::Cause;
 use super::traffic::Kind;
-use twinpath_core::wire::dissect;
-use twinpath_core::{DropReason, Frame, Side};
+use twinpath_core::wire::{Address, dissect, fields};
+use twinpath_core::{Direction, DropReason, Frame, Side};
+use twinpath_link::Message;
 use twinpath_node::{Departure, FastOutput, Via};
+
+/// Packets that come when all else is over, at most.
+const MOST_TRICKLED: u32 = 64;
 
 impl Simulation {
     /// Packets arrive, a few at once; while a change asks for rest they wait.
@@ -54,6 +58,12 @@ impl Simulation {
         let Some((kind, bytes)) = self.source.next(number) else {
             return false;
         };
+        self.take_this(number, (kind, bytes), numbers);
+        true
+    }
+
+    /// A packet comes in.
+    fn take_this(&mut self, number: u32, (kind, bytes): (Kind, Vec<u8>), numbers: &mut Vec<u32>) {
         self.coverage.packets += 1;
         let (flow, side) = self.steer(&bytes);
         self.note(Happened::Arrives {
@@ -63,6 +73,7 @@ impl Simulation {
         });
         let frame = self.pools.take_filled(&bytes);
         let at = self.packet_now();
+        let (direction, client) = way(&bytes);
         let place = if frame.is_some() {
             Place::FastPath
         } else {
@@ -77,12 +88,34 @@ impl Simulation {
             place,
             copies: 0,
             is_applied: false,
+            direction,
+            client,
+            passed: 0,
+            is_parked: false,
+            seen: self.turn + 1,
         });
         match frame {
             Some(frame) => self.admit(frame, number, numbers),
             None => self.turn_away(number),
         }
-        true
+    }
+
+    /// When all else is over packets go on to come, one at a time, until rules are at rest: what
+    /// they wait for is asked for again when packets pass.
+    pub(super) fn trickle(&mut self) {
+        let is_over = self.trickled >= MOST_TRICKLED;
+        if is_over || self.rules_are_at_rest() {
+            return;
+        }
+        let number = self.history.arrived() + 1;
+        let packet = self.source.trickle(number);
+        let mut numbers = Vec::new();
+        self.take_this(number, packet, &mut numbers);
+        self.process(&numbers);
+        self.sweep();
+        self.trickled += 1;
+        let later = self.now + self.scenario.time_between_trickles();
+        self.agenda.add(later, Next::Trickle);
     }
 
     fn steer(&mut self, bytes: &[u8]) -> (Option<usize>, Side) {
@@ -114,13 +147,21 @@ impl Simulation {
     }
 
     fn process(&mut self, numbers: &[u32]) {
+        self.pass_parking();
         let flow = |&number: &u32| self.history.packet(number)?.flow;
         let flows = numbers.iter().filter_map(flow).collect();
         self.begin(Cause::Packets(flows));
+        if self.follows_walks() {
+            numbers.iter().for_each(|&number| self.goes_inside(number));
+        }
+        self.note_walkers();
         let clock = self.clock();
         self.fast_path
             .process(&mut self.batch, clock, &mut self.pools, &mut self.output);
-        self.settle(numbers);
+        match self.follows_walks() {
+            true => self.follow_walks(),
+            false => self.settle(numbers),
+        }
         self.check();
     }
 
@@ -158,7 +199,7 @@ impl Simulation {
     }
 
     /// A packet leaves.
-    fn leave(&mut self, departure: Departure, from: Place) {
+    pub(super) fn leave(&mut self, departure: Departure, from: Place) {
         let number = departure.frame.ordinal() as u32;
         let is_fast = departure.via == Via::Fast;
         self.note(Happened::Leaves {
@@ -180,6 +221,7 @@ impl Simulation {
             return false;
         };
         packet.kind == Kind::Generated
+            || self.follows_walks()
             || (departure.is_reply == (packet.kind == Kind::Reply)
                 && departure.frame.bytes() == packet.bytes)
     }
@@ -188,6 +230,7 @@ impl Simulation {
     pub(super) fn sweep(&mut self) {
         self.begin(Cause::Sweep);
         let before = self.fast_path.counts().no_own_buffer;
+        self.note_walkers();
         let clock = self.clock();
         self.fast_path
             .sweep(clock, &mut self.pools, &mut self.output);
@@ -200,6 +243,7 @@ impl Simulation {
     pub(super) fn give_back(&mut self) {
         self.begin(Cause::GiveBack);
         self.note(Happened::GivesBack);
+        self.note_walkers();
         let clock = self.clock();
         let done = self
             .fast_path
@@ -213,6 +257,9 @@ impl Simulation {
     }
 
     pub(super) fn send_own(&mut self) {
+        if self.follows_walks() {
+            return self.follow_walks();
+        }
         for (worker, frame) in std::mem::take(&mut self.output.punts) {
             self.send(to(worker), frame);
         }
@@ -229,12 +276,24 @@ impl Simulation {
             is_overtaken,
             ..
         } = transit;
+        let is_about_state = Some(cargo.element) == self.scenario.elements.state();
+        let flow = self.history.flow_of(&cargo.key);
         self.begin(Cause::Returned {
-            flow: self.history.flow_of(&cargo.key),
+            flow: flow.filter(|_| is_about_state),
             message: cargo.message,
             generation: cargo.generation,
             is_overtaken,
         });
+        if let Some(packet) = cargo
+            .packet
+            .filter(|_| self.follows_walks() && !is_overtaken)
+        {
+            let step = &mut self.step;
+            self.history
+                .moves(packet, &[Place::Back], Place::FastPath, step);
+            self.goes_inside(packet);
+        }
+        self.note_walkers();
         self.tamper_on_return(line, &cargo, &mut frame);
         let before = *self.fast_path.counts();
         let clock = self.clock();
@@ -246,8 +305,10 @@ impl Simulation {
             counts.link_lost - before.link_lost,
         );
         self.check_numbers(line, counted, is_overtaken, gap);
-        for departure in std::mem::take(&mut self.output.departures) {
-            self.leave(departure, Place::Back);
+        if !self.follows_walks() {
+            for departure in std::mem::take(&mut self.output.departures) {
+                self.leave(departure, Place::Back);
+            }
         }
         self.send_own();
         self.check();
@@ -315,8 +376,9 @@ impl Simulation {
             packet.copies = packet.copies.saturating_sub(1);
         }
         if let Some(flow) = self.history.flow_of(&cargo.key) {
+            let comes_first = self.must_come_first(cargo);
             let behind = &mut self.history.flows[flow].behind;
-            *behind = behind.saturating_sub(usize::from(cargo.must_come_first()));
+            *behind = behind.saturating_sub(usize::from(comes_first));
         }
     }
 
@@ -342,6 +404,9 @@ impl Simulation {
                 self.lost(line, number, says, &cargo);
             }
             Sending::Refused(frame) => {
+                if !line.is_back {
+                    self.fast_path.header_dropped(&frame);
+                }
                 drop(frame);
                 self.coverage.ring_full += 1;
                 self.note(Happened::RingFull { line, says });
@@ -381,12 +446,19 @@ impl Simulation {
             packet.copies += copies;
         }
         if let Some(flow) = self.history.flow_of(&cargo.key) {
-            self.history.flows[flow].behind += copies * usize::from(cargo.must_come_first());
+            let comes_first = self.must_come_first(cargo);
+            self.history.flows[flow].behind += copies * usize::from(comes_first);
         }
         self.agenda.add(due, Next::Frame { line, ticket });
         if let Some((due, ticket)) = double {
             self.agenda.add(due, Next::Frame { line, ticket });
         }
+    }
+
+    /// Whether the cores have to process it before the fast path may hold the flow's state.
+    fn must_come_first(&self, cargo: &Cargo) -> bool {
+        let is_about_state = Some(cargo.element) == self.scenario.elements.state();
+        is_about_state && matches!(cargo.message, Message::Plain | Message::Pull)
     }
 
     fn lost(&mut self, line: LineId, number: u32, says: Brief, cargo: &Cargo) {
@@ -404,6 +476,21 @@ impl Simulation {
         if let Some(packet) = cargo.packet {
             self.history.moves(packet, &[from], to, &mut self.step);
         }
+    }
+}
+
+/// Which way a packet goes through a chain with rules, and the last byte of its client's address:
+/// clients are inside.
+fn way(bytes: &[u8]) -> (Direction, u32) {
+    let Ok(layout) = dissect(bytes) else {
+        return (Direction::Original, 0);
+    };
+    let source = fields::source(bytes, &layout).address;
+    let destination = fields::destination(bytes, &layout).address;
+    let last_byte = |address: Address| (address.0 & 0xff) as u32;
+    match source.0 >> 24 & 0xff == 10 {
+        true => (Direction::Original, last_byte(source)),
+        false => (Direction::Reply, last_byte(destination)),
     }
 }
 

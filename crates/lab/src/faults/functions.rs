@@ -145,6 +145,7 @@ fn list(scenario: &Scenario, variant: Variant, notes: &Notes) -> Result<List, Se
     let other = variant.is_other;
     let mut functions = match scenario.functions {
         Functions::Ledger => return Ok(around_ledger(scenario, variant, notes)),
+        Functions::Gates => Vec::new(),
         Functions::Firewall => vec![firewall(other)?],
         Functions::Reassembler => vec![reassembler(other)?],
         Functions::LoadBalancer => vec![load_balancer(other)?],

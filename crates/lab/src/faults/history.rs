@@ -35,6 +35,38 @@ pub(super) struct Truth {
     pub held: VecDeque<(u32, Direction)>,
 }
 
+impl Truth {
+    /// Does what the fast path does to a flow's account with a packet.
+    pub fn take(&mut self, number: u32, packet: &PacketHistory, expiry_ticks: u32) {
+        self.expire(packet.at, expiry_ticks);
+        let way = self.direction(packet.side);
+        self.enter(number, way, packet.kind);
+        self.account.touch_unless_nothing(packet.at);
+    }
+
+    /// Closes the account if the flow has been silent for too long.
+    fn expire(&mut self, at: Instant, expiry_ticks: u32) {
+        if self.account.is_expired(at, expiry_ticks) {
+            self.account.close();
+        }
+    }
+
+    /// Which way a packet from this side goes; the first one opens the flow.
+    fn direction(&mut self, side: Side) -> Direction {
+        if self.account.is_nothing() && self.held.is_empty() {
+            self.initiator = side;
+        }
+        direction(side, self.initiator)
+    }
+
+    fn enter(&mut self, number: u32, way: Direction, kind: Kind) {
+        match kind.closes() {
+            true => self.account.close(),
+            false => self.account.enter(number, way),
+        }
+    }
+}
+
 /// What is known of one flow.
 pub(super) struct FlowHistory {
     pub key: FlowKey,
@@ -128,6 +160,16 @@ pub(super) struct PacketHistory {
     /// Frames under way that carry it and may still be received.
     pub copies: usize,
     pub is_applied: bool,
+    /// Which way it goes through a chain with rules.
+    pub direction: Direction,
+    /// The last byte of the client's address.
+    pub client: u32,
+    /// How many elements it had passed when it was last seen.
+    pub passed: usize,
+    /// Its payload was parked when it was last seen.
+    pub is_parked: bool,
+    /// The turn in which it was last seen.
+    pub seen: u64,
 }
 
 /// Everything.
@@ -275,28 +317,21 @@ impl History {
     fn expire(&mut self, number: u32) -> Option<(usize, Instant)> {
         let packet = self.packet(number)?;
         let (flow, at) = (packet.flow?, packet.at);
-        let truth = &mut self.flows[flow].truth;
-        if truth.account.is_expired(at, self.expiry_ticks) {
-            truth.account.close();
-        }
+        self.flows[flow].truth.expire(at, self.expiry_ticks);
         Some((flow, at))
     }
 
     /// Which way a packet goes; the first one opens the flow.
     fn direction(&mut self, number: u32, flow: usize) -> Direction {
         let side = self.packet(number).map_or(Side::Low, |packet| packet.side);
-        let truth = &mut self.flows[flow].truth;
-        if truth.account.is_nothing() && truth.held.is_empty() {
-            truth.initiator = side;
-        }
-        direction(side, truth.initiator)
+        self.flows[flow].truth.direction(side)
     }
 
     fn enter(&mut self, flow: usize, number: u32, way: Direction, step: &mut Step) {
         let Some(packet) = self.packet_mut(number) else {
             return;
         };
-        let (is_double, closes) = (packet.is_applied, packet.kind.closes());
+        let (is_double, kind) = (packet.is_applied, packet.kind);
         packet.is_applied = true;
         let history = &mut self.flows[flow];
         step.applied.push(Application {
@@ -306,11 +341,7 @@ impl History {
             is_double,
         });
         history.last_applied = number;
-        if closes {
-            history.truth.account.close();
-        } else {
-            history.truth.account.enter(number, way);
-        }
+        history.truth.enter(number, way, kind);
     }
 
     /// A packet leaves; `as_it_came` tells whether its bytes are those that arrived.

@@ -1,9 +1,11 @@
-//! The eight invariants of the protocol, two of the data plane and one of its change, checked after every step.
+//! The eight invariants of the protocol, two of the data plane, one of its change, four of rules
+//! and one of parked payloads, checked after every step.
 //!
 //! What the protocol believes is read from production (the slots, the cores' flows and grants);
 //! what is true is the bystander's [history](super::history). Invariants 1 to 8 are those of the
 //! protocol's design, in its numbering.
 
+use super::books;
 use super::history::{FlowHistory, Place};
 use super::ledger::Account;
 use super::simulation::Simulation;
@@ -38,11 +40,21 @@ pub enum Rule {
     Conserved,
     /// A change of the chain.
     Succession,
+    /// Rules do what the functions alone would do.
+    AsAlone,
+    /// Rules are of entries as they are.
+    InForce,
+    /// Entries that are in use.
+    AliveInUse,
+    /// The table of rules and the cores' book of it.
+    BooksAgree,
+    /// Parked payloads.
+    Whole,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::NothingBehind,
         Self::OneTruth,
         Self::OneImport,
@@ -54,6 +66,11 @@ impl Rule {
         Self::LinkChecked,
         Self::Conserved,
         Self::Succession,
+        Self::AsAlone,
+        Self::InForce,
+        Self::AliveInUse,
+        Self::BooksAgree,
+        Self::Whole,
     ];
 
     /// What the rule says.
@@ -88,6 +105,21 @@ impl Rule {
             Self::Succession => {
                 "a change of the chain: no flow is at the fast path, no drop is forgotten, and pulls are numbered on"
             }
+            Self::AsAlone => {
+                "rules: what has passed an element is what its functions alone would have made of it, once"
+            }
+            Self::InForce => {
+                "rules: no decision of an entry is applied after the entry has changed"
+            }
+            Self::AliveInUse => {
+                "rules: an entry ends only when its idle time-out has passed since its last use, and is not used after that"
+            }
+            Self::BooksAgree => {
+                "rules: the cores know every rule that packets meet, and in the end no other"
+            }
+            Self::Whole => {
+                "parking: packets leave whole, byte for byte, and in the end every payload has come to one end"
+            }
         }
     }
 
@@ -102,7 +134,13 @@ impl Rule {
             Self::NoCrossTalk => no_cross_talk(world, step),
             Self::Progress => progress(world, step),
             // These show while a step is made, and are reported from there.
-            Self::LinkChecked | Self::Succession => Ok(()),
+            Self::LinkChecked
+            | Self::Succession
+            | Self::AsAlone
+            | Self::InForce
+            | Self::AliveInUse
+            | Self::Whole => Ok(()),
+            Self::BooksAgree => books_agree(world, step),
             Self::Conserved => conserved(world, step),
         }
     }
@@ -263,7 +301,7 @@ fn once_in_order(world: &Simulation, step: &Step) -> Checked {
         )?;
     }
     for left in &step.left {
-        let in_order = left.packet > left.previous || !world.scenario.functions.keeps_order();
+        let in_order = left.packet > left.previous || !world.scenario.keeps_order();
         let is_applied = left.is_applied || !world.scenario.functions.is_ledger();
         require(in_order && is_applied && left.as_it_came, || {
             let (flow, packet, previous) = (left.flow, left.packet, left.previous);
@@ -333,8 +371,13 @@ fn imports_are_of_what_was_granted(step: &Step) -> Checked {
 }
 
 fn may_change_slot(world: &Simulation, step: &Step, change: &SlotChange) -> bool {
+    may_change_because(&step.cause, world, step, change)
+        || may_change_because(&Cause::Packets(step.walkers.clone()), world, step, change)
+}
+
+fn may_change_because(cause: &Cause, world: &Simulation, step: &Step, change: &SlotChange) -> bool {
     let stays = change.flow == change.flow_before && !change.changes_words;
-    match &step.cause {
+    match cause {
         Cause::Packets(flows) => {
             let comes = |flow: Option<usize>| flow.is_some_and(|flow| flows.contains(&flow));
             let is_theirs = comes(change.flow);
@@ -425,10 +468,13 @@ fn progress(world: &Simulation, step: &Step) -> Checked {
 /// crash, is under way, or is held by a function; a function never holds more than it says. In
 /// the end none is under way or held, and every buffer is back in its pool.
 fn conserved(world: &Simulation, step: &Step) -> Checked {
-    let dropped = world.fast_drops();
-    require(dropped == world.tally.dropped_fast, || {
-        let seen = world.tally.dropped_fast;
-        format!("the fast path counts {dropped} drops, {seen} packets disappeared there")
+    let (dropped, held) = (world.fast_drops(), world.held_for_rules());
+    let disappeared = world.tally.dropped_fast as i64 + world.tally.inside_fast;
+    let is_known = world.has_parking() || dropped as i64 + held as i64 == disappeared;
+    require(is_known, || {
+        format!(
+            "the fast path counts {dropped} drops and {held} held, {disappeared} packets disappeared there"
+        )
     })?;
     for (worker, &inside) in world.tally.inside.iter().enumerate() {
         let is_possible = world.may_hold(worker, inside);
@@ -444,8 +490,9 @@ fn at_rest(world: &Simulation) -> Checked {
         let is_final = match packet.place {
             Place::Left | Place::Dropped | Place::Lost => true,
             // Of other functions it is not known which packets they dropped, only how many.
-            Place::AtCores => !world.scenario.functions.is_ledger(),
-            Place::FastPath | Place::ToCores | Place::Back => false,
+            Place::AtCores => !world.scenario.functions.is_ledger() || world.follows_walks(),
+            Place::FastPath => world.follows_walks(),
+            Place::ToCores | Place::Back => false,
         };
         require(is_final, || {
             format!("packet {} ends {:?}", index + 1, packet.place)
@@ -454,6 +501,22 @@ fn at_rest(world: &Simulation) -> Checked {
     require(world.tally.buffers_missing == 0, || {
         format!("{} buffers have not come home", world.tally.buffers_missing)
     })
+}
+
+/// The cores know every rule that packets meet. When nothing will happen any more packets meet
+/// every rule that the cores know, and none is under way.
+fn books_agree(world: &Simulation, step: &Step) -> Checked {
+    for (number, table, book) in world.tables_and_books() {
+        let unknown = books::unknown(table, book);
+        require(unknown.is_none(), || {
+            format!("packets meet {unknown:?} at element {number}, and the cores do not know it")
+        })?;
+        let other = books::difference(table, book).filter(|_| step.is_rest);
+        require(other.is_none(), || {
+            format!("at element {number} one side alone knows of {other:?}")
+        })?;
+    }
+    Ok(())
 }
 
 fn describe(change: &SlotChange) -> String {

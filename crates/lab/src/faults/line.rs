@@ -25,6 +25,8 @@ pub(super) struct Cargo {
     pub slot: u32,
     pub epoch: u32,
     pub initiator: Side,
+    /// The element of the chain that it is about.
+    pub element: u8,
     /// The packet on board, by its number.
     pub packet: Option<u32>,
     pub words: Vec<u32>,
@@ -41,14 +43,10 @@ impl Cargo {
             slot: header.slot,
             epoch: header.epoch,
             initiator: header.initiator,
+            element: header.element,
             packet: header.has_packet.then_some(frame.ordinal() as u32),
             words: header.words().to_vec(),
         })
-    }
-
-    /// Whether the cores have to process it before the fast path may hold the flow's state.
-    pub fn must_come_first(&self) -> bool {
-        matches!(self.message, Message::Plain | Message::Pull)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What happened, in words.
 
+use super::gate::Why;
 use super::line::{Cargo, LineId};
 use super::traffic::Kind;
 use std::collections::VecDeque;
@@ -150,6 +151,12 @@ pub(super) enum Happened {
         line: LineId,
         how: &'static str,
     },
+    EntryChanged {
+        gate: usize,
+        entry: u32,
+        version: u32,
+        why: Why,
+    },
 }
 
 impl fmt::Display for LineId {
@@ -269,6 +276,21 @@ impl fmt::Display for Happened {
             Self::Changed => f.write_str("the chain changes"),
             Self::GivesUp => f.write_str("the chain stays, and the fast path takes flows again"),
             Self::Sabotaged { line, how } => write!(f, "sabotage {line}: {how}"),
+            Self::EntryChanged {
+                gate,
+                entry,
+                version,
+                why,
+            } => {
+                let why = match why {
+                    Why::Asked => "a packet asked for it",
+                    Why::Idle { .. } => "it was idle",
+                };
+                write!(
+                    f,
+                    "entry {entry} of gate {gate} is version {version} now: {why}"
+                )
+            }
         }
     }
 }

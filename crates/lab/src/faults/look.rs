@@ -15,13 +15,18 @@ use twinpath_slowpath::FlowId;
 impl Simulation {
     /// Compares slots and flows with what they were, and brings the history up to date.
     pub(super) fn look(&mut self) {
+        self.look_at_slots();
+        for flow in 0..self.history.flows.len() {
+            self.look_at_cores(flow);
+        }
+    }
+
+    /// The same for slots alone.
+    pub(super) fn look_at_slots(&mut self) {
         let newest = self.newest_generation;
         for slot in self.changed_slots() {
             self.follow_slot(slot);
             self.check_generation(slot, newest);
-        }
-        for flow in 0..self.history.flows.len() {
-            self.look_at_cores(flow);
         }
     }
 
@@ -29,7 +34,7 @@ impl Simulation {
         let Some(stage) = self.fast_path.stage() else {
             return Vec::new();
         };
-        let count = self.words.len() / self.slots.len();
+        let count = self.words.len() / self.slots.len().max(1);
         let as_it_was = |place: usize, key: &FlowKey, slot: &Slot, words: &[u32]| {
             self.slots[place] == *slot
                 && self.keys[place] == *key
@@ -112,7 +117,7 @@ impl Simulation {
     /// What the cores know of a flow.
     pub(super) fn at_cores(&self, flow: usize) -> Option<(Grant, &[u32])> {
         let FlowHistory { worker, .. } = &self.history.flows[flow];
-        let store = flows_of(&self.workers[*worker]).store();
+        let store = flows_of(&self.workers[*worker])?.store();
         let (_, words, grant) = store.view(self.id_at_cores(flow)?);
         Some((*grant, words))
     }
@@ -121,15 +126,17 @@ impl Simulation {
         let FlowHistory {
             key, hash, worker, ..
         } = &self.history.flows[flow];
-        let store = flows_of(&self.workers[*worker]).store();
+        let store = flows_of(&self.workers[*worker])?.store();
         store.find(key, *hash)
     }
 
     /// Whether the cores have of a flow what the present chain has of it, or nothing.
     fn has_followed(&self, flow: usize) -> bool {
-        let store = flows_of(&self.workers[self.history.flows[flow].worker]).store();
+        let flows = flows_of(&self.workers[self.history.flows[flow].worker]);
         let id = self.id_at_cores(flow);
-        id.is_none_or(|id| store.has_moved(id))
+        flows
+            .zip(id)
+            .is_none_or(|(flows, id)| flows.store().has_moved(id))
     }
 
     fn look_at_cores(&mut self, flow: usize) {
@@ -176,10 +183,14 @@ impl Simulation {
                 .filter(|flow| flow.worker == worker)
                 .map(|flow| flow.truth.held.len())
                 .sum::<usize>();
-            return held <= MOST_HELD && frames == held as i64;
+            let waiting = self.most_waiting(worker);
+            let held_here = held as i64..=held as i64 + waiting;
+            return held <= MOST_HELD && held_here.contains(&frames);
         }
-        let most = flows_of(&self.workers[worker]).chain().most_held_frames();
-        (0..=most as i64).contains(&frames)
+        let flows = flows_of(&self.workers[worker]);
+        let most = flows.map_or(0, |flows| flows.chain().most_held_frames());
+        let most = most as i64 + self.most_waiting(worker);
+        (0..=most).contains(&frames)
     }
 
     /// Adds up what production counted.
@@ -187,6 +198,8 @@ impl Simulation {
         for worker in 0..self.workers.len() {
             self.count_worker(worker);
         }
+        self.count_rules();
+        self.count_parking();
         let stats = self.fast_path.coherence();
         let coverage = &mut self.coverage;
         coverage.pulls += stats.pulls;
@@ -207,22 +220,23 @@ impl Simulation {
     /// Adds up what a worker's cores counted, before they crash or at the end.
     pub(super) fn count_worker(&mut self, worker: usize) {
         let worker = &self.workers[worker];
-        let stats = *flows_of(worker).stats();
         let coverage = &mut self.coverage;
+        let Some(flows) = flows_of(worker) else {
+            return;
+        };
+        let stats = flows.stats();
         coverage.imports += stats.imports;
         coverage.rescued += stats.rescued;
         coverage.duplicate_write_backs += stats.duplicate_write_backs;
         coverage.recalls += stats.recalls;
         coverage.flows_aged += stats.flows_aged;
         if !self.scenario.functions.is_ledger() {
-            let drops = flows_of(worker).drops();
-            coverage.flow_table_full += drops.of(DropReason::FlowTableFull);
+            coverage.flow_table_full += flows.drops().of(DropReason::FlowTableFull);
         }
     }
 }
 
-/// The flows of a worker.
-pub(super) fn flows_of(worker: &Worker) -> &Cores {
-    let flows = worker.flows();
-    flows.expect("every worker of the simulation is built with flows")
+/// The flows of a worker, if the chain has any.
+pub(super) fn flows_of(worker: &Worker) -> Option<&Cores> {
+    worker.flows()
 }

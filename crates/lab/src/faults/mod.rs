@@ -16,26 +16,42 @@
 //! simulation follows every packet and so knows what each digest must be at any time.
 //!
 //! **After every step** all [`Rule`]s are checked: the eight invariants of the protocol, that
-//! reordering is detected and loss counted, and that no packet and no buffer disappears. That
-//! each of them can fail is shown by [`Sabotage`]: a link that forges and replays.
+//! reordering is detected and loss counted, that no packet and no buffer disappears, and those of
+//! rules and of parked payloads. That each of them can fail is shown by [`Sabotage`]: a link that
+//! forges and replays.
+//!
+//! **In one run of four there are elements with rules** ([`Elements`]), alone or around the
+//! ledger's: gates, each of which writes into a packet which version of which of its entries
+//! decided, while entries change and expire. The simulation hears of every change, and so knows
+//! which version was in force wherever and whenever a packet met a rule. In some of these runs
+//! packets of both directions take turns in front of the ledger; in some, and in some with the
+//! ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]).
 //!
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
 //! without it is checked.
 
 mod agenda;
+mod books;
 mod change;
 mod cores_side;
 mod draw;
+mod elements;
+mod entries;
 mod fast_side;
+mod forgery;
 mod functions;
+mod gate;
 mod history;
 mod invariants;
 mod ledger;
 mod line;
 mod log;
 mod look;
+mod marks;
 mod outcome;
+mod parking;
+mod rule_settings;
 mod sabotage;
 mod scenario;
 mod simulation;
@@ -43,10 +59,15 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod walks;
 
+pub use elements::Elements;
+pub use gate::GateConfig;
 pub use invariants::{Rule, Violation};
 pub use log::Event;
 pub use outcome::{Coverage, Outcome};
+pub use parking::ParkingSettings;
+pub use rule_settings::RuleSettings;
 pub use sabotage::Sabotage;
 pub use scenario::{CoreFaults, Functions, LineFaults, Resources, Scenario, Traffic};
 pub use simulation::{SetupError, Simulation};

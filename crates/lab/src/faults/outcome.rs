@@ -12,6 +12,8 @@ pub(super) struct Tally {
     pub dropped_fast: u64,
     /// Packets that each worker got and has neither let out nor dropped.
     pub inside: Vec<i64>,
+    /// Packets that went into a fast path with rules and have not come out.
+    pub inside_fast: i64,
     /// At the end.
     pub buffers_missing: usize,
 }
@@ -116,6 +118,54 @@ coverage! {
     changes_given_up,
     /// Flows that followed to another chain.
     flows_followed,
+    /// Rules sent to the fast path.
+    rules_added,
+    /// Rules that became active.
+    rules_activated,
+    /// Packets that met a rule.
+    rule_hits,
+    /// Packets held until a rule was active.
+    rule_holds,
+    /// Of those, packets that went to the cores after all.
+    held_in_vain,
+    /// Rules that had to wait for a packet of their flow to return.
+    rules_demoted,
+    /// Rules that the fast path took out because they were idle.
+    rules_idle,
+    /// Promotions given up because too many packets were held.
+    holds_full,
+    /// Marks sent again.
+    marks_repeated,
+    /// Packets that waited on the cores for rules to go.
+    waited_for_rules,
+    /// Rules taken out because an entry was to change.
+    rules_invalidated,
+    /// Rules that gave way to hotter ones.
+    rules_replaced,
+    /// Rules taken out because nobody used them.
+    rules_aged,
+    /// Requests about rules sent again.
+    rule_requests_repeated,
+    /// Packets that waited for their turn.
+    waited_for_turn,
+    /// Probes of packets that take turns.
+    probes,
+    /// Payloads that were parked.
+    payloads_parked,
+    /// Payloads that left with their headers.
+    payloads_joined,
+    /// Payloads given up because their packets were dropped.
+    payloads_declined,
+    /// Payloads given up because no header came back in time.
+    payloads_missing,
+    /// Whole packets that waited in the queue behind others.
+    parking_followers,
+    /// Headers that came back too late.
+    headers_stale,
+    /// Packets whose payload found no room.
+    parking_full,
+    /// Entries of gates that changed.
+    entries_changed,
 }
 
 /// The outcome of a run.

@@ -40,11 +40,25 @@ pub enum Sabotage {
     StolenPackets,
     /// The chain is changed before all flows are home.
     HastyChange,
+    /// Rules are changed on their way to the fast path.
+    ChangedRules,
+    /// Rules are sent with the decisions of the version before.
+    OldRules,
+    /// How often rules were used is forgotten on the way to the cores.
+    ForgottenUses,
+    /// A request to take a rule out is lost, and answered nevertheless.
+    ForgedRemoval,
+    /// Marks are answered before all in front of them has come back.
+    HastyMarks,
+    /// Nobody ever hears that a rule is gone.
+    SwallowedRemovals,
+    /// Of two headers on their way back one is lost, and the other bears its ticket.
+    SwappedTickets,
 }
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 11] = [
+    pub const ALL: [(Self, Rule); 18] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -56,6 +70,13 @@ impl Sabotage {
         (Self::WrongNumbers, Rule::LinkChecked),
         (Self::StolenPackets, Rule::Conserved),
         (Self::HastyChange, Rule::Succession),
+        (Self::ChangedRules, Rule::AsAlone),
+        (Self::OldRules, Rule::InForce),
+        (Self::ForgottenUses, Rule::AliveInUse),
+        (Self::ForgedRemoval, Rule::BooksAgree),
+        (Self::HastyMarks, Rule::OnceInOrder),
+        (Self::SwallowedRemovals, Rule::Progress),
+        (Self::SwappedTickets, Rule::Whole),
     ];
 
     /// The name by which the command asks for it, and what it does.
@@ -96,6 +117,34 @@ impl Sabotage {
                 "hasty-change",
                 "The chain is changed before all flows are home",
             ),
+            Self::ChangedRules => (
+                "changed-rules",
+                "Rules are changed on their way to the fast path",
+            ),
+            Self::OldRules => (
+                "old-rules",
+                "Rules are sent with the decisions of the version before",
+            ),
+            Self::ForgottenUses => (
+                "forgotten-uses",
+                "How often rules were used is forgotten on the way to the cores",
+            ),
+            Self::ForgedRemoval => (
+                "forged-removal",
+                "A request to take a rule out is lost, and answered nevertheless",
+            ),
+            Self::HastyMarks => (
+                "hasty-marks",
+                "Marks are answered before all in front of them has come back",
+            ),
+            Self::SwallowedRemovals => (
+                "swallowed-removals",
+                "Nobody ever hears that a rule is gone",
+            ),
+            Self::SwappedTickets => (
+                "swapped-tickets",
+                "Of two headers on their way back one is lost, and the other bears its ticket",
+            ),
         }
     }
 
@@ -119,6 +168,8 @@ pub(super) struct Saboteur {
     /// An old write-back.
     memory: Option<(LineId, Cargo, Frame)>,
     is_at_work: bool,
+    /// What named the payload of a header that is lost.
+    pub(super) ticket: Option<[u8; 8]>,
 }
 
 impl Saboteur {
@@ -128,6 +179,7 @@ impl Saboteur {
             draw: Draw::new(seed, draw::SABOTAGE),
             memory: None,
             is_at_work: false,
+            ticket: None,
         }
     }
 }
@@ -144,7 +196,7 @@ impl Simulation {
         self.saboteur.as_ref().map(|saboteur| saboteur.sabotage)
     }
 
-    fn strikes(&mut self, one_in: u64) -> bool {
+    pub(super) fn strikes(&mut self, one_in: u64) -> bool {
         self.saboteur
             .as_mut()
             .is_some_and(|saboteur| saboteur.draw.one_in(one_in))
@@ -173,7 +225,8 @@ impl Simulation {
                 self.remember_or_replay(line, cargo, frame);
                 false
             }
-            _ => false,
+            (Some(Sabotage::SwappedTickets), _) if line.is_back => self.swap_ticket(line, frame),
+            _ => self.tamper_with_rules(line, cargo, frame),
         }
     }
 
@@ -284,7 +337,7 @@ impl Simulation {
     }
 }
 
-fn overwrite(frame: &mut Frame, at: usize, bytes: &[u8]) {
+pub(super) fn overwrite(frame: &mut Frame, at: usize, bytes: &[u8]) {
     if let Some(place) = frame.bytes_mut().get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
     }

@@ -4,7 +4,11 @@
 //! every kind of packet is switched on or off by itself, so that most runs lack most of them.
 //! What one fault would hide from another then shows in some other run.
 
-use super::draw::Draw;
+use super::draw::{self, Draw};
+use super::elements::{Element, Elements};
+use super::ledger::MOST_HELD;
+use super::parking::ParkingSettings;
+use super::rule_settings::RuleSettings;
 use super::traffic::Kind;
 use std::time::Duration;
 use twinpath_coherence::Config;
@@ -25,6 +29,8 @@ pub enum Functions {
     ReassemblerAndFirewall,
     /// First the firewall, then the load balancer.
     FirewallAndLoadBalancer,
+    /// None: there are only [gates](super::gate).
+    Gates,
 }
 
 impl Functions {
@@ -54,14 +60,20 @@ impl Functions {
 /// One run: what comes, what there is of everything, and what goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// The network functions.
+    /// The elements of the chain.
+    pub elements: Elements,
+    /// The network functions that share flow state.
     pub functions: Functions,
     /// What arrives.
     pub traffic: Traffic,
     /// The settings of the protocol.
     pub protocol: Config,
+    /// The settings of rules.
+    pub rules: RuleSettings,
     /// What there is of everything.
     pub resources: Resources,
+    /// The queue in which payloads wait, if there is one.
+    pub parking: Option<ParkingSettings>,
     /// The link to the cores, the same for every worker.
     pub to_cores: LineFaults,
     /// The link back.
@@ -150,9 +162,13 @@ pub struct CoreFaults {
 }
 
 impl Scenario {
-    /// The scenario of a seed. One in four has functions that users run.
+    /// The scenario of a seed. One in four has functions that users run, one in four has elements
+    /// with rules; in some of these and of the others payloads are parked.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
+            _ if seed % 8 == 5 => Self::with_ledger(seed).with_parking(seed),
+            2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
+            2 => Self::with_rules(seed),
             3 => Self::with_real(seed),
             _ => Self::with_ledger(seed),
         }
@@ -164,7 +180,10 @@ impl Scenario {
         let traffic = traffic(&mut draw, delay_ns);
         let resources = resources(&mut draw, traffic.flows);
         Self {
+            elements: Elements::State,
             functions: Functions::Ledger,
+            rules: RuleSettings::default(),
+            parking: None,
             protocol: protocol(&mut draw, delay_ns, traffic.clock_rate),
             resources,
             to_cores: line(&mut draw, delay_ns),
@@ -182,6 +201,54 @@ impl Scenario {
         scenario
     }
 
+    /// There are more packets, further apart: rules have to be made before they can be used. What
+    /// makes them has one worker, which neither crashes nor changes.
+    fn with_rules(seed: u64) -> Self {
+        let mut scenario = Self::with_ledger(seed);
+        let mut draw = Draw::new(seed, draw::RULES);
+        let which = seed / 4 % Elements::WITH_RULES.len() as u64;
+        scenario.elements = Elements::WITH_RULES[which as usize];
+        if !scenario.elements.have_state() {
+            scenario.functions = Functions::Gates;
+        }
+        scenario.resources.workers = 1;
+        (
+            scenario.cores.crash_permille,
+            scenario.cores.change_permille,
+        ) = (0, 0);
+        let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
+        traffic.packets *= 2;
+        traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
+        traffic.clock_rate = draw.pick(&[1, 100, 1000]);
+        traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
+        traffic.mix.push((Kind::Change, draw.pick(&[0, 1, 5, 20])));
+        scenario.rules = RuleSettings::drawn(&mut draw, traffic, delay_ns);
+        scenario.resources.buffers += scenario.most_kept_for_rules();
+        scenario
+    }
+
+    /// Payloads wait while their headers are on the cores.
+    fn with_parking(mut self, seed: u64) -> Self {
+        let mut draw = Draw::new(seed, draw::PARKING);
+        self.cores.change_permille = 0;
+        // What a function keeps it has to have whole.
+        let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
+        self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));
+        let delay_ns = self.to_cores.delay_ns;
+        self.parking = Some(ParkingSettings::drawn(&mut draw, &self.traffic, delay_ns));
+        self
+    }
+
+    /// Buffers of packets that elements with rules may keep on both paths: as in production there
+    /// are more, or those that wait would keep the messages that they wait for from being sent.
+    fn most_kept_for_rules(&self) -> usize {
+        let is_rules = |element: &&Element| matches!(element, Element::Rules(_));
+        let elements = self.elements.list().iter().filter(is_rules).count();
+        let kept = self.rules.table.held + self.rules.cores.waiting + 2;
+        let in_turn = usize::from(self.rules.takes_turns) * self.traffic.packets as usize;
+        elements * kept + MOST_HELD + in_turn
+    }
+
     /// The same, but the link never tells by its numbers that frames overtook each other, and many
     /// do. Doubles are another matter: without numbers nothing tells them from new frames.
     pub(super) fn for_hidden_order(mut self) -> Self {
@@ -189,6 +256,16 @@ impl Scenario {
             (line.overtaken_permille, line.duplicate_permille) = (100, 0);
         }
         self
+    }
+
+    /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a
+    /// queue once, a whole packet of their flow comes behind some that it should not.
+    pub(super) fn keeps_order(&self) -> bool {
+        let passes_once = self
+            .parking
+            .as_ref()
+            .is_some_and(ParkingSettings::passes_once);
+        self.functions.keeps_order() && !passes_once
     }
 
     /// Where the simulation begins to look for overdue timers: a whole round of the table.

@@ -3,7 +3,10 @@
 use super::agenda::{Agenda, Next};
 use super::change::Phase;
 use super::draw::{self, Draw};
+use super::elements;
+use super::entries::Entries;
 use super::functions::{self, Variant};
+use super::gate::Changes;
 use super::history::{FlowHistory, History};
 use super::invariants::{Violation, broken};
 use super::ledger::{Note, Notes};
@@ -14,15 +17,14 @@ use super::sabotage::{Sabotage, Saboteur};
 use super::scenario::Scenario;
 use super::step::{Cause, Step};
 use super::traffic::Source;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use twinpath_coherence::Clock;
 use twinpath_coherence::fsm::{Fsm, Slot};
-use twinpath_coherence::{Clock, Cores, StateStage};
 use twinpath_core::steering::SteeringError;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
-use twinpath_fastpath::Interpreter;
 use twinpath_fastpath::interpreter::CompileError;
-use twinpath_node::{CoreElement, FastElement, FastOutput, FastPath, Worker};
-use twinpath_rulecache::Sides;
+use twinpath_node::{CoreElement, FastOutput, FastPath, Worker};
+use twinpath_parking::{ConfigError, Stage};
 use twinpath_traffic::TrafficError;
 
 /// Why a simulation cannot be set up.
@@ -37,6 +39,9 @@ pub enum SetupError {
     /// Programs that do not go together.
     #[error(transparent)]
     Programs(#[from] CompileError),
+    /// A queue for payloads that cannot be.
+    #[error(transparent)]
+    Parking(#[from] ConfigError),
     /// The traffic cannot be generated.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
@@ -81,6 +86,15 @@ pub struct Simulation {
     pub(super) returns: Vec<Frame>,
     pub(super) notes: Notes,
     pub(super) heard: Vec<Note>,
+    /// What the gates say.
+    pub(super) gate_changes: Changes,
+    pub(super) entries: Entries,
+    /// Packets that went into a fast path with rules and have not come out.
+    pub(super) inside: BTreeSet<u32>,
+    /// Counts what happens.
+    pub(super) turn: u64,
+    /// Packets sent after all others.
+    pub(super) trickled: u32,
     pub(super) paused_until: Vec<u64>,
     pub(super) waiting: Vec<VecDeque<u64>>,
     pub(super) arrivals: Draw,
@@ -124,21 +138,19 @@ impl Simulation {
         let notes = Notes::default();
         let variant = Variant::default();
         let chain = functions::chain(scenario, variant, &notes)?;
-        let programs = chain.programs();
         let steering = chain.steering(seed)?;
-        let interpreter = Interpreter::new(&programs)?;
-        let stage = StateStage::new(scenario.protocol.clone(), interpreter, seed);
-        let (slots, words) = (stage.slots(), chain.word_count());
+        let fast_elements = elements::fast(scenario, &chain, seed)?;
         let workers = scenario.resources.workers;
         let mut simulation = Self {
             seed,
             scenario: scenario.clone(),
             fast_path: FastPath::new(
                 steering.clone(),
-                Sides::ONE_WAY,
-                vec![FastElement::State(Box::new(stage))],
+                scenario.elements.sides(),
+                fast_elements,
                 workers,
-            ),
+            )
+            .with_turns(elements::turns(scenario)),
             pools: Pools::new(scenario.resources.buffers, 1),
             workers: Vec::new(),
             worker_pools: Vec::new(),
@@ -152,6 +164,11 @@ impl Simulation {
             returns: Vec::new(),
             notes,
             heard: Vec::new(),
+            gate_changes: Changes::default(),
+            entries: Entries::new(scenario.rules.gates.map(|gate| gate.idle)),
+            inside: BTreeSet::new(),
+            turn: 0,
+            trickled: 0,
             paused_until: vec![0; workers],
             waiting: vec![VecDeque::new(); workers],
             arrivals: Draw::new(seed, draw::ARRIVALS + 100),
@@ -162,17 +179,17 @@ impl Simulation {
             next_variant: variant,
             has_waiting_packets: false,
             newest_generation: 0,
-            pulled: vec![0; slots],
+            pulled: Vec::new(),
             saboteur: None,
             now: 0,
             agenda: Agenda::default(),
             is_calm: false,
             history: History::default(),
             step: Step::default(),
-            slots: vec![Slot::default(); slots],
-            keys: vec![FlowKey::default(); slots],
-            owners: vec![None; slots],
-            words: vec![0; slots * words],
+            slots: Vec::new(),
+            keys: Vec::new(),
+            owners: Vec::new(),
+            words: Vec::new(),
             tally: Tally::new(workers),
             coverage: Coverage::default(),
             log: Log::new(EVENTS_KEPT),
@@ -181,6 +198,12 @@ impl Simulation {
             violations: Vec::new(),
         };
         simulation.history.expiry_ticks = scenario.traffic.expiry_ticks;
+        simulation.history.orders_each_end = simulation.follows_walks();
+        if let Some(parking) = &scenario.parking {
+            let stage = Stage::new(parking.queue.clone(), parking.port)?;
+            simulation.fast_path = simulation.fast_path.with_parking(stage);
+        }
+        simulation.begin_mirror(chain.word_count());
         (0..workers).try_for_each(|worker| simulation.employ(worker))?;
         simulation.fast_path.start(STARTED);
         Ok(simulation)
@@ -210,9 +233,8 @@ impl Simulation {
     }
 
     fn employ(&mut self, worker: usize) -> Result<(), SetupError> {
-        let cores = self.cores(worker)?;
-        self.workers
-            .push(Worker::new(vec![CoreElement::Flows(Box::new(cores))], None));
+        let elements = self.core_elements(worker)?;
+        self.workers.push(Worker::new(elements, None));
         self.worker_pools
             .push(Pools::new(self.scenario.resources.worker_buffers, 1));
         let stream = draw::LINES + 2 * worker as u64;
@@ -228,14 +250,15 @@ impl Simulation {
         Ok(())
     }
 
-    /// New cores for a worker, in its next epoch.
-    pub(super) fn cores(&mut self, worker: usize) -> Result<Cores, SetupError> {
+    /// What a worker has of the chain, in its next epoch.
+    pub(super) fn core_elements(&mut self, worker: usize) -> Result<Vec<CoreElement>, SetupError> {
         self.epochs[worker] += 1;
-        let chain = functions::chain(&self.scenario, self.variant, &self.notes)?;
-        let flows = self.scenario.resources.flows;
-        let mut cores = Cores::new(chain, flows, self.epochs[worker], self.seed);
-        cores.start(STARTED);
-        Ok(cores)
+        elements::cores(
+            &self.scenario,
+            self.variant,
+            (&self.notes, &self.gate_changes),
+            (self.epochs[worker], self.seed, STARTED),
+        )
     }
 
     /// The packet clock.
@@ -265,7 +288,7 @@ impl Simulation {
 
     /// The words in a flow's slot.
     pub(super) fn words_of(&self, flow: &FlowHistory) -> &[u32] {
-        let count = self.words.len() / self.slots.len();
+        let count = self.words.len() / self.slots.len().max(1);
         flow.slot
             .map_or(&[], |slot| &self.words[slot * count..(slot + 1) * count])
     }
@@ -304,7 +327,7 @@ impl Simulation {
     }
 
     fn happen(&mut self, next: Next) {
-        if matches!(next, Next::Arrival | Next::Calm) {
+        if matches!(next, Next::Arrival | Next::Calm | Next::Trickle) {
             self.steps_alone = 0;
         }
         match next {
@@ -317,11 +340,14 @@ impl Simulation {
             Next::Crash { worker } => self.crash(worker),
             Next::Calm => self.calm_down(),
             Next::GiveBack => self.give_back(),
+            Next::Trickle => self.trickle(),
+            Next::Pass => self.pass_parking(),
         }
     }
 
     /// Plans what the new state of things asks for: a sweep when the next timer is due, wake-ups.
     fn plan(&mut self) {
+        self.plan_pass();
         let protocol = &self.scenario.protocol;
         let time_to_live = protocol.time_to_live;
         let due = self.slots.iter().filter_map(|slot| match slot.fsm {
@@ -365,12 +391,17 @@ impl Simulation {
         if self.seed.is_multiple_of(2) {
             self.agenda.add(self.now, Next::GiveBack);
         }
+        if self.has_rules() {
+            self.agenda.add(self.now, Next::Trickle);
+        }
     }
 
     /// Nothing is left to happen, or too much: the last look.
     fn rest(&mut self) {
         self.begin(Cause::Nothing);
         self.step.is_rest = true;
+        self.settle_inside();
+        self.settle_parking();
         self.tally.buffers_missing = self.buffers_missing();
         self.check();
     }
@@ -385,6 +416,7 @@ impl Simulation {
 
     pub(super) fn begin(&mut self, cause: Cause) {
         let packet_now = self.packet_now().0;
+        self.turn += 1;
         self.step.begin(cause, self.now, packet_now);
     }
 

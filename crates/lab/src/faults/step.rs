@@ -101,6 +101,8 @@ pub(super) struct Step {
     /// Packet clock and link clock.
     pub packet_now: u64,
     pub now: u64,
+    /// Flows of packets that may meet their state in this step, whatever its cause.
+    pub walkers: Vec<usize>,
     pub slots: Vec<SlotChange>,
     pub cores: Vec<CoreChange>,
     pub applied: Vec<Application>,
@@ -117,6 +119,7 @@ pub(super) struct Step {
 impl Step {
     pub fn begin(&mut self, cause: Cause, now: u64, packet_now: u64) {
         (self.cause, self.now, self.packet_now) = (cause, now, packet_now);
+        self.walkers.clear();
         self.slots.clear();
         self.cores.clear();
         self.applied.clear();

@@ -34,6 +34,8 @@ pub enum Kind {
     Malformed,
     /// No IP: belongs to no flow.
     NotIp,
+    /// Asks gates to change their entries, and is else simple.
+    Change,
     /// Generated traffic for functions that users run.
     Generated,
 }
@@ -64,6 +66,7 @@ impl Kind {
             Self::End => flags::RST,
             Self::ComplexEnd => flags::SYN | flags::RST,
             Self::Hold => flags::PSH,
+            Self::Change => flags::URG,
             _ => flags::ACK,
         };
         // ACK beside SYN would make the packet an answer, whose sender did not open the flow.
@@ -76,6 +79,11 @@ impl Kind {
 
     pub(super) const fn is_dropped(self) -> bool {
         matches!(self, Self::Drop | Self::ComplexDrop)
+    }
+
+    /// Whether the ledger always wants it on the cores.
+    pub(super) const fn is_complex(self) -> bool {
+        self.flags() & (flags::SYN | flags::PSH) != 0
     }
 
     pub(super) const fn closes(self) -> bool {
@@ -97,6 +105,7 @@ impl fmt::Display for Kind {
             Self::Hold => "to hold",
             Self::Malformed => "malformed",
             Self::NotIp => "no IP",
+            Self::Change => "to change entries",
             Self::Generated => "generated",
         })
     }
@@ -113,6 +122,8 @@ pub(super) struct Source {
     /// Whether servers answer what comes out.
     answers: bool,
     answer: Option<Vec<u8>>,
+    /// Each flow has packets of one direction only.
+    is_one_way: bool,
 }
 
 impl Source {
@@ -123,7 +134,7 @@ impl Source {
     pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, TrafficError> {
         let traffic = &scenario.traffic;
         let generator = match scenario.functions {
-            Functions::Ledger => None,
+            Functions::Ledger | Functions::Gates => None,
             functions => Some(Box::new(Generator::new(
                 &functions::traffic(functions, traffic, seed),
                 seed,
@@ -139,6 +150,9 @@ impl Source {
             buffer: vec![0; bytes],
             answers: scenario.functions.is_balanced(),
             answer: None,
+            is_one_way: scenario.elements.have_rules()
+                && scenario.elements.have_state()
+                && !scenario.rules.takes_turns,
         })
     }
 
@@ -153,6 +167,11 @@ impl Source {
         };
         let made = generator.next_into(&mut self.buffer)?;
         Some((Kind::Generated, self.buffer.get(..made.len)?.to_vec()))
+    }
+
+    /// A packet that asks gates for a change, when all else is over.
+    pub fn trickle(&mut self, number: u32) -> (Kind, Vec<u8>) {
+        (Kind::Change, self.ledger_packet(Kind::Change, number))
     }
 
     /// A packet has left. Behind a balancer servers answer some: that cannot be generated
@@ -183,7 +202,11 @@ impl Source {
         };
         let client = Endpoint::v4([10, 0, 0, flow as u8], 1000 + flow as u16);
         let server = Endpoint::v4([192, 0, 2, 1], 80);
-        let (from, to) = if self.draw.one_in(3) {
+        let is_back = match self.is_one_way {
+            true => flow % 2 == 1,
+            false => self.draw.one_in(3),
+        };
+        let (from, to) = if is_back {
             (server, client)
         } else {
             (client, server)

@@ -419,6 +419,7 @@ fn onward(outgoing: &Outgoing, elements: usize) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twinpath_core::Trip;
     use twinpath_core::wire::{Endpoint, PacketBuilder};
     use twinpath_link::{Header, Message, Sender, number};
     use twinpath_slowpath::Chain;
@@ -506,6 +507,32 @@ mod tests {
         );
         assert_eq!(bench.worker.drops().of(DropReason::FlowTableFull), 1);
         assert_eq!(bench.own.small().available(), 1);
+    }
+
+    /// The same of a pull whose packet's payload waits on the fast path's side: the payload is
+    /// told of by itself.
+    #[test]
+    fn a_refused_pull_of_a_header_is_declined_too() {
+        let mut bench = Bench::new(1);
+        bench.ask(Message::WriteBack, 1, Instant::ZERO);
+        let mut header = Header::new(Message::Pull, FlowKey([2, 0, 0, 0, 1]));
+        header.has_packet = true;
+        let mut frame = bench.buffers.take_filled(&[0; 54]).expect("a buffer");
+        frame.set_trip(Trip {
+            parked_bytes: 20,
+            ..Trip::default()
+        });
+        attach(&mut frame, &header).expect("headroom");
+        number(&mut frame, bench.sender.number());
+        let mut returns = Vec::new();
+        bench.worker.receive(frame, &mut bench.own, &mut returns);
+        assert_eq!(
+            returns.iter().map(says).collect::<Vec<_>>(),
+            [Message::Decline, Message::Dropped]
+        );
+        let drops = bench.worker.drops();
+        assert_eq!(drops.of(DropReason::FlowTableFull), 1);
+        assert_eq!(drops.total(), 1);
     }
 
     /// What crashed cores had granted is kept until the fast path says that it has let go: it is

@@ -14,9 +14,11 @@ use twinpath_lab::faults::{Coverage, Hunt, Rule, Sabotage, Simulation, hunt};
 ///
 /// Each seed is a run of its own: the fast path and the workers of production under virtual time,
 /// over a link that loses, delays, doubles and reorders frames, with crashes, pauses, tiny tables
-/// and few buffers. After every step the protocol's eight invariants are checked, that reordering
-/// is detected, and that no packet and no buffer disappears. Exit code 0 if all hold, 1 with the
-/// first seed that fails and its last events.
+/// and few buffers. Chains are of functions that share flow state, of cached rules, or of both;
+/// payloads wait on the fast path's side in some. After every step the protocol's eight invariants
+/// are checked, that reordering is detected, that no packet and no buffer disappears, and that
+/// rules and parked payloads change no packet. Exit code 0 if all hold, 1 with the first seed that
+/// fails and its last events.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath check faults --seeds 10000",

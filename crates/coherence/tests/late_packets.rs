@@ -1,0 +1,96 @@
+//! Packets may come late: in a chain of several elements they may have waited at an earlier one
+//! while the clock went on with those of other flows.
+
+use std::time::Duration;
+use twinpath_coherence::Cores;
+use twinpath_coherence::fast::header;
+use twinpath_coherence::slow::Outgoing;
+use twinpath_core::program::{FastProgram, Word};
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
+use twinpath_core::{Instant, Packet, Pools};
+use twinpath_link::Message;
+use twinpath_slowpath::{Chain, Flow, NetworkFunction, Outbox, Slab};
+
+/// Keeps each packet for a while; a flow's only word is the time of its last one.
+struct Keeper(Slab<Packet>);
+
+const KEPT_FOR: Duration = Duration::from_millis(1);
+const IDLE: Duration = Duration::from_secs(10);
+
+impl NetworkFunction for Keeper {
+    fn name(&self) -> &'static str {
+        "keeper"
+    }
+
+    fn program(&self) -> FastProgram {
+        let (name, meaning) = ("last", "when the last came, in ticks");
+        FastProgram {
+            name: "keeper",
+            words: vec![Word { name, meaning }],
+            always_complex: vec![vec![]],
+            ..FastProgram::default()
+        }
+    }
+
+    fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {
+        flow.words[0] = packet.timestamp().ticks();
+        flow.wake_at(packet.timestamp() + KEPT_FOR);
+        *flow.handle = self.0.insert(packet).unwrap_or_default();
+    }
+
+    fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        if let Some(packet) = self.0.remove(std::mem::take(flow.handle)) {
+            out.forward(packet);
+        }
+    }
+
+    fn is_pending(&self, _words: &[u32], handle: u32) -> bool {
+        handle != 0
+    }
+
+    fn is_expired(&self, words: &[u32], now: Instant) -> bool {
+        now.ticks().wrapping_sub(words[0]) > Instant(IDLE.as_nanos() as u64).ticks()
+    }
+
+    fn forget(&mut self, handle: u32) {
+        self.0.remove(handle);
+    }
+
+    fn most_held_frames(&self) -> usize {
+        8
+    }
+
+    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+/// The numbers of the packets that come out when these come in, each with its time.
+fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
+    let chain = Chain::new(vec![Box::new(Keeper(Slab::new(8)))]);
+    let steering = chain.steering(7).expect("one function");
+    let mut cores = Cores::new(chain, 16, 1, 7);
+    let (mut pools, mut out): (_, Vec<Outgoing>) = (Pools::new(16, 1), Vec::new());
+    for &(number, at) in packets {
+        let client = Endpoint::v4([10, 0, 0, number as u8], 1000);
+        let packet = PacketBuilder::udp(client, Endpoint::v4([192, 0, 2, 1], 80));
+        let bytes = packet.to_vec().expect("a packet");
+        let mut frame = pools.take_filled(&bytes).expect("a buffer");
+        frame.set_timestamp(at);
+        frame.set_ordinal(number);
+        let layout = dissect(&bytes).expect("sound");
+        let keyed = steering.key(&bytes, &layout).expect("a flow");
+        let header = header(Message::Plain, &frame, &keyed);
+        cores.receive(&header, frame, &mut pools, &mut out);
+    }
+    cores.advance(Instant::NEVER, &mut pools, &mut out);
+    let frames = out.iter().filter_map(|outgoing| outgoing.frame.as_ref());
+    frames.map(|frame| frame.ordinal()).collect()
+}
+
+/// What a function keeps of a late packet is not forgotten because the flow, by the time of that
+/// packet, has been silent for long: its deadline has passed too, and comes first.
+#[test]
+fn what_is_kept_of_a_late_packet_comes_out() {
+    let start = Instant(1_700_000_000_000_000_000);
+    let late = put_out(&[(1, start + 10 * IDLE), (2, start)]);
+    assert_eq!(late, [2, 1]);
+}

@@ -1,0 +1,179 @@
+//! The elements of a run's chain: flow state, cached rules, or both one after the other.
+
+use super::functions::{self, Variant};
+use super::gate::{Changes, Gate};
+use super::ledger::Notes;
+use super::scenario::Scenario;
+use super::simulation::SetupError;
+use twinpath_classify::Prefix;
+use twinpath_coherence::{Cores, StateStage};
+use twinpath_core::wire::Address;
+use twinpath_core::{Direction, Instant};
+use twinpath_fastpath::Interpreter;
+use twinpath_node::turns::{Meeting, Turns};
+use twinpath_node::{CoreElement, FastElement, RuleStage};
+use twinpath_rulecache::{RuleCores, RuleFunction, RuleTable, Sides};
+use twinpath_slowpath::Chain;
+
+/// Which elements the chain has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Elements {
+    /// Functions that share flow state.
+    State,
+    /// One with a [gate](super::gate).
+    Rules,
+    /// One with two gates.
+    RulesTwice,
+    /// A gate, and behind it flow state.
+    RulesThenState,
+    /// Flow state, and behind it a gate.
+    StateThenRules,
+    /// Flow state between two gates.
+    RulesAroundState,
+}
+
+/// One of them.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    State,
+    /// These gates.
+    Rules(&'static [usize]),
+}
+
+impl Elements {
+    /// Those with rules.
+    pub const WITH_RULES: [Self; 5] = [
+        Self::Rules,
+        Self::RulesTwice,
+        Self::RulesThenState,
+        Self::StateThenRules,
+        Self::RulesAroundState,
+    ];
+
+    pub(super) const fn list(self) -> &'static [Element] {
+        match self {
+            Self::State => &[Element::State],
+            Self::Rules => &[Element::Rules(&[0])],
+            Self::RulesTwice => &[Element::Rules(&[0, 1])],
+            Self::RulesThenState => &[Element::Rules(&[0]), Element::State],
+            Self::StateThenRules => &[Element::State, Element::Rules(&[0])],
+            Self::RulesAroundState => &[Element::Rules(&[0]), Element::State, Element::Rules(&[1])],
+        }
+    }
+
+    /// Whether any has rules.
+    pub const fn have_rules(self) -> bool {
+        !matches!(self, Self::State)
+    }
+
+    /// Whether one has flow state.
+    pub const fn have_state(self) -> bool {
+        !matches!(self, Self::Rules | Self::RulesTwice)
+    }
+
+    /// The number of the one with flow state.
+    pub(super) fn state(self) -> Option<u8> {
+        let place = self
+            .list()
+            .iter()
+            .position(|&element| element == Element::State);
+        place.map(|place| place as u8)
+    }
+
+    /// The elements in the order in which packets of this direction pass them.
+    pub(super) fn passed(self, direction: Direction) -> impl Iterator<Item = Element> {
+        let list = self.list();
+        (0..list.len()).map(move |position| match direction {
+            Direction::Original => list[position],
+            Direction::Reply => list[list.len() - 1 - position],
+        })
+    }
+
+    /// How many elements a packet of this direction has passed when it reaches one.
+    pub(super) fn position(self, element: u8, direction: Direction) -> usize {
+        match direction {
+            Direction::Original => element.into(),
+            Direction::Reply => (self.list().len() - 1).saturating_sub(element.into()),
+        }
+    }
+
+    /// Packets go both ways, and in a chain with rules replies pass it in reverse.
+    pub(super) fn sides(self) -> Sides {
+        let inside = Prefix::covering(Address::from_v4([10, 0, 0, 0]), 8);
+        match self.have_rules() {
+            true => Sides::new(&[inside]).unwrap_or(Sides::ONE_WAY),
+            false => Sides::ONE_WAY,
+        }
+    }
+}
+
+/// The chain's elements on the fast path.
+///
+/// # Errors
+/// The programs of the functions that share flow state do not go together.
+pub(super) fn fast(
+    scenario: &Scenario,
+    chain: &Chain,
+    seed: u64,
+) -> Result<Vec<FastElement>, SetupError> {
+    let element = |element: &Element| {
+        Ok(match element {
+            Element::State => {
+                let interpreter = Interpreter::new(&chain.programs())?;
+                let stage = StateStage::new(scenario.protocol.clone(), interpreter, seed);
+                FastElement::State(Box::new(stage))
+            }
+            Element::Rules(_) => {
+                let table = RuleTable::new(scenario.rules.table);
+                FastElement::Rules(Box::new(RuleStage::new(
+                    table,
+                    scenario.rules.cores.segment,
+                )))
+            }
+        })
+    };
+    scenario.elements.list().iter().map(element).collect()
+}
+
+/// What lets packets that cross take turns in front of flow state, as in production.
+pub(super) fn turns(scenario: &Scenario) -> Option<Turns> {
+    let elements = scenario.elements.list().len();
+    let state = scenario.elements.state().filter(|_| elements > 1)?;
+    let workers = scenario.resources.workers;
+    let takes_turns = scenario.rules.takes_turns;
+    takes_turns.then(|| Turns::new(Meeting::Flow, &[state], elements, workers))
+}
+
+/// What a worker has of the chain, in an incarnation.
+///
+/// # Errors
+/// The configuration of a function is refused.
+pub(super) fn cores(
+    scenario: &Scenario,
+    variant: Variant,
+    (notes, changes): (&Notes, &Changes),
+    (epoch, seed, started): (u32, u64, Instant),
+) -> Result<Vec<CoreElement>, SetupError> {
+    let element = |element: &Element| {
+        Ok(match element {
+            Element::State => {
+                let chain = functions::chain(scenario, variant, notes)?;
+                let mut cores = Cores::new(chain, scenario.resources.flows, epoch, seed);
+                cores.start(started);
+                CoreElement::Flows(Box::new(cores))
+            }
+            Element::Rules(gates) => {
+                let gates = gates.iter().map(|&number| gate(scenario, number, changes));
+                let config = scenario.rules.cores;
+                let mut cores = RuleCores::new(config, Sides::KNOWN, gates.collect());
+                cores.start(started);
+                CoreElement::Rules(Box::new(cores))
+            }
+        })
+    };
+    scenario.elements.list().iter().map(element).collect()
+}
+
+fn gate(scenario: &Scenario, number: usize, changes: &Changes) -> Box<dyn RuleFunction> {
+    Box::new(Gate::new(number, scenario.rules.gates[number], changes))
+}

@@ -1,0 +1,158 @@
+//! What no link may do to messages about rules.
+
+use super::fast_side::{from, to};
+use super::line::{Cargo, LineId};
+use super::log::Happened;
+use super::sabotage::{Sabotage, overwrite};
+use super::simulation::Simulation;
+use twinpath_core::Frame;
+use twinpath_core::wire::MacAddress;
+use twinpath_link::{Header, Message, attach};
+use twinpath_rulecache::message::messages;
+use twinpath_rulecache::{CacheMessage, Uses};
+
+impl Simulation {
+    /// Before a frame about rules is sent. True if it must not be.
+    pub(super) fn tamper_with_rules(
+        &mut self,
+        line: LineId,
+        cargo: &Cargo,
+        frame: &mut Frame,
+    ) -> bool {
+        let is_about_rules = matches!(cargo.message, Message::RuleRequest | Message::RuleReport);
+        let Some(sabotage) = self.sabotage().filter(|_| is_about_rules) else {
+            return false;
+        };
+        let said: Vec<CacheMessage> = messages(body(frame)).flatten().collect();
+        let mut forged = said.clone();
+        forged
+            .iter_mut()
+            .for_each(|message| forge(sabotage, message));
+        if forged != said {
+            self.note(Happened::Sabotaged {
+                line,
+                how: "what is said of rules is changed",
+            });
+            write(&forged, frame);
+        }
+        let answers: Vec<CacheMessage> = said
+            .iter()
+            .filter_map(|message| answer(sabotage, message))
+            .collect();
+        for message in &answers {
+            self.answer_instead(line, cargo.element, message);
+        }
+        let is_swallowed = |message: &CacheMessage| match sabotage {
+            Sabotage::SwallowedRemovals => matches!(message, CacheMessage::Gone(..)),
+            _ => false,
+        };
+        let is_forged = sabotage == Sabotage::ForgedRemoval && !answers.is_empty();
+        is_forged || said.iter().any(is_swallowed)
+    }
+
+    /// Loses a header and keeps its ticket, or gives a header the ticket that was kept. True if it
+    /// is lost.
+    pub(super) fn swap_ticket(&mut self, line: LineId, frame: &mut Frame) -> bool {
+        const TICKET_BYTES: usize = 8;
+        const TURN_BYTES: usize = 4;
+        let Some(header) = Header::read(frame.bytes()).ok() else {
+            return false;
+        };
+        let is_whole = header.trip.parked_bytes == 0;
+        if is_whole || !header.has_packet || !self.strikes(3) {
+            return false;
+        }
+        let behind = TURN_BYTES * usize::from(header.trip.turn != 0);
+        let at = header.bytes() - behind - TICKET_BYTES;
+        let own = frame
+            .bytes()
+            .get(at..)
+            .and_then(<[u8]>::first_chunk)
+            .copied();
+        self.note(Happened::Sabotaged {
+            line,
+            how: "a ticket is kept, or given to another",
+        });
+        let Some(saboteur) = &mut self.saboteur else {
+            return false;
+        };
+        match saboteur.ticket.take() {
+            Some(ticket) => overwrite(frame, at, &ticket),
+            None => saboteur.ticket = own,
+        }
+        saboteur.ticket.is_some()
+    }
+
+    /// Sends an answer that nobody gave, to whoever sent the frame.
+    fn answer_instead(&mut self, line: LineId, element: u8, message: &CacheMessage) {
+        let (back, says) = match line.is_back {
+            true => (to(line.worker), Message::RuleReport),
+            false => (from(line.worker), Message::RuleRequest),
+        };
+        self.note(Happened::Sabotaged {
+            line: back,
+            how: "an answer about rules is forged",
+        });
+        let mut bytes = vec![0; message.bytes()];
+        message.write(&mut bytes);
+        let Some(mut frame) = self.spare.take_filled(&bytes) else {
+            return;
+        };
+        let mut header = Header::new(says, Default::default());
+        (header.element, header.timestamp) = (element, self.packet_now());
+        if attach(&mut frame, &header).is_ok() {
+            self.send(back, frame);
+        }
+    }
+}
+
+/// What a sabotage makes of a message.
+fn forge(sabotage: Sabotage, message: &mut CacheMessage) {
+    match (sabotage, message) {
+        (Sabotage::ChangedRules, CacheMessage::Add(_, rule)) => {
+            rule.action.rewrites.decrements += 1;
+        }
+        (Sabotage::OldRules, CacheMessage::Add(_, rule)) => {
+            let rewrites = &mut rule.action.rewrites;
+            make_older(&mut rewrites.source_mac);
+            make_older(&mut rewrites.destination_mac);
+        }
+        (Sabotage::ForgottenUses, CacheMessage::Used(_, uses) | CacheMessage::Gone(_, uses, _)) => {
+            *uses = Uses::default()
+        }
+        _ => {}
+    }
+}
+
+/// The answer that a sabotage gives to a message.
+fn answer(sabotage: Sabotage, message: &CacheMessage) -> Option<CacheMessage> {
+    match (sabotage, message) {
+        (Sabotage::ForgedRemoval, CacheMessage::Clear(name)) => Some(CacheMessage::Gone(
+            *name,
+            Uses::default(),
+            twinpath_rulecache::Gone::Cleared,
+        )),
+        (Sabotage::HastyMarks, CacheMessage::Mark(mark)) => Some(CacheMessage::Marked(*mark)),
+        _ => None,
+    }
+}
+
+/// The mark of a version becomes that of the one before.
+fn make_older(mark: &mut MacAddress) {
+    mark.0[5] = mark.0[5].saturating_sub(1);
+}
+
+fn body(frame: &Frame) -> &[u8] {
+    let header = Header::read(frame.bytes()).map_or(0, |header| header.bytes());
+    frame.bytes().get(header..).unwrap_or_default()
+}
+
+/// Writes messages over those that were there: each is as long as before.
+fn write(forged: &[CacheMessage], frame: &mut Frame) {
+    let mut at = frame.len() - body(frame).len();
+    for message in forged {
+        if let Some(place) = frame.bytes_mut().get_mut(at..) {
+            at += message.write(place).unwrap_or(0);
+        }
+    }
+}
