@@ -85,7 +85,7 @@ fn compare(service: &Service, trace: &Trace, what: &str) -> usize {
 
 /// The same with packets in order by another name.
 fn compare_by<K: Ord + Debug>(
-    name: impl Fn(&Flows) -> BTreeMap<Option<K>, Vec<Vec<u8>>>,
+    name: impl Fn(&Flows) -> ByName<K>,
     service: &Service,
     trace: &Trace,
     what: &str,
@@ -100,8 +100,10 @@ fn compare_by<K: Ord + Debug>(
     differences(&run_without_turns(service, trace).flows, &expected.flows)
 }
 
+type ByName<K> = BTreeMap<Option<K>, Vec<Vec<u8>>>;
+
 /// Answers of a key-value store to each client, by entry.
-fn by_entry(flows: &Flows) -> BTreeMap<Option<(FlowKey, [u8; 16])>, Vec<Vec<u8>>> {
+fn by_entry(flows: &Flows) -> ByName<(FlowKey, [u8; 16])> {
     let mut answers = BTreeMap::<_, Vec<Vec<u8>>>::new();
     for (flow, packets) in flows {
         for packet in packets {
