@@ -1,8 +1,8 @@
 //! What no link may do: to show that every rule can fail.
 //!
 //! Production code stays as it is. The simulated link forges, replays or steals frames in ways
-//! that neither loss nor delay nor detected reordering amounts to, or the driver of a change does
-//! not wait for what it must wait for.
+//! that neither loss nor delay nor detected reordering amounts to, the driver of a change does not
+//! wait for what it must wait for, or the fast path is built without a part.
 
 use super::draw::{self, Draw};
 use super::fast_side::from;
@@ -54,11 +54,13 @@ pub enum Sabotage {
     SwallowedRemovals,
     /// Of two headers on their way back one is lost, and the other bears its ticket.
     SwappedTickets,
+    /// Packets that cross do not take turns.
+    NoTurns,
 }
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 18] = [
+    pub const ALL: [(Self, Rule); 19] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -77,6 +79,7 @@ impl Sabotage {
         (Self::HastyMarks, Rule::OnceInOrder),
         (Self::SwallowedRemovals, Rule::Progress),
         (Self::SwappedTickets, Rule::Whole),
+        (Self::NoTurns, Rule::OnceInOrder),
     ];
 
     /// The name by which the command asks for it, and what it does.
@@ -145,6 +148,7 @@ impl Sabotage {
                 "swapped-tickets",
                 "Of two headers on their way back one is lost, and the other bears its ticket",
             ),
+            Self::NoTurns => ("no-turns", "Packets that cross do not take turns"),
         }
     }
 

@@ -222,6 +222,9 @@ impl Simulation {
         let mut simulation = Self::new(seed, &scenario)?;
         let lines = simulation.lines.iter_mut().flatten();
         lines.for_each(|line| line.hides_order = hides_order);
+        if sabotage == Some(Sabotage::NoTurns) {
+            simulation.fast_path = simulation.fast_path.with_turns(None);
+        }
         simulation.saboteur = sabotage.map(|sabotage| Saboteur::new(sabotage, seed));
         Ok(simulation)
     }
