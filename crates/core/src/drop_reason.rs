@@ -11,7 +11,8 @@ pub enum DropReason {
     FrameTooLong,
     /// No free buffer in the pool.
     NoBuffer,
-    /// The ring towards the cores was full (live traffic only; a replay waits instead).
+    /// The ring towards the cores was full, or too many packets waited for each other (live
+    /// traffic only; a replay waits instead).
     RingFull,
     /// The cores know as many flows as they may.
     FlowTableFull,

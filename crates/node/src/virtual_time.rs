@@ -147,8 +147,11 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             if !is_crowded && let Some(frame) = self.node.pools.take_filled(bytes) {
                 return Ok(Some(frame));
             }
+            if is_crowded {
+                // Somebody may wait for what will never come: that is asked first.
+                self.sweep()?;
+            }
             match self.next_happening() {
-                None if is_crowded => self.sweep()?,
                 Some((at, _)) => self.let_happen_until(at)?,
                 None if self.node.fast_path.oldest_parked().is_some() => {
                     self.pass_parking(Instant::NEVER)?;

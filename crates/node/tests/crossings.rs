@@ -16,6 +16,7 @@ use twinpath_core::FlowKey;
 use twinpath_core::wire::kv::KvView;
 use twinpath_core::wire::{dissect, fields};
 use twinpath_io::Trace;
+use twinpath_node::turns::MOST_WAITING;
 
 /// Chains in which no address is translated: packets cross as they were captured.
 const CHAINS: [&[&str]; 3] = [
@@ -171,6 +172,20 @@ fn answers_through_a_translation() {
         println!("{chain:?}: {differing} packets would differ without turns");
         assert!(differing > 0, "{chain:?}: no turns, no test");
     }
+}
+
+/// Where more packets wait than may, a replay waits too.
+#[test]
+fn a_link_so_slow_that_too_many_wait() {
+    let (service, trace) = (
+        crossed(&["monitor", "firewall"], "1s", true),
+        tcp_traffic(0.01, 20_000),
+    );
+    compare(&service, &trace, "1s");
+    let report = run(&service, &trace, Paths::Both, Execution::Virtual).report;
+    let turns = report.turns.expect("turns");
+    assert!(turns.waited as usize > MOST_WAITING, "{turns:?}");
+    assert_eq!(turns.overflowed, 0, "{turns:?}");
 }
 
 /// Clients of a key-value store are ends of its entries: whoever asks first is served first.
