@@ -174,6 +174,15 @@ fn answers_through_a_translation() {
     }
 }
 
+/// Packets from outside to hosts inside pass a translation untouched, and belong to connections
+/// all the same.
+#[test]
+fn answers_past_a_translation() {
+    let service = crossed(&["acl", "firewall", "napt"], "200us", true);
+    let differing = compare(&service, &tcp_traffic(0.01, 10_000), "past");
+    assert!(differing > 0, "no turns, no test");
+}
+
 /// Where more packets wait than may, a replay waits too.
 #[test]
 fn a_link_so_slow_that_too_many_wait() {

@@ -103,7 +103,9 @@ impl Translated {
         }
         match (self.is_inside(from), self.is_inside(to)) {
             (true, false) => claim((to, to), 0),
-            (false, _) if self.external.contains(&to) => claim((from, from), 1),
+            // Also one that is not translated belongs to what hosts inside have sent out.
+            (false, true) => claim((from, from), 1),
+            (false, false) if self.external.contains(&to) => claim((from, from), 1),
             _ => claim((from, to), 0),
         }
     }
