@@ -192,10 +192,14 @@ pub fn turns(service: &Service, paths: Paths, chain: &Chain) -> Result<Option<Tu
         FunctionConfig::Napt(napt) => Some(napt),
         _ => None,
     });
+    let is_napt = |config: &FunctionConfig| matches!(config, FunctionConfig::Napt(_));
+    let shares = self::elements(service).position(|configs| configs.iter().any(is_napt));
+    let shares = shares.map(|number| number as u8);
     let meeting = Meeting::new(napt, &chain.aliases())?;
     Ok(Some(Turns::new(
         meeting,
         &ordered,
+        shares,
         elements,
         service.slow_path.workers,
     )))

@@ -59,13 +59,15 @@ services = [{ vip = "172.16.0.1:80", protocol = "tcp", backends = [{ endpoint = 
 
 /// A service of a chain that knows its inside, or not: then all packets pass it one way.
 fn crossed(chain: &[&str], round_trip: &str, knows_inside: bool) -> Service {
+    service(&crossed_text(chain, round_trip, knows_inside))
+}
+
+fn crossed_text(chain: &[&str], round_trip: &str, knows_inside: bool) -> String {
     let inside = match knows_inside {
         true => "inside = [\"10.0.0.0/8\", \"192.168.0.0/16\"]\n",
         false => "",
     };
-    service(&format!(
-        "[service]\nchain = {chain:?}\n{inside}[link]\nround_trip = \"{round_trip}\"\n{TABLES}"
-    ))
+    format!("[service]\nchain = {chain:?}\n{inside}[link]\nround_trip = \"{round_trip}\"\n{TABLES}")
 }
 
 /// How many packets of either the other lacks, whatever their order.
@@ -181,6 +183,31 @@ fn answers_past_a_translation() {
     let service = crossed(&["acl", "firewall", "napt"], "200us", true);
     let differing = compare(&service, &tcp_traffic(0.01, 10_000), "past");
     assert!(differing > 0, "no turns, no test");
+}
+
+/// Few external ports, which go to whoever opens a connection first, whatever the way to the
+/// translation; and packets from outside to ports that are just being given out.
+#[test]
+fn ports_are_given_out_in_order_of_arrival() {
+    let requests = "packets = 4000\nflows = 150\nchurn_per_minute = 60000.0\nserver_packets = false\ntcp_share = 0.3\n\
+         arrivals = { process = \"poisson\", rate_pps = 20000.0 }\n";
+    let requests = generate(&traffic(requests), 3);
+    for chain in [
+        &["monitor", "firewall", "napt"][..],
+        &["monitor", "firewall", "napt", "router"],
+        &["napt", "firewall", "monitor"],
+    ] {
+        for (after, ports) in [(7, "2000-2100"), (300, "2000-2400")] {
+            let mut text = crossed_text(chain, "500us", true);
+            text = text.replace("timeouts =", &format!("ports = \"{ports}\"\ntimeouts ="));
+            let service = service(&text.replace(", \"198.51.100.2\"", ""));
+            let trace = answered(&service, &requests, Duration::from_micros(after));
+            let what = format!("{chain:?} answered after {after} us from {ports}");
+            let differing = compare(&service, &trace, &what);
+            println!("{what}: {differing} packets would differ without turns");
+            assert!(differing > 0 || chain[0] == "napt", "no turns, no test");
+        }
+    }
 }
 
 /// Where more packets wait than may, a replay waits too.

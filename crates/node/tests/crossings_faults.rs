@@ -12,7 +12,8 @@ fn crossed(chain: &[&str]) -> Service {
     service(&format!(
         "[service]\nchain = {chain:?}\ninside = [\"10.0.0.0/8\"]\n[link]\nincomplete_timeout = \"1ms\"\n\
          [rule_cache]\nwindow = \"20ms\"\nthreshold = 2\n[acl]\ndefault = \"allow\"\n[monitor]\nby = \"hosts\"\n\
-         [firewall]\ndefault = \"allow\"\n"
+         [firewall]\ndefault = \"allow\"\n\
+         [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n"
     ))
 }
 
@@ -47,6 +48,8 @@ fn nobody_waits_for_what_is_lost() {
     for chain in [
         ["acl", "firewall", "monitor"].as_slice(),
         &["monitor", "firewall"],
+        &["monitor", "firewall", "napt"],
+        &["napt", "firewall", "acl"],
     ] {
         for one_in in [7, 100] {
             check(chain, one_in);

@@ -150,7 +150,8 @@ fn firewall_and_load_balancer_with_several_workers() {
 }
 
 /// Functions with rules and functions with flow state, both ways: payloads wait while their
-/// headers are on the cores for one element after the other.
+/// headers are on the cores for one element after the other. In front of each they may have to wait
+/// for others, far longer than the patience that payloads have with the cores.
 #[test]
 fn chains_of_rules() {
     let trace = generate(
@@ -165,13 +166,14 @@ fn chains_of_rules() {
         "\"acl\", \"napt\", \"router\"",
         "\"acl\", \"firewall\", \"napt\", \"router\", \"monitor\"",
     ];
+    let parking = "[parking]\npatience = \"1ms\"\n";
     for chain in chains {
         let text =
             format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
         let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
         for run_as in EVERYWHERE {
             let what = format!("{chain} {run_as:?}");
-            let found = with_parking(&text, MODES[0], &trace, run_as);
+            let found = with_parking(&text, parking, &trace, run_as);
             println!("{what}: {:?}", figures(&found));
             assert_same(
                 &by_direction(&expected.flows),

@@ -27,7 +27,7 @@ pub struct Config {
     pub limit_bytes: u64,
     /// Payloads that may be parked at a time.
     pub slots: u32,
-    /// How long a payload waits for its header.
+    /// How long a payload waits for its header each time that the cores have it.
     pub patience: Duration,
 }
 

@@ -184,6 +184,16 @@ impl Stage {
         Sent::Whole(frame)
     }
 
+    /// A header came back from the cores and goes on, and perhaps waits for others.
+    pub fn came_back(&mut self, ticket: Ticket) {
+        self.lot.came_back(ticket);
+    }
+
+    /// A header goes to the cores again.
+    pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
+        self.lot.goes_again(ticket, now);
+    }
+
     /// Whether the flow's hash matters to what leaves now.
     pub fn asks_for_flow(&self, frame: &Frame) -> bool {
         let is_header = frame.trip().parked_bytes != 0;

@@ -43,7 +43,8 @@
 //! What was added to the paper:
 //! * **Tickets** have a generation. A header that was lost, doubled, or came back after its payload
 //!   was given up can never be joined with another payload.
-//! * **Patience** bounds how long a payload waits: a header lost by the cores costs one packet.
+//! * **Patience** bounds how long a payload waits for its header each time that the cores have it: a
+//!   header that is lost costs one packet, one that waits for others between two visits none.
 //! * **Numbers at return** ([`Order::AsReturned`]): the paper numbers packets when they arrive, so
 //!   that the lost and the dropped leave gaps, and says nothing of packets that never see the cores.
 //!   In production a packet gets its number when its header has passed the chain, and so does a

@@ -225,6 +225,25 @@ impl<P: Load, H> Lot<P, H> {
         }
     }
 
+    /// A header came back from the cores, and goes on: perhaps to other cores, perhaps only when
+    /// others have passed. It is not lost, so its payload waits with patience.
+    pub fn came_back(&mut self, ticket: Ticket) {
+        if let Some(record) = self.slots.find(ticket)
+            && matches!(record.awaited, Awaited::Away(_))
+        {
+            record.awaited = Awaited::Between;
+        }
+    }
+
+    /// The header goes to the cores again.
+    pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
+        if let Some(record) = self.slots.find(ticket)
+            && matches!(record.awaited, Awaited::Between)
+        {
+            record.awaited = Awaited::Away(now);
+        }
+    }
+
     /// An answer of the cores came back.
     pub fn answered(&mut self, ticket: Ticket, answer: Answer<H>, now: Instant) -> Received {
         self.answered_for(ticket, answer, 0, now)
@@ -246,7 +265,7 @@ impl<P: Load, H> Lot<P, H> {
             }
             return Received::Stale;
         };
-        if !matches!(record.awaited, Awaited::Away) {
+        if !matches!(record.awaited, Awaited::Away(_) | Awaited::Between) {
             self.stats.headers_doubled += 1;
             return Received::Doubled;
         }
@@ -332,6 +351,16 @@ impl<P: Load, H> Lot<P, H> {
             Waiting::Payload(resident) => Some(resident),
             Waiting::Copy => None,
         })
+    }
+
+    /// When the next patience ends, if nothing comes before.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        let waits_since = |resident: &Resident<P>| match resident.claim {
+            Claim::Header(ticket) => self.slots.away_since(ticket),
+            Claim::Turn(_) => None,
+        };
+        let oldest = self.residents().filter_map(waits_since).min()?;
+        Some(oldest + self.config.patience)
     }
 
     /// Counts passes that were not worth making: `rounds` of the whole queue, in which nothing
@@ -478,7 +507,8 @@ impl<P: Load, H> Lot<P, H> {
         };
         match record.awaited {
             Awaited::Declined => Turn::End(End::Declined),
-            Awaited::Away => self.without_header(resident.parked_at, now),
+            Awaited::Away(since) => self.without_header(now >= since + self.config.patience),
+            Awaited::Between => self.without_header(false),
             Awaited::Here(_) if resident.is_joined => Turn::Leave,
             Awaited::Here(_) => {
                 let is_next = match record.place {
@@ -506,13 +536,11 @@ impl<P: Load, H> Lot<P, H> {
         keeps_order || self.numbers.is_next(place)
     }
 
-    fn without_header(&self, parked_at: Instant, now: Instant) -> Turn {
-        if now.since(parked_at) >= self.config.patience {
-            return Turn::End(End::Expired);
-        }
-        match self.goes_round() {
-            true => Turn::Again,
-            false => Turn::End(End::Late),
+    fn without_header(&self, is_over: bool) -> Turn {
+        match (is_over, self.goes_round()) {
+            (true, _) => Turn::End(End::Expired),
+            (false, true) => Turn::Again,
+            (false, false) => Turn::End(End::Late),
         }
     }
 
@@ -605,6 +633,11 @@ impl<P> Resident<P> {
     /// What is parked.
     pub fn payload(&self) -> &P {
         &self.payload
+    }
+
+    /// Whether it has its header, and makes the one pass more that takes it to its port.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.is_joined
     }
 
     /// Since when.

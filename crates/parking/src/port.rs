@@ -78,8 +78,12 @@ impl Port {
             match lot.dequeue(at)? {
                 Dequeued::Copy => self.idle_passes = 0,
                 Dequeued::Again(resident) => {
+                    self.idle_passes = match resident.is_joined() {
+                        // It leaves when it has gone round.
+                        true => 0,
+                        false => self.idle_passes + 1,
+                    };
                     lot.recirculated(resident);
-                    self.idle_passes += 1;
                 }
                 leaving => return Some((at, leaving)),
             }
@@ -91,8 +95,7 @@ impl Port {
     /// patience ends: these rounds need not be made.
     fn skip_rounds<P: Load, H>(&mut self, lot: &mut Lot<P, H>, until: Instant) {
         self.idle_passes = 0;
-        let oldest = lot.residents().map(|resident| resident.parked_at()).min();
-        let expiry = oldest.map_or(until, |oldest| oldest + lot.config().patience);
+        let expiry = lot.next_expiry().unwrap_or(until);
         let free_ps = picoseconds(expiry.min(until)).saturating_sub(self.free_at_ps);
         let round_ps = self.sending_ps(lot.queue_bytes()).max(1);
         let rounds = free_ps / round_ps;
@@ -119,4 +122,61 @@ fn picoseconds(at: Instant) -> u128 {
 
 fn instant(ps: u128) -> Instant {
     Instant(u64::try_from(ps / PS_PER_NS).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::lot::{Answer, End};
+
+    /// A byte takes a nanosecond, and payloads wait for a hundred microseconds.
+    fn port_and_lot(cores_choose_port: bool) -> (Port, Lot<u32, &'static str>) {
+        let port = Port::new(PortConfig {
+            rate_bps: 8_000_000_000,
+            reading_interval: Duration::from_micros(1),
+            drops_overflow: false,
+        });
+        let config = Config {
+            cores_choose_port,
+            patience: Duration::from_micros(100),
+            ..Config::default()
+        };
+        (port, Lot::new(config).expect("a sound configuration"))
+    }
+
+    /// Rounds are skipped only when a whole one has changed nothing: a packet that is whole, and
+    /// takes its last pass, leaves in the next round, not when another's patience ends.
+    #[test]
+    fn the_last_pass_is_not_skipped() {
+        let (mut port, mut lot) = port_and_lot(true);
+        port.begins(&mut lot, Instant::ZERO);
+        for _ in 0..3 {
+            lot.park(1000, 0, Instant::ZERO).unwrap();
+        }
+        let ticket = lot.park(1000, 0, Instant::ZERO).unwrap();
+        lot.answered(ticket, Answer::Header("whole"), Instant::ZERO);
+        let (at, first) = port.pass(&mut lot, Instant(1_000_000)).unwrap();
+        assert!(matches!(first, Dequeued::Depart { .. }), "{first:?}");
+        assert_eq!(at, Instant(7000), "the eighth of 1000 ns each");
+    }
+
+    /// Nothing leaves while all headers are between two visits to the cores; then all that do not
+    /// come back are given up when their patience ends.
+    #[test]
+    fn rounds_are_skipped_until_a_patience_ends() {
+        let (mut port, mut lot) = port_and_lot(false);
+        port.begins(&mut lot, Instant::ZERO);
+        let ticket = lot.park(1000, 0, Instant::ZERO).unwrap();
+        lot.came_back(ticket);
+        assert!(port.pass(&mut lot, Instant(500_000)).is_none());
+        lot.goes_again(ticket, Instant(500_000));
+        let (at, end) = port.pass(&mut lot, Instant(1_000_000)).unwrap();
+        let Dequeued::Ended { end, .. } = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!(end, End::Expired);
+        assert!((600_000..602_000).contains(&at.0), "{at:?}");
+        assert!(lot.stats().recirculations > 500, "skipped rounds count");
+    }
 }

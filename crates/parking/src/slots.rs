@@ -7,8 +7,10 @@ use twinpath_core::{Instant, Ticket};
 /// What is known of a parked payload's header.
 #[derive(Debug)]
 pub(crate) enum Awaited<H> {
-    /// The cores have it.
-    Away,
+    /// The cores have it, since then.
+    Away(Instant),
+    /// It is back, but not from its last visit to the cores: it waits for others, or goes on.
+    Between,
     /// It is back.
     Here(H),
     /// The cores dropped the packet.
@@ -60,7 +62,7 @@ impl<H> Slots<H> {
         let index = self.free.pop_front()?;
         let slot = self.slots.get_mut(index as usize)?;
         slot.record = Some(Record {
-            awaited: Awaited::Away,
+            awaited: Awaited::Away(parked_at),
             place,
         });
         slot.parked_at = parked_at;
@@ -75,6 +77,20 @@ impl<H> Slots<H> {
         let slot = self.slots.get_mut(ticket.slot as usize)?;
         let is_this = slot.generation == ticket.generation;
         slot.record.as_mut().filter(|_| is_this)
+    }
+
+    /// Since when the cores have the header of a ticket that is good, if they do.
+    pub(crate) fn away_since(&self, ticket: Ticket) -> Option<Instant> {
+        match self
+            .slots
+            .get(ticket.slot as usize)?
+            .record
+            .as_ref()?
+            .awaited
+        {
+            Awaited::Away(since) => Some(since),
+            _ => None,
+        }
     }
 
     /// When the payload of a ticket that is good was parked.

@@ -30,7 +30,7 @@ pub struct Parking {
     pub partitions: usize,
     /// A packet with less payload goes to the cores whole.
     pub least_payload_bytes: u32,
-    /// How long a payload waits for its header.
+    /// How long a payload waits for its header, each time that the cores have it.
     pub patience: Human,
     /// What becomes of a packet whose payload finds no room.
     pub overflow: Overflow,

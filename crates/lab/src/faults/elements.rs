@@ -141,7 +141,7 @@ pub(super) fn turns(scenario: &Scenario) -> Option<Turns> {
     let state = scenario.elements.state().filter(|_| elements > 1)?;
     let workers = scenario.resources.workers;
     let takes_turns = scenario.rules.takes_turns;
-    takes_turns.then(|| Turns::new(Meeting::Flow, &[state], elements, workers))
+    takes_turns.then(|| Turns::new(Meeting::Flow, &[state], None, elements, workers))
 }
 
 /// What a worker has of the chain, in an incarnation.

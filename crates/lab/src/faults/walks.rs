@@ -154,7 +154,12 @@ impl Simulation {
     fn explain(&mut self, flow: usize, seen: Vec<u32>) {
         let explained = self.applied_unseen(flow, &seen);
         let (dropped, applied) = explained.unwrap_or((Vec::new(), seen.clone()));
-        dropped.into_iter().for_each(|packet| self.vanish(packet));
+        for packet in dropped {
+            // One that closes a closed account leaves no trace, and may still come out.
+            if !self.closes(packet) {
+                self.vanish(packet);
+            }
+        }
         for packet in applied {
             if self.closes_late(flow, packet) {
                 continue;
@@ -260,6 +265,11 @@ impl Simulation {
         }
     }
 
+    fn closes(&self, number: u32) -> bool {
+        let packet = self.history.packet(number);
+        packet.is_some_and(|packet| packet.kind.closes())
+    }
+
     /// A packet that closes an account which is closed changes nothing: when it did that is only
     /// known if it comes out at once.
     fn closes_late(&mut self, flow: usize, number: u32) -> bool {
@@ -282,7 +292,9 @@ impl Simulation {
     /// Which packets inside explain what the slot has: those dropped in front of it, as few as
     /// can be of each direction, and those applied. All of `seen` were.
     fn applied_unseen(&self, flow: usize, seen: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
-        let candidates: Vec<u32> = self.unapplied(Some(flow)).collect();
+        let last = self.history.flows[flow].last_applied;
+        let may_be_applied = |&number: &u32| number > last || !self.closes(number);
+        let candidates: Vec<u32> = self.unapplied(Some(flow)).filter(may_be_applied).collect();
         let of = |direction| {
             let is_its = |number: &&u32| {
                 let packet = self.history.packet(**number);

@@ -387,12 +387,15 @@ impl FastPath {
     /// Hands a packet to the cores, for the element at `place`.
     fn punt(
         &mut self,
-        mut frame: Frame,
+        frame: Frame,
         mut header: Header,
         (place, layout): (Place, &Layout),
         hash: u64,
         io: &mut Io<'_>,
     ) {
+        let Some(mut frame) = self.may_leave(frame, layout, place, io) else {
+            return;
+        };
         header.element = place.element;
         let worker = self.worker(hash);
         if !self.is_expected_from_cores(&mut frame, worker, place, layout) {

@@ -100,12 +100,9 @@ impl FastPath {
 
     /// Sends a packet to the cores, as a header if that can be.
     #[cold]
-    pub(super) fn park(&mut self, mut frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
+    pub(super) fn park(&mut self, frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
         if frame.trip().parked_bytes != 0 {
-            return match cut(&mut frame) {
-                true => self.send(frame, header, hash, io),
-                false => self.drop(frame, DropReason::BadLinkFrame, io),
-            };
+            return self.send_again(frame, header, hash, io);
         }
         let (Some(parking), Ok(layout)) = (&mut self.parking, dissect(frame.bytes())) else {
             return self.send(frame, header, hash, io);
@@ -120,13 +117,26 @@ impl FastPath {
         }
     }
 
+    fn send_again(&mut self, mut frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
+        if !cut(&mut frame) {
+            return self.drop(frame, DropReason::BadLinkFrame, io);
+        }
+        if let Some(parking) = &mut self.parking {
+            parking.stage.goes_again(frame.ticket(), parking.now);
+        }
+        self.send(frame, header, hash, io);
+    }
+
     /// A header, or the news that one was dropped, is back. Returns whether it goes on.
     pub(super) fn take_header(&mut self, header: &Header, frame: &mut Frame) -> bool {
-        let goes_on = header.message != Message::Dropped && stretch(frame);
-        if !goes_on {
+        if header.message == Message::Dropped || !stretch(frame) {
             self.header_dropped(frame);
+            return false;
         }
-        goes_on
+        if let Some(parking) = &mut self.parking {
+            parking.stage.came_back(frame.ticket());
+        }
+        true
     }
 
     /// It may be one of two of a header, the other of which goes on; its payload counts as lost

@@ -85,6 +85,26 @@ impl FastPath {
         None
     }
 
+    /// Returns the packet of the walk if it may go to the cores for an element.
+    #[inline]
+    pub(super) fn may_leave(
+        &mut self,
+        frame: Frame,
+        layout: &Layout,
+        place: Place,
+        io: &mut Io<'_>,
+    ) -> Option<Frame> {
+        let Some(turns) = &mut self.turns else {
+            return Some(frame);
+        };
+        match turns.leaves(place, frame, layout, &self.steering) {
+            Reached::Meets(frame) => return Some(frame),
+            Reached::Waits => {}
+            Reached::Refused(frame) => self.drop(frame, DropReason::RingFull, io),
+        }
+        None
+    }
+
     /// The packet of the walk is about to go to a worker, and will be expected wherever it has yet
     /// to come. Returns whether there is room.
     pub(super) fn is_expected_from_cores(

@@ -1,6 +1,6 @@
 //! Gates: who shares one passes it in order of arrival.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// What a packet claims.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,43 @@ impl Claim {
 pub(super) struct Pass {
     gate: u16,
     run: u32,
+    /// Its place in the order of all.
+    order: u64,
+}
+
+/// Who has passed a gate and is about to meet the element.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct AtElement {
+    gate: u16,
+    /// A place in the order of all; `None` is the last.
+    order: Option<u64>,
+}
+
+/// Those who have not yet met the element, of all connections, in order of arrival.
+#[derive(Default)]
+struct Unmet {
+    /// The first one's place.
+    first: u64,
+    /// Whether each has yet to meet it.
+    has_yet_to: VecDeque<bool>,
+}
+
+impl Unmet {
+    fn begin(&mut self) -> u64 {
+        self.has_yet_to.push_back(true);
+        self.first + self.has_yet_to.len() as u64 - 1
+    }
+
+    fn end(&mut self, order: u64) {
+        let place = order.wrapping_sub(self.first) as usize;
+        if let Some(has_yet_to) = self.has_yet_to.get_mut(place) {
+            *has_yet_to = false;
+        }
+        while self.has_yet_to.front() == Some(&false) {
+            self.has_yet_to.pop_front();
+            self.first += 1;
+        }
+    }
 }
 
 /// A gate, and the first run of those on their way to it: some of one kind who arrived after one
@@ -48,9 +85,15 @@ struct Gate {
 /// Those at a gate besides the first run's who are on their way.
 struct Crowd<T> {
     /// Those of the first run who have come before it was their turn, or behind such.
-    here: VecDeque<T>,
+    here: VecDeque<Here<T>>,
     /// The runs behind the first.
     runs: VecDeque<Run<T>>,
+}
+
+/// One who waits, with a place in the order of all.
+struct Here<T> {
+    item: T,
+    order: u64,
 }
 
 /// Some of one kind who arrived after one another, behind others.
@@ -59,7 +102,7 @@ struct Run<T> {
     /// Those still on their way.
     coming: u32,
     /// Those who have come, and wait.
-    here: VecDeque<T>,
+    here: VecDeque<Here<T>>,
 }
 
 impl<T> Default for Crowd<T> {
@@ -94,6 +137,10 @@ pub(super) struct Gates<T> {
     crowds: HashMap<u16, Crowd<T>>,
     /// Where it is the turn of somebody who waits.
     ready: VecDeque<u16>,
+    /// Gates where the first who waits has passed them, but may meet the element only as the first
+    /// of all, in that order.
+    barred: BTreeMap<u64, u16>,
+    unmet: Unmet,
     coming: usize,
     waiting: usize,
 }
@@ -104,6 +151,8 @@ impl<T> Default for Gates<T> {
             gates: Box::new([Gate::default(); GATES]),
             crowds: HashMap::new(),
             ready: VecDeque::new(),
+            barred: BTreeMap::new(),
+            unmet: Unmet::default(),
             coming: 0,
             waiting: 0,
         }
@@ -126,7 +175,7 @@ impl<T> Gates<T> {
     pub fn each_waiting(&self) -> impl Iterator<Item = &T> {
         self.crowds.values().flat_map(|crowd| {
             let behind = crowd.runs.iter().flat_map(|run| &run.here);
-            crowd.here.iter().chain(behind)
+            crowd.here.iter().chain(behind).map(|here| &here.item)
         })
     }
 
@@ -140,8 +189,13 @@ impl<T> Gates<T> {
     /// One who has just arrived is on the way here.
     pub fn expect(&mut self, Claim { gate: number, kind }: Claim) -> Pass {
         self.coming += 1;
+        let order = self.unmet.begin();
         let gate = &mut self.gates[usize::from(number)];
-        let pass = |run| Pass { gate: number, run };
+        let pass = |run| Pass {
+            gate: number,
+            run,
+            order,
+        };
         if !gate.is_crowded && (gate.coming == 0 || gate.kind == kind) {
             gate.kind = kind;
             gate.coming += 1;
@@ -163,11 +217,13 @@ impl<T> Gates<T> {
     /// One who has just arrived, and is [not admitted](Self::admits), waits.
     pub fn wait(&mut self, Claim { gate: number, kind }: Claim, item: T) {
         self.waiting += 1;
+        let order = self.unmet.begin();
+        let here = Here { item, order };
         let gate = &mut self.gates[usize::from(number)];
         let crowd = crowd(gate, &mut self.crowds, number);
         match crowd.join(kind, gate.kind) {
-            Some(run) => run.here.push_back(item),
-            None => crowd.here.push_back(item),
+            Some(run) => run.here.push_back(here),
+            None => crowd.here.push_back(here),
         }
     }
 
@@ -176,8 +232,9 @@ impl<T> Gates<T> {
     pub fn is_turn(&self, pass: Pass) -> bool {
         let gate = &self.gates[usize::from(pass.gate)];
         let crowd = || self.crowds.get(&pass.gate);
-        gate.first == pass.run
-            && (!gate.is_crowded || crowd().is_none_or(|crowd| crowd.here.is_empty()))
+        let is_behind =
+            |crowd: &Crowd<T>| crowd.here.front().is_some_and(|one| one.order < pass.order);
+        gate.first == pass.run && (!gate.is_crowded || !crowd().is_some_and(is_behind))
     }
 
     /// One who was on the way has come before it is their turn, and waits.
@@ -190,12 +247,44 @@ impl<T> Gates<T> {
             None => (&mut gate.coming, &mut crowd.here),
         };
         *coming -= 1;
-        here.push_back(item);
+        let order = pass.order;
+        let place = here.partition_point(|one| one.order < order);
+        here.insert(place, Here { item, order });
     }
 
-    /// One who was on the way has passed, or never will.
-    #[inline]
+    /// One who was on the way never will come.
     pub fn forget(&mut self, pass: Pass) {
+        let passed = self.pass(pass);
+        self.has_met(passed);
+    }
+
+    /// One who has passed a gate has met the element.
+    #[inline]
+    pub fn has_met(&mut self, one: AtElement) {
+        if let Some(order) = one.order {
+            self.unmet.end(order);
+        }
+    }
+
+    /// One who has just arrived, and is [admitted](Self::admits), passes the gate.
+    #[inline]
+    pub const fn pass_straight(claim: Claim) -> AtElement {
+        let (gate, order) = (claim.gate, None);
+        AtElement { gate, order }
+    }
+
+    /// One who was on the way passes the gate.
+    #[inline]
+    pub fn pass(&mut self, pass: Pass) -> AtElement {
+        self.leave_run(pass);
+        AtElement {
+            gate: pass.gate,
+            order: Some(pass.order),
+        }
+    }
+
+    #[inline]
+    fn leave_run(&mut self, pass: Pass) {
         self.coming -= 1;
         let gate = &mut self.gates[usize::from(pass.gate)];
         match gate.is_crowded {
@@ -213,9 +302,8 @@ impl<T> Gates<T> {
         }
         let was_ready = !crowd.here.is_empty();
         self.advance(pass.gate);
-        let is_ready = |crowd: &Crowd<T>| !crowd.here.is_empty();
-        if !was_ready && self.crowds.get(&pass.gate).is_some_and(is_ready) {
-            self.ready.push_back(pass.gate);
+        if !was_ready {
+            self.make_ready(pass.gate);
         }
     }
 
@@ -238,17 +326,57 @@ impl<T> Gates<T> {
         }
     }
 
-    /// The next whose turn has come, of those who wait.
-    pub fn next(&mut self) -> Option<T> {
-        let gate = *self.ready.front()?;
-        let next = self.crowds.get_mut(&gate)?.here.pop_front();
-        self.advance(gate);
-        let is_over = |crowd: &Crowd<T>| crowd.here.is_empty();
-        if self.crowds.get(&gate).is_none_or(is_over) {
-            self.ready.pop_front();
+    /// Whether one who has passed a gate is the first of all who have not met the element.
+    pub fn is_first(&self, one: AtElement) -> bool {
+        match one.order {
+            Some(order) => self.unmet.first == order,
+            None => self.unmet.has_yet_to.is_empty(),
         }
-        self.waiting -= usize::from(next.is_some());
-        next
+    }
+
+    /// One who has passed a gate waits behind it until they are the [first](Self::is_first) of all.
+    pub fn bar(&mut self, one: AtElement, item: T) {
+        self.waiting += 1;
+        let order = one.order.unwrap_or_else(|| self.unmet.begin());
+        let gate = &mut self.gates[usize::from(one.gate)];
+        let crowd = crowd(gate, &mut self.crowds, one.gate);
+        crowd.here.push_front(Here { item, order });
+        self.ready.retain(|ready| *ready != one.gate);
+        self.barred.insert(order, one.gate);
+    }
+
+    /// The next whose turn has come, of those who wait; [`None`] beside says that it was barred,
+    /// and has met the element.
+    pub fn next(&mut self) -> Option<(T, Option<AtElement>)> {
+        let first = self.barred.first_key_value();
+        if let Some((&order, &gate)) = first.filter(|(order, _)| **order == self.unmet.first) {
+            self.barred.pop_first();
+            let Here { item, .. } = self.take(gate)?;
+            self.make_ready(gate);
+            self.unmet.end(order);
+            return Some((item, None));
+        }
+        let gate = *self.ready.front()?;
+        let Here { item, order } = self.take(gate)?;
+        self.ready.pop_front();
+        self.make_ready(gate);
+        let order = Some(order);
+        Some((item, Some(AtElement { gate, order })))
+    }
+
+    fn take(&mut self, gate: u16) -> Option<Here<T>> {
+        let here = self.crowds.get_mut(&gate)?.here.pop_front()?;
+        self.advance(gate);
+        self.waiting -= 1;
+        Some(here)
+    }
+
+    /// It is the turn of the first who waits at a gate, unless they are barred.
+    fn make_ready(&mut self, gate: u16) {
+        let first = self.crowds.get(&gate).and_then(|crowd| crowd.here.front());
+        if first.is_some_and(|one| !self.barred.contains_key(&one.order)) {
+            self.ready.push_back(gate);
+        }
     }
 }
 
@@ -272,13 +400,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// One at the gates.
+    #[derive(Copy, Clone, Debug)]
+    struct Somebody {
+        claim: Claim,
+        /// Meets the element only as the first of all.
+        is_strict: bool,
+    }
+
     /// What happens at the gates.
     #[derive(Copy, Clone, Debug)]
     enum Event {
         /// One arrives in front of them.
-        Arrives(Claim),
+        Arrives(Somebody),
         /// One arrives elsewhere, on its way here.
-        IsExpected(Claim),
+        IsExpected(Somebody),
         /// One of those expected, by number, comes.
         Comes(usize),
         /// One of those expected, by number, never will.
@@ -288,10 +424,13 @@ mod tests {
     fn event() -> impl Strategy<Value = Event> {
         // Two hashes that share a gate, and one that does not.
         let hash = prop::sample::select(vec![0, (GATES as u64) << 20, 1 << 20]);
-        let claim = (hash, 0..3u32).prop_map(|(hash, kind)| Claim::new(hash, kind));
+        let somebody = (hash, 0..3u32, any::<bool>()).prop_map(|(hash, kind, is_strict)| {
+            let claim = Claim::new(hash, kind);
+            Somebody { claim, is_strict }
+        });
         prop_oneof![
-            claim.clone().prop_map(Event::Arrives),
-            claim.prop_map(Event::IsExpected),
+            somebody.clone().prop_map(Event::Arrives),
+            somebody.prop_map(Event::IsExpected),
             (0..8usize).prop_map(Event::Comes),
             (0..8usize).prop_map(Event::IsGone),
         ]
@@ -302,38 +441,49 @@ mod tests {
     struct Bench {
         gates: Gates<usize>,
         /// By number in order of arrival.
-        claims: Vec<Claim>,
+        all: Vec<Somebody>,
         expected: Vec<(usize, Pass)>,
         passed: Vec<usize>,
         gone: Vec<usize>,
     }
 
     impl Bench {
-        fn arrives(&mut self, claim: Claim) -> usize {
-            self.claims.push(claim);
-            self.claims.len() - 1
+        fn arrives(&mut self, somebody: Somebody) -> usize {
+            self.all.push(somebody);
+            self.all.len() - 1
+        }
+
+        /// One has passed a gate, and meets the element unless others come first.
+        fn meets(&mut self, number: usize, one: AtElement) {
+            match self.all[number].is_strict && !self.gates.is_first(one) {
+                true => self.gates.bar(one, number),
+                false => {
+                    self.gates.has_met(one);
+                    self.passed.push(number);
+                }
+            }
         }
 
         fn happens(&mut self, event: Event) {
             match event {
-                Event::Arrives(claim) => {
-                    let number = self.arrives(claim);
+                Event::Arrives(somebody) => {
+                    let (number, claim) = (self.arrives(somebody), somebody.claim);
                     match self.gates.admits(claim) {
-                        true => self.passed.push(number),
+                        true => self.meets(number, Gates::<usize>::pass_straight(claim)),
                         false => self.gates.wait(claim, number),
                     }
                 }
-                Event::IsExpected(claim) => {
-                    let number = self.arrives(claim);
-                    let pass = self.gates.expect(claim);
+                Event::IsExpected(somebody) => {
+                    let number = self.arrives(somebody);
+                    let pass = self.gates.expect(somebody.claim);
                     self.expected.push((number, pass));
                 }
                 Event::Comes(which) if which < self.expected.len() => {
                     let (number, pass) = self.expected.remove(which);
                     match self.gates.is_turn(pass) {
                         true => {
-                            self.gates.forget(pass);
-                            self.passed.push(number);
+                            let one = self.gates.pass(pass);
+                            self.meets(number, one);
                         }
                         false => self.gates.wait_as_expected(pass, number),
                     }
@@ -347,12 +497,29 @@ mod tests {
             }
         }
 
-        /// Nobody has passed before one of another kind at the same gate who arrived earlier.
+        /// The next of those who wait meets the element. Returns whether there was one.
+        fn take_next(&mut self) -> bool {
+            match self.gates.next() {
+                None => return false,
+                Some((number, Some(one))) => self.meets(number, one),
+                Some((number, None)) => self.passed.push(number),
+            }
+            true
+        }
+
+        /// Whether one may not pass before another who arrived earlier.
+        fn is_behind(&self, late: usize, early: usize) -> bool {
+            let (one, other) = (self.all[late], self.all[early]);
+            let crosses = one.claim.gate == other.claim.gate && one.claim.kind != other.claim.kind;
+            crosses || one.is_strict
+        }
+
+        /// Nobody has passed before one of another kind at the same gate who arrived earlier, nor
+        /// the strict before anybody who did.
         fn check(&self) -> Result<(), TestCaseError> {
             for (place, &late) in self.passed.iter().enumerate() {
                 for early in 0..late {
-                    let (one, other) = (self.claims[early], self.claims[late]);
-                    if one.gate != other.gate || one.kind == other.kind {
+                    if !self.is_behind(late, early) {
                         continue;
                     }
                     let was_first = self.passed[..place].contains(&early);
@@ -378,20 +545,19 @@ mod tests {
                 bench.happens(event);
                 // Others may come before those are taken whose turn it is.
                 if takes_next {
-                    bench.passed.extend(bench.gates.next());
+                    bench.take_next();
                 }
                 bench.check()?;
             }
             while !bench.expected.is_empty() {
                 bench.happens(Event::IsGone(0));
             }
-            while let Some(next) = bench.gates.next() {
-                bench.passed.push(next);
-            }
+            while bench.take_next() {}
             bench.check()?;
-            prop_assert_eq!(bench.passed.len() + bench.gone.len(), bench.claims.len());
+            prop_assert_eq!(bench.passed.len() + bench.gone.len(), bench.all.len());
             prop_assert!(bench.gates.is_idle());
-            prop_assert!(bench.gates.crowds.is_empty());
+            prop_assert!(bench.gates.crowds.is_empty() && bench.gates.barred.is_empty());
+            prop_assert!(bench.gates.unmet.has_yet_to.is_empty());
             prop_assert!(bench.gates.gates.iter().all(|gate| !gate.is_crowded && gate.coming == 0));
         }
     }
@@ -405,6 +571,6 @@ mod tests {
         gates.wait(other, "the other");
         assert!(!gates.admits(one), "it would overtake the other");
         gates.forget(pass);
-        assert_eq!(gates.next(), Some("the other"));
+        assert_eq!(gates.next().map(|(next, _)| next), Some("the other"));
     }
 }

@@ -25,7 +25,7 @@ pub use gates::Claim;
 pub use meeting::Meeting;
 
 use crate::place::Place;
-use gates::{Gates, Pass};
+use gates::{AtElement, Gates, Pass};
 use inside::{Kept, OnCores};
 use std::time::Duration;
 use twinpath_core::wire::layout::Layout;
@@ -118,6 +118,9 @@ pub struct Turns {
     meeting: Meeting,
     /// The elements that remember connections, and their gates.
     ordered: Vec<(u8, Gates<Waiting>)>,
+    /// The element that gives out what all connections share, as external ports: there those that
+    /// go to the cores do so in the order of all. It is one with rules and remembers connections.
+    shares: Option<u8>,
     /// Bits by number of the element: whether it does.
     remembers: u64,
     /// By worker and element.
@@ -125,6 +128,10 @@ pub struct Turns {
     elements: usize,
     kept: Kept<Passes>,
     walker: Walker,
+    /// What the packet of the walk is about to meet, by number, until it goes on.
+    met: Option<(usize, AtElement)>,
+    /// The packet of the walk is the first of all at its element.
+    is_first: bool,
     waiting: usize,
     counts: Counts,
 }
@@ -132,10 +139,17 @@ pub struct Turns {
 impl Turns {
     /// Nobody is inside a chain of so many elements, with so many workers behind it. No more than
     /// [`MOST_ORDERED`] elements are ordered.
-    pub fn new(meeting: Meeting, ordered: &[u8], elements: usize, workers: usize) -> Self {
+    pub fn new(
+        meeting: Meeting,
+        ordered: &[u8],
+        shares: Option<u8>,
+        elements: usize,
+        workers: usize,
+    ) -> Self {
         let ordered = ordered.iter().take(MOST_ORDERED);
         Self {
             meeting,
+            shares,
             remembers: ordered.clone().fold(0, |bits, element| bits | 1 << element),
             ordered: ordered
                 .map(|&element| (element, Gates::default()))
@@ -144,6 +158,8 @@ impl Turns {
             elements,
             kept: Kept::default(),
             walker: Walker::Nobody,
+            met: None,
+            is_first: false,
             waiting: 0,
             counts: Counts::default(),
         }
@@ -194,6 +210,7 @@ impl Turns {
     pub fn arrives(&mut self, frame: &Frame, layout: &Layout, steering: &Steering) {
         let claim = self.meeting.claim_in_advance(frame, layout, steering);
         self.walker = Walker::Arrived(claim);
+        (self.met, self.is_first) = (None, false);
     }
 
     /// The packet of the walk comes to an element that may [concern](Self::concern) it.
@@ -208,6 +225,7 @@ impl Turns {
         let Some(number) = self.ordered.iter().position(is_it) else {
             return Reached::Meets(frame);
         };
+        self.goes_on();
         let pass = match &mut self.walker {
             Walker::Expected(passes) => passes[number].take(),
             _ => None,
@@ -239,6 +257,7 @@ impl Turns {
         frame: Frame,
     ) -> Reached {
         if self.ordered[number].1.admits(claim) {
+            self.met = Some((number, Gates::<Waiting>::pass_straight(claim)));
             return Reached::Meets(frame);
         }
         if !self.is_expected(place, claim) {
@@ -260,7 +279,7 @@ impl Turns {
     ) -> Reached {
         let gates = &mut self.ordered[number].1;
         if gates.is_turn(pass) {
-            gates.forget(pass);
+            self.met = Some((number, gates.pass(pass)));
             return Reached::Meets(frame);
         }
         match self.stays(place, frame) {
@@ -270,6 +289,41 @@ impl Turns {
                 return Reached::Refused(frame);
             }
         }
+        Reached::Waits
+    }
+
+    /// The packet of the walk has met what it was about to.
+    #[inline]
+    fn goes_on(&mut self) {
+        if let Some((number, one)) = self.met.take() {
+            self.ordered[number].1.has_met(one);
+        }
+    }
+
+    /// The packet of the walk is about to go to the cores for an element. Where that gives out what
+    /// all connections share it may have to wait until it is the first of all who have yet to
+    /// come there.
+    pub fn leaves(
+        &mut self,
+        place: Place,
+        frame: Frame,
+        layout: &Layout,
+        steering: &Steering,
+    ) -> Reached {
+        let Some((number, one)) = self.met.filter(|_| self.shares == Some(place.element)) else {
+            return Reached::Meets(frame);
+        };
+        if self.is_first || self.ordered[number].1.is_first(one) {
+            return Reached::Meets(frame);
+        }
+        if !self.is_expected_again(&frame, place, layout, steering) {
+            return Reached::Refused(frame);
+        }
+        match self.stays(place, frame) {
+            Ok(waiting) => self.ordered[number].1.bar(one, waiting),
+            Err(frame) => return Reached::Refused(frame),
+        }
+        self.met = None;
         Reached::Waits
     }
 
@@ -330,20 +384,21 @@ impl Turns {
         if self.waiting == 0 {
             return None;
         }
-        let mut gates = self.ordered.iter_mut();
-        let Waiting {
-            frame,
-            place,
-            passes,
-        } = gates.find_map(|(_, gates)| gates.next())?;
+        let mut gates = self.ordered.iter_mut().enumerate();
+        let next = gates.find_map(|(number, (_, gates))| Some((number, gates.next()?)));
+        let (number, (waiting, one)) = next?;
         self.waiting -= 1;
-        self.walker = Walker::Expected(passes);
-        Some((frame, place))
+        self.walker = Walker::Expected(waiting.passes);
+        self.met = one.map(|one| (number, one));
+        self.is_first = one.is_none();
+        Some((waiting.frame, waiting.place))
     }
 
     /// The walk is over: the packet has left, or waits, or is on its way to the cores.
     #[inline]
     pub fn walked(&mut self) {
+        self.goes_on();
+        self.is_first = false;
         if let Walker::Expected(passes) = &self.walker {
             forget(&mut self.ordered, passes);
         }
@@ -359,6 +414,7 @@ impl Turns {
         layout: &Layout,
         steering: &Steering,
     ) -> bool {
+        self.goes_on();
         let has_room = self.is_expected_again(frame, place, layout, steering);
         if let (true, Walker::Expected(passes)) = (has_room, self.walker) {
             self.walker = Walker::Nobody;
@@ -377,6 +433,7 @@ impl Turns {
         layout: &Layout,
         steering: &Steering,
     ) -> bool {
+        self.goes_on();
         let has_room = self.is_expected_again(frame, place, layout, steering);
         if let (true, Walker::Expected(passes)) = (has_room, self.walker) {
             self.walker = Walker::Nobody;

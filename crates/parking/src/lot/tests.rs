@@ -269,6 +269,37 @@ fn without_a_second_pass_the_late_are_given_up() {
     assert_eq!(step(&mut twice, 1), "again");
 }
 
+/// A header that passes several cores may wait for others between them; only the time on the cores
+/// counts against the patience of 100 ns.
+#[test]
+fn patience_is_with_the_cores_alone() {
+    let mut lot = lot(|_| ());
+    let ticket = lot.park(1000, 0, NOW).unwrap();
+    assert_eq!(lot.next_expiry(), Some(Instant(100)));
+    lot.came_back(ticket);
+    assert_eq!(lot.next_expiry(), None);
+    assert_eq!(step(&mut lot, 5000), "again");
+    lot.goes_again(ticket, Instant(6000));
+    assert_eq!(lot.next_expiry(), Some(Instant(6100)));
+    assert_eq!(step(&mut lot, 6099), "again");
+    assert_eq!(step(&mut lot, 6100), "expired");
+    // News of a payload that is gone changes nothing.
+    lot.came_back(ticket);
+    lot.goes_again(ticket, Instant(7000));
+    assert_eq!(lot.next_expiry(), None);
+
+    let ticket = lot.park(1000, 0, Instant(8000)).unwrap();
+    lot.came_back(ticket);
+    let answer = Answer::Header("header");
+    assert_eq!(
+        lot.answered(ticket, answer, Instant(9000)),
+        Received::Kept,
+        "it went on by itself"
+    );
+    lot.came_back(ticket);
+    assert_eq!(step(&mut lot, 9000), "header");
+}
+
 /// 1 byte a nanosecond leaves, so a header that takes 1900 ns needs 1900 bytes in the queue.
 #[test]
 fn a_late_header_moves_the_target_and_a_small_buffer_is_told() {
