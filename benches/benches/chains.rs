@@ -4,8 +4,8 @@
 //! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
 //! holds. Every figure is the median of several passes with the best one beside it; compare only
 //! figures of one run. Words behind `--` (`length`, `flows`, `node`, `overhead`, `requests`, `changes`,
-//! `turns`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans of SFCache's
-//! Fig. 7 and 8. The cost of more distinct masks is in `--bench classify -- masked`.
+//! `elements`, `turns`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans
+//! of SFCache's Fig. 7 and 8. The cost of more distinct masks is in `--bench classify -- masked`.
 
 use std::io::Write;
 use std::time::{Duration, Instant as Clock};
@@ -45,13 +45,14 @@ fn main() {
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let scale = Scale { packets, is_test };
     println!("{packets} packets of 64 bytes per pass, {ROUNDS} passes\n");
-    let parts: [Part; 7] = [
+    let parts: [Part; 8] = [
         ("length", lengths),
         ("flows", flow_counts),
         ("node", node_flow_counts),
         ("overhead", overheads),
         ("requests", requests),
         ("changes", changes),
+        ("elements", elements),
         ("turns", turns),
     ];
     start_table();
@@ -381,12 +382,10 @@ fn turns(scale: Scale) {
     for threshold in [0, u32::MAX] {
         let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
         let mut nodes = [false, true].map(|takes| three_elements(flows as usize, threshold, takes));
-        // Without payload, which would be the same again and again.
-        let packets = |count| Trace::with_payload(&[], count);
         let mut traces = nodes.each_mut().map(|node| {
-            let mut first = packets(flows as usize + 4096);
+            let mut first = Trace::of_datagrams(flows as usize + 4096);
             make_rules(node, &mut first, flows);
-            let mut trace = packets(plan.len());
+            let mut trace = Trace::of_datagrams(plan.len());
             trace.arrival = first.arrival;
             trace
         });
@@ -405,19 +404,67 @@ fn turns(scale: Scale) {
 /// A node that makes rules for flows hotter than that, and whose packets that cross take turns, or
 /// do not.
 fn three_elements(flows: usize, threshold: u32, takes_turns: bool) -> BenchNode {
-    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/inspector.rules");
-    let entries = 4 * flows.next_power_of_two();
-    let service = format!(
-        "[service]\nname = 'bench'\nchain = ['acl', 'inspector', 'monitor']\n\
-         [fast_path]\nslots = {entries}\nhot_packets = 1\ntime_to_live = '1h'\n\
-         [rule_cache]\nexact = {entries}\nthreshold = {threshold}\nwindow = '500ms'\nidle_windows = 255\n\
-         [acl]\ndefault = 'allow'\n[monitor]\n[inspector]\nrules = {rules:?}\n"
-    );
-    let mut bench = BenchNode::new(&service, Paths::Both);
+    let mut bench = mixed(&["acl", "firewall", "monitor"], flows, threshold);
     if !takes_turns {
         bench.node.fast_path = bench.node.fast_path.with_turns(None);
     }
     bench
+}
+
+/// A node with rules and flow state for so many flows. Rules are made for those hotter than that.
+fn mixed(chain: &[&str], flows: usize, threshold: u32) -> BenchNode {
+    let entries = 4 * flows.next_power_of_two();
+    let inside = match chain {
+        ["firewall"] => "",
+        _ => "inside = ['11.0.0.0/8']",
+    };
+    let service = format!(
+        "[service]\nname = 'bench'\nchain = {chain:?}\n{inside}\n\
+         [fast_path]\nslots = {entries}\nhot_packets = 1\ntime_to_live = '1h'\n\
+         [rule_cache]\nexact = {entries}\nmasked = {entries}\nthreshold = {threshold}\nwindow = '500ms'\nidle_windows = 255\n\
+         [acl]\ndefault = 'allow'\n[monitor]\n[firewall]\ndefault = 'allow'\n\
+         [napt]\ninside = ['11.0.0.0/8']\nexternal = ['198.51.100.1', '198.51.100.2', '198.51.100.3', '198.51.100.4']\n\
+         [router]\naddress = '192.0.2.254'\nroutes = [{{ to = '0.0.0.0/0', via = 'uplink' }}]\n\
+         next_hops = [{{ name = 'uplink', mac = '02:00:00:00:01:01', source_mac = '02:00:00:00:00:01', port = 1 }}]\n"
+    );
+    BenchNode::new(&service, Paths::Both)
+}
+
+/// What a hit costs that passes one element, or several.
+fn elements(scale: Scale) {
+    const CHAINS: [(&str, &[&str]); 5] = [
+        ("rules", &["acl", "monitor"]),
+        ("state", &["firewall"]),
+        ("rules, state", &["acl", "firewall"]),
+        ("rules, state, rules", &["acl", "firewall", "monitor"]),
+        (
+            "rules, state, rules that rewrite",
+            &["acl", "firewall", "napt", "router"],
+        ),
+    ];
+    for flows in [1_000, 32_000] {
+        let flows = scale.few(flows);
+        println!("elements of the chain, through a whole node, {flows} flows, uniform");
+        let plan = Plan::new(scale.packets / 2, flows, Spread::Uniform, 0.0, 1);
+        let mut nodes = CHAINS.map(|(_, chain)| mixed(chain, flows as usize, 0));
+        let mut traces = nodes.each_mut().map(|node| {
+            let mut trace = Trace::of_datagrams(plan.len().max(flows as usize + 4096));
+            make_rules(node, &mut trace, flows);
+            trace
+        });
+        let before = nodes.each_ref().map(BenchNode::fast_packets);
+        let times = in_turns(&mut nodes, &mut traces, &plan, BenchNode::send, |_, _| {});
+        for (number, (what, chain)) in CHAINS.into_iter().enumerate() {
+            let sent = ((ROUNDS + 1) * plan.len()) as f64;
+            let share = (nodes[number].fast_packets() - before[number]) as f64 / sent;
+            println!(
+                "{:<70} {:8.1} ns/packet   {:.1} % hits",
+                format!("{what} ({})", chain.join(", ")),
+                times[number].0,
+                100.0 * share
+            );
+        }
+    }
 }
 
 /// What it takes to make rules, and to take them out again.

@@ -3,6 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, rewrite};
 use twinpath_core::{Frame, Instant, Pool, Trip};
 
@@ -119,9 +120,18 @@ impl Trace {
     pub fn with_payload(payload: &[u8], packets: usize) -> Self {
         let template = PacketBuilder::tcp(client(0), SERVICE)
             .flags(ACK)
-            .payload(payload)
-            .to_vec()
-            .expect("a valid packet");
+            .payload(payload);
+        Self::of(&template, packets)
+    }
+
+    /// The same with UDP datagrams, which need no handshake; none of them is complex.
+    pub fn of_datagrams(packets: usize) -> Self {
+        let template = PacketBuilder::udp(client(0), SERVICE).payload(&[0; 18]);
+        Self::of(&template, packets)
+    }
+
+    fn of(template: &PacketBuilder, packets: usize) -> Self {
+        let template = template.clone().to_vec().expect("a valid packet");
         let mut pool = Pool::new(packets, 64);
         let frames = std::iter::from_fn(|| pool.take()).collect();
         Self {
@@ -145,7 +155,9 @@ impl Trace {
             let bytes = frame.bytes_mut();
             rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index])))
                 .expect("both are IPv4");
-            rewrite::set_tcp_flags(bytes, &layout, flags).expect("it is TCP");
+            if layout.transport == Transport::Tcp {
+                rewrite::set_tcp_flags(bytes, &layout, flags).expect("it is TCP");
+            }
         }
     }
 

@@ -238,6 +238,24 @@ impl StateStage {
         }
     }
 
+    /// The same for one packet.
+    #[inline(always)]
+    pub fn plain_packet(&mut self, frame: &mut Frame, packet: &PlainPacket) -> Outcome {
+        let Some(mut programs) = self.interpreter.plain_programs() else {
+            return Outcome::Complex;
+        };
+        match self.table.is_in_one_line() {
+            true => {
+                let mut slots = self.table.slots_mut::<true>();
+                plain_packet(&mut slots, &mut programs, frame, packet)
+            }
+            false => {
+                let mut slots = self.table.slots_mut::<false>();
+                plain_packet(&mut slots, &mut programs, frame, packet)
+            }
+        }
+    }
+
     #[inline(never)]
     fn plain_packets_of<const IN_ONE_LINE: bool>(
         &mut self,

@@ -8,7 +8,7 @@
 
 use crate::key::{FlowKey, Keyed, Role, Side, V4Key};
 use crate::wire::fields;
-use crate::wire::layout::{Fragment, Layout, Network, Plain, Transport};
+use crate::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
 use crate::wire::{Endpoint, kv};
 
 /// One endpoint that stands for another.
@@ -278,12 +278,18 @@ impl Steering {
     /// The flow of a plain packet, where [these are connections](Self::are_connections).
     #[inline(always)]
     pub fn plain_key(&self, frame: &[u8], plain: Plain) -> PlainKey {
-        let (mut addresses, mut ports) = (plain.addresses(frame), plain.ports(frame));
+        self.key_of_ends(plain.plain_ends(frame), plain.protocol())
+    }
+
+    /// The flow of a plain packet with these ends.
+    #[inline(always)]
+    pub fn key_of_ends(&self, ends: PlainEnds, protocol: u8) -> PlainKey {
+        let (mut addresses, mut ports) = (ends.addresses, ends.ports);
         let mut alias_row = 0;
         if self.v4_range.has(addresses >> 32) {
-            (addresses, ports, alias_row) = self.resolve_v4(addresses, ports, plain.protocol());
+            (addresses, ports, alias_row) = self.resolve_v4(addresses, ports, protocol);
         }
-        let (key, side) = V4Key::connection(addresses, ports, plain.protocol());
+        let (key, side) = V4Key::connection(addresses, ports, protocol);
         PlainKey {
             key,
             side,

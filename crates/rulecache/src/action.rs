@@ -287,6 +287,9 @@ pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
 /// [`Rewrites::apply`] of an action's lanes.
 #[inline(always)]
 pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
+    if is_nothing(lanes) {
+        return;
+    }
     if plain::is_settled(lanes) {
         let done = match layout.transport {
             Transport::Tcp => plain::apply_settled::<{ tcp::CHECKSUM_AT }>(lanes, frame, layout),
@@ -298,6 +301,15 @@ pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
         }
     }
     apply_unsettled(lanes, frame, layout);
+}
+
+/// Whether the packet stays as it is, but for where it leaves.
+#[inline(always)]
+fn is_nothing(lanes: &ActionLanes) -> bool {
+    const EGRESS: u16 = Fields::of(&[Field::Egress]).bits();
+    let written = written_in(lanes).bits() & !EGRESS;
+    let again = lanes[6] as u16;
+    written | again == 0 && decrements_in(lanes) == 0
 }
 
 #[inline(never)]

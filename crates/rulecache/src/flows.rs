@@ -23,7 +23,7 @@ use crate::message::{RuleId, Uses};
 use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 use twinpath_core::wire::checksum::{Delta, KeptDelta};
-use twinpath_core::wire::layout::Plain;
+use twinpath_core::wire::layout::{Plain, PlainEnds};
 use twinpath_core::{DropReason, Instant};
 
 /// A line of the table.
@@ -55,9 +55,15 @@ impl FlowKey {
     /// The same as [`MatchKey::of_plain`] says, made at once.
     #[inline(always)]
     pub fn of_plain(frame: &[u8], plain: Plain, segment: u8) -> Self {
+        Self::with_ends(plain.plain_ends(frame), frame, plain, segment)
+    }
+
+    /// The same if the packet had these ends.
+    #[inline(always)]
+    pub fn with_ends(ends: PlainEnds, frame: &[u8], plain: Plain, segment: u8) -> Self {
         Self {
-            addresses: plain.addresses(frame),
-            rest: key::rest_of_a_flow(plain.ports(frame), plain.protocol(), segment),
+            addresses: ends.addresses,
+            rest: key::rest_of_a_flow(ends.ports, plain.protocol(), segment),
             flags: plain.tcp_flags(frame),
         }
     }
@@ -320,6 +326,16 @@ impl FlowTable {
             EGRESS => Verdict::Forward(Some(where_to)),
             _ => drop_for(where_to),
         }
+    }
+
+    /// The ends of a packet of the flow when the rule has rewritten it, if there is one.
+    #[inline(always)]
+    pub fn ends_after(&self, home: u32, key: FlowKey) -> Option<PlainEnds> {
+        let line = self.line(self.find_from(home, key)?);
+        Some(PlainEnds {
+            addresses: line[2],
+            ports: (line[3] >> 32) as u32,
+        })
     }
 
     /// The MAC addresses that a line's rule writes; `None` for none.

@@ -10,7 +10,7 @@
 //! IPv4 addresses are mapped into IPv6's space. An ICMP echo has its identifier in place of both
 //! ports.
 
-use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, Transport};
+use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{Endpoint, fields, icmp, ipv4, ipv6};
 
 /// Lanes of a key.
@@ -84,6 +84,15 @@ impl MatchKey {
     #[inline(always)]
     pub fn of_plain(frame: &[u8], plain: Plain, ingress: u16, segment: u8) -> Self {
         Self::of_v4(plain.ends(frame), frame, &plain.layout(), ingress, segment)
+    }
+
+    /// The same if the packet had these ends.
+    #[must_use]
+    pub const fn with_ends(mut self, ends: PlainEnds) -> Self {
+        self.0[1] = V4_MAPPED | ends.addresses >> 32;
+        self.0[3] = V4_MAPPED | ends.addresses & 0xffff_ffff;
+        self.0[4] = (ends.ports as u64) << 32 | self.0[4] & 0xffff_ffff;
+        self
     }
 
     /// What nearly every packet is: TCP or UDP over IPv4.

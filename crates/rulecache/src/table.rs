@@ -337,8 +337,21 @@ impl RuleTable {
     pub fn find(&mut self, key: &MatchKey) -> Option<Found> {
         let line = FlowKey::of(&key.0).and_then(|flow| self.flows.find(flow));
         let flow = line.map(|line| Found::at(line | LINE));
-        flow.or_else(|| self.find_exact(key))
+        flow.or_else(|| self.find_beside_flows(key))
+    }
+
+    /// The same for a packet whose flow is known to have no rule of its own.
+    #[inline]
+    pub fn find_beside_flows(&mut self, key: &MatchKey) -> Option<Found> {
+        self.find_exact(key)
             .or_else(|| self.masked.lookup(&key.0).map(|hit| Found::at(hit.id)))
+    }
+
+    /// Whether [`Self::find_beside_flows`] is quick for a packet, because the rule it will
+    /// probably find is hot.
+    #[inline(always)]
+    pub fn is_hot(&self, key: &MatchKey) -> bool {
+        self.masked.is_hot(&key.0)
     }
 
     /// Lets packets meet a rule. Returns whether there was room.

@@ -5,7 +5,7 @@ mod walk;
 
 use crate::bytes::u16_at;
 use crate::malformed::Malformed;
-pub use plain::Plain;
+pub use plain::{Plain, PlainEnds};
 
 pub use crate::verify::{verify_ipv4_checksum, verify_transport_checksum};
 

@@ -19,16 +19,22 @@ impl<const N: usize> MaskedTable<N> {
     pub fn lookup_batch(&mut self, keys: &[MatchKey<N>], hits: &mut [Option<Hit>]) {
         for (keys, hits) in keys.chunks(BATCH).zip(hits.chunks_mut(BATCH)) {
             self.find_batch(keys, hits);
-            self.count_hits(hits);
+            self.count_hits(keys, hits);
         }
     }
 
     fn find_batch(&self, keys: &[MatchKey<N>], hits: &mut [Option<Hit>]) {
-        hits.fill(None);
         let mut waiting = Waiting {
-            indices: std::array::from_fn(|index| index as u8),
-            count: keys.len().min(hits.len()),
+            indices: [0; BATCH],
+            count: 0,
         };
+        for (index, (key, hit)) in keys.iter().zip(&mut *hits).enumerate() {
+            *hit = self.find_hot(key);
+            if hit.is_none() {
+                waiting.indices[waiting.count] = index as u8;
+                waiting.count += 1;
+            }
+        }
         for (place, subtable) in self.subtables.iter().enumerate() {
             if waiting.count == 0 {
                 return;
@@ -79,18 +85,29 @@ impl<const N: usize> MaskedTable<N> {
     }
 
     /// All hits are counted before any mask changes its place.
-    fn count_hits(&mut self, hits: &[Option<Hit>]) {
-        let places = || {
-            hits.iter()
-                .flatten()
-                .map(|hit| hit.masks_tried as usize - 1)
+    fn count_hits(&mut self, keys: &[MatchKey<N>], hits: &[Option<Hit>]) {
+        let searched = || {
+            let hits = keys
+                .iter()
+                .zip(hits)
+                .filter_map(|(key, hit)| Some((key, (*hit)?)));
+            hits.filter_map(|(key, hit)| {
+                let place = hit.masks_tried.checked_sub(1)? as usize;
+                Some((key, place, hit.id))
+            })
         };
-        for place in places() {
-            self.subtables[place].hits += 1;
+        let mut count = 0;
+        for (key, place, id) in searched() {
+            let subtable = &mut self.subtables[place];
+            subtable.hits += 1;
+            self.hot.found(key, &subtable.mask, id);
+            count += 1;
         }
-        for place in places() {
-            self.move_forward(place);
+        if count > 0 {
+            for (_, place, _) in searched() {
+                self.move_forward(place);
+            }
+            self.age(count);
         }
-        self.age(places().count() as u32);
     }
 }

@@ -27,6 +27,7 @@
 
 mod batch;
 mod hash;
+mod hot;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use thiserror::Error;
 pub use batch::BATCH;
 
 use hash::{hash_masked, masked};
+use hot::HotRules;
 use store::Store;
 
 /// Most distinct masks a table may be made for.
@@ -86,7 +88,7 @@ pub struct Refusals {
 pub struct Hit {
     /// The id it was inserted with.
     pub id: u32,
-    /// How many masks were tried, this one included.
+    /// How many masks were tried, this one included; 0 if the rule is hot.
     pub masks_tried: u32,
 }
 
@@ -96,6 +98,7 @@ pub struct MaskedTable<const N: usize> {
     subtables: Vec<Subtable<N>>,
     free_numbers: Vec<u32>,
     store: Store<N>,
+    hot: HotRules<N>,
     limits: MaskedLimits,
     seed: u64,
     /// Hits since the counts were halved.
@@ -124,6 +127,7 @@ impl<const N: usize> MaskedTable<N> {
             subtables: Vec::with_capacity(limits.masks),
             free_numbers: (0..limits.masks as u32).rev().collect(),
             store: Store::new(limits.rules),
+            hot: HotRules::new(),
             limits,
             seed,
             hits: 0,
@@ -134,15 +138,38 @@ impl<const N: usize> MaskedTable<N> {
     /// The id of a rule that matches the key; the subtable it was found in gains a hit.
     #[inline]
     pub fn lookup(&mut self, key: &MatchKey<N>) -> Option<Hit> {
-        let hit = self.find(key)?;
-        self.count_hit(hit.masks_tried as usize - 1);
+        if let Some(hit) = self.find_hot(key) {
+            return Some(hit);
+        }
+        let hit = self.search(key)?;
+        let place = hit.masks_tried as usize - 1;
+        self.hot.found(key, &self.subtables[place].mask, hit.id);
+        self.count_hit(place);
         Some(hit)
+    }
+
+    /// Whether a rule matches that was hit so often of late that it is found without a search.
+    #[inline(always)]
+    pub fn is_hot(&self, key: &MatchKey<N>) -> bool {
+        self.hot.find(key).is_some()
+    }
+
+    #[inline(always)]
+    fn find_hot(&self, key: &MatchKey<N>) -> Option<Hit> {
+        let id = self.hot.find(key)?;
+        let masks_tried = 0;
+        Some(Hit { id, masks_tried })
     }
 
     /// The same without counting.
     #[must_use]
     #[inline]
     pub fn find(&self, key: &MatchKey<N>) -> Option<Hit> {
+        self.find_hot(key).or_else(|| self.search(key))
+    }
+
+    /// Tries one mask after the other.
+    fn search(&self, key: &MatchKey<N>) -> Option<Hit> {
         // The first masks are likely to hit, so that little is fetched ahead for them.
         let mut place = 0;
         let mut ahead = 1;
@@ -220,7 +247,9 @@ impl<const N: usize> MaskedTable<N> {
         let value = masked(value, mask);
         let place = self.place(mask);
         if let Some(slot) = place.and_then(|place| self.slot(place, &value)) {
-            return Ok(Some(self.store.set_id(slot, id)));
+            let before = self.store.set_id(slot, id);
+            self.hot.forget(before);
+            return Ok(Some(before));
         }
         if self.store.len() >= self.limits.rules {
             self.refusals.too_many_rules += 1;
@@ -245,6 +274,7 @@ impl<const N: usize> MaskedTable<N> {
         let subtable = &mut self.subtables[place];
         let hash = hash_masked(&value, mask, subtable.number, self.seed);
         let id = self.store.remove(hash, slot);
+        self.hot.forget(id);
         subtable.rules -= 1;
         if subtable.rules == 0 {
             self.free_numbers.push(subtable.number);

@@ -118,40 +118,84 @@ fn a_table_filled_to_the_brim_finds_every_rule_and_empties_without_traces() {
     }
 }
 
+/// Rules that look at one bit and a byte: so many that few of them are hot at a time.
+fn rules_by_bit(bits: u32) -> MaskedTable<1> {
+    let limits = MaskedLimits {
+        rules: 256 * bits as usize,
+        masks: bits as usize,
+    };
+    let mut table = MaskedTable::<1>::new(limits, 1);
+    for number in 0..256 * bits {
+        let (mask, value) = (0xff00 | 1 << (number >> 8), key_with(number >> 8, number));
+        table.insert(&[mask], &value, number).expect("fits");
+    }
+    table
+}
+
+fn key_with(bit: u32, byte: u32) -> [u64; 1] {
+    [u64::from(byte & 0xff) << 8 | 1 << bit]
+}
+
 #[test]
 fn masks_with_hits_move_forward() {
-    let limits = MaskedLimits { rules: 8, masks: 8 };
-    let mut table = MaskedTable::<1>::new(limits, 1);
-    for bit in 0..8u64 {
-        table
-            .insert(&[1 << bit], &[1 << bit], bit as u32)
-            .expect("fits");
+    let mut table = rules_by_bit(8);
+    let tried = |table: &MaskedTable<1>, bit| {
+        let hit = table.search(&key_with(bit, 0));
+        hit.map(|hit| hit.masks_tried)
+    };
+    assert_eq!(tried(&table, 7), Some(8));
+    for byte in 0..20 {
+        table.lookup(&key_with(7, byte));
     }
-    assert_eq!(table.lookup(&[1 << 7]).map(|hit| hit.masks_tried), Some(8));
-    for _ in 0..20 {
-        table.lookup(&[1 << 7]);
-    }
-    assert_eq!(table.lookup(&[1 << 7]).map(|hit| hit.masks_tried), Some(1));
+    assert_eq!(tried(&table, 7), Some(1));
     assert_eq!(table.find(&[0]), None);
-    for _ in 0..20 {
-        table.lookup_batch(&[[1], [1]], &mut [None; 2]);
+    for byte in 0..20 {
+        let keys = [key_with(0, 2 * byte), key_with(0, 2 * byte + 1)];
+        table.lookup_batch(&keys, &mut [None; 2]);
     }
-    assert_eq!(table.find(&[1]).map(|hit| hit.masks_tried), Some(1));
+    assert_eq!(tried(&table, 0), Some(1));
     let counts: u32 = table.masks().map(|(_, rules)| rules).sum();
-    assert_eq!(counts, 8);
+    assert_eq!(counts, 8 * 256);
 }
 
 /// However hot a mask was, one that is hot now overtakes it soon.
 #[test]
 fn old_hits_are_forgotten() {
-    let mut table = MaskedTable::<1>::new(MaskedLimits { rules: 2, masks: 2 }, 1);
-    table.insert(&[1], &[1], 1).expect("fits");
-    table.insert(&[2], &[2], 2).expect("fits");
-    for _ in 0..100 * HITS_PER_AGE {
-        table.lookup(&[1]);
+    let mut table = rules_by_bit(2);
+    for number in 0..100 * HITS_PER_AGE {
+        table.lookup(&key_with(0, number));
     }
-    let until_first = (0..).find(|_| table.lookup(&[2]).map(|hit| hit.masks_tried) == Some(1));
+    let until_first = (0..).find(|&number| {
+        table.lookup(&key_with(1, number));
+        let hit = table.search(&key_with(1, number));
+        hit.is_some_and(|hit| hit.masks_tried == 1)
+    });
     assert!(until_first.is_some_and(|hits| hits < 2 * HITS_PER_AGE));
+}
+
+/// A rule that many packets meet is found before any mask is tried, also beside others, until it
+/// is gone.
+#[test]
+fn hot_rules_are_found_first() {
+    let mut table = rules_by_bit(4);
+    let hot = key_with(2, 9);
+    for number in 0..400 {
+        table.lookup(&hot);
+        table.lookup(&key_with(number % 4, number));
+    }
+    let is_hot = |table: &MaskedTable<1>| table.find_hot(&hot).is_some();
+    assert!((0..40).any(|number| {
+        table.lookup(&key_with(number % 4, number));
+        is_hot(&table)
+    }));
+    assert_eq!(table.find(&hot).map(|hit| hit.id), Some(2 * 256 + 9));
+    let mut hits = [None; 2];
+    table.lookup_batch(&[hot, [0]], &mut hits);
+    assert_eq!(hits.map(|hit| hit.map(|hit| hit.id)), [Some(521), None]);
+    table.insert(&[0xff04], &hot, 7).expect("fits");
+    assert_eq!(table.find(&hot).map(|hit| hit.id), Some(7));
+    table.remove(&[0xff04], &hot);
+    assert_eq!(table.find(&hot), None);
 }
 
 #[test]

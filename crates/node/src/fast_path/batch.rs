@@ -1,7 +1,7 @@
 //! What is found out of a whole batch before its packets walk: headers, flows, rules. Reads of
 //! memory overlap.
 
-use super::lane::{RuleLane, StateLane};
+use super::lane::{LongLane, RuleLane, StateLane};
 use super::{FETCHED_AHEAD, FastElement, FastPath, Io};
 use crate::place::Place;
 use twinpath_coherence::{Parsed, StateStage};
@@ -9,7 +9,7 @@ use twinpath_core::wire::layout::{Layout, Network, dissect_plain};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Frame, Steering};
 use twinpath_fastpath::state_table::NO_SLOT;
-use twinpath_rulecache::{Found, MatchKey};
+use twinpath_rulecache::{Found, MatchKey, RuleTable};
 
 /// The first element that a packet meets, and what it will find there.
 #[derive(Copy, Clone, Default)]
@@ -52,6 +52,14 @@ impl Lookups {
         self.keys.len() as u8 - 1
     }
 
+    /// Finds the rules of all keys.
+    #[inline]
+    pub fn find_in(&mut self, table: &mut RuleTable) {
+        self.found.clear();
+        self.found.resize(self.keys.len(), None);
+        table.find_batch(&self.keys, &mut self.found);
+    }
+
     /// A key, and the rule that was found for it.
     #[inline(always)]
     pub fn at(&self, number: u8) -> (&MatchKey, Option<Found>) {
@@ -68,6 +76,7 @@ pub(super) struct Batch {
     pub(super) lookups: [Lookups; 2],
     pub(super) state_lane: StateLane,
     pub(super) rule_lane: RuleLane,
+    pub(super) long_lane: LongLane,
 }
 
 impl Batch {
@@ -220,9 +229,7 @@ impl FastPath {
         for (direction, lookups) in Direction::BOTH.into_iter().zip(&mut batch.lookups) {
             let place = Place::first(direction, elements);
             if let Some(stage) = self.rules(place.element) {
-                lookups.found.clear();
-                lookups.found.resize(lookups.keys.len(), None);
-                stage.table.find_batch(&lookups.keys, &mut lookups.found);
+                lookups.find_in(&mut stage.table);
             }
         }
     }

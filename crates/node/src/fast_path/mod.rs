@@ -256,6 +256,7 @@ impl FastPath {
         match self.lane() {
             Some(Lane::State) => self.walk_state(frames, &mut batch, &mut io),
             Some(Lane::Rules) => self.walk_rules(frames, &mut batch, &mut io),
+            Some(Lane::Several(ways)) => self.walk_several(ways, frames, &mut batch, &mut io),
             None => self.walk_any(frames, &mut batch, &mut io),
         }
         self.batch = batch;
@@ -266,10 +267,16 @@ impl FastPath {
     fn walk_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
         self.prepare(frames, batch);
         for (index, frame) in frames.drain(..).enumerate() {
-            match self.turns.is_some() {
-                false => self.enter(frame, batch, index, io),
-                true => self.enter_in_turn(frame, batch, index, io),
-            }
+            self.enter_any(frame, batch, index, io);
+        }
+    }
+
+    /// A packet enters the chain, in turn if some take turns.
+    #[inline]
+    fn enter_any(&mut self, frame: Frame, batch: &Batch, index: usize, io: &mut Io<'_>) {
+        match self.turns.is_some() {
+            false => self.enter(frame, batch, index, io),
+            true => self.enter_in_turn(frame, batch, index, io),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{FastElement, FastPath, Io};
 use crate::place::Place;
 use twinpath_coherence::fast::header as punt_header;
-use twinpath_core::wire::layout::{Layout, Plain};
+use twinpath_core::wire::layout::{Layout, Plain, PlainEnds};
 use twinpath_core::{Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
@@ -72,6 +72,19 @@ impl RuleStage {
     #[inline(always)]
     pub fn flow_key(&self, frame: &[u8], plain: Plain, direction: Direction) -> FlowKey {
         FlowKey::of_plain(frame, plain, Sides::segment(self.segment, direction))
+    }
+
+    /// The same if the packet had these ends.
+    #[inline(always)]
+    pub fn flow_key_of(
+        &self,
+        ends: PlainEnds,
+        frame: &[u8],
+        plain: Plain,
+        direction: Direction,
+    ) -> FlowKey {
+        let segment = Sides::segment(self.segment, direction);
+        FlowKey::with_ends(ends, frame, plain, segment)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use twinpath_classify::lpm::RouteError;
 use twinpath_core::key::{KeyKind, Role};
 use twinpath_core::steering::Alias;
-use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::wire::{Address, fields};
 use twinpath_core::{Direction, FlowKey, Frame, Keyed, Steering};
 use twinpath_nf::napt;
@@ -59,6 +59,19 @@ impl Meeting {
         }
     }
 
+    /// The same of a plain packet with these ends.
+    #[inline]
+    pub fn claim_of_ends(&self, ends: PlainEnds, steering: &Steering) -> Option<Claim> {
+        let address = |v4: u64| Address::from_v4((v4 as u32).to_be_bytes());
+        let ends = (address(ends.addresses >> 32), address(ends.addresses));
+        match self {
+            Self::Flow => None,
+            Self::HostOutside(translated) => {
+                Some(translated.claim_between(ends, false, steering.seed()))
+            }
+        }
+    }
+
     /// What a packet claims, as it looks now.
     #[inline]
     pub fn claim(&self, frame: &Frame, layout: &Layout, steering: &Steering) -> Claim {
@@ -89,12 +102,14 @@ fn kind(frame: &Frame, layout: &Layout, keyed: &Keyed, seed: u64) -> u32 {
 
 impl Translated {
     fn claim(&self, frame: &Frame, layout: &Layout, seed: u64) -> Claim {
-        let (from, to) = ends(frame, layout);
-        let is_error = u32::from(layout.inner.is_some());
+        self.claim_between(ends(frame, layout), layout.inner.is_some(), seed)
+    }
+
+    fn claim_between(&self, (from, to): (Address, Address), is_error: bool, seed: u64) -> Claim {
         let claim = |(one, other), kind| {
             let (key, side) = FlowKey::fragments(one, other, 0);
             let kind = if one == other { kind } else { side as u32 };
-            Claim::new(key.hash(seed), kind | is_error << 2)
+            Claim::new(key.hash(seed), kind | u32::from(is_error) << 2)
         };
         match (self.services.get(&from), self.services.get(&to)) {
             (Some(&service), _) => return claim((service, service), 2),

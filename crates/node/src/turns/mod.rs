@@ -28,7 +28,7 @@ use crate::place::Place;
 use gates::{AtElement, Gates, Pass};
 use inside::{Kept, OnCores};
 use std::time::Duration;
-use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::{Frame, Instant, Steering};
 
 /// Most packets that wait for their turn; more are dropped, as at any full ring.
@@ -213,6 +213,48 @@ impl Turns {
         (self.met, self.is_first) = (None, false);
     }
 
+    /// The same of a plain packet that had these ends when it arrived, unless its walk has begun.
+    #[inline]
+    pub fn arrives_with(&mut self, ends: PlainEnds, steering: &Steering) {
+        if !self.is_walking() {
+            let claim = self.meeting.claim_of_ends(ends, steering);
+            self.walker = Walker::Arrived(claim);
+            (self.met, self.is_first) = (None, false);
+        }
+    }
+
+    /// Whether somebody's walk has begun and is not over.
+    #[inline(always)]
+    pub const fn is_walking(&self) -> bool {
+        !matches!(self.walker, Walker::Nobody)
+    }
+
+    /// Whether the packet of the walk, which has just arrived and comes to an element that may
+    /// [concern](Self::concern) it, need not wait there.
+    pub fn passes_at_once(
+        &mut self,
+        place: Place,
+        frame: &Frame,
+        layout: &Layout,
+        steering: &Steering,
+    ) -> bool {
+        let Some(number) = self.number(place) else {
+            return true;
+        };
+        let claim = self.claim(frame, layout, steering);
+        let admits = self.ordered[number].1.admits(claim);
+        if admits {
+            self.goes_on();
+            self.met = Some((number, Gates::<Waiting>::pass_straight(claim)));
+        }
+        admits
+    }
+
+    fn number(&self, place: Place) -> Option<usize> {
+        let is_it = |(element, _): &(u8, _)| *element == place.element;
+        self.ordered.iter().position(is_it)
+    }
+
     /// The packet of the walk comes to an element that may [concern](Self::concern) it.
     pub fn reaches(
         &mut self,
@@ -221,8 +263,7 @@ impl Turns {
         layout: &Layout,
         steering: &Steering,
     ) -> Reached {
-        let is_it = |(element, _): &(u8, _)| *element == place.element;
-        let Some(number) = self.ordered.iter().position(is_it) else {
+        let Some(number) = self.number(place) else {
             return Reached::Meets(frame);
         };
         self.goes_on();

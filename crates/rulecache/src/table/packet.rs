@@ -7,7 +7,7 @@ use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
 use crate::slots::{State, Usable};
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::{Layout, Plain, Transport};
+use twinpath_core::wire::layout::{Layout, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{fields, tcp, udp};
 
 impl RuleTable {
@@ -41,6 +41,13 @@ impl RuleTable {
     #[inline(always)]
     pub fn knows(&self, flow: FlowKey, home: u32) -> bool {
         self.flows.find_from(home, flow).is_some()
+    }
+
+    /// The ends that a plain packet will probably have when [`Self::plain_packet`] has rewritten
+    /// it; `None` if its flow has no rule.
+    #[inline(always)]
+    pub fn ends_after(&self, flow: FlowKey, home: u32) -> Option<PlainEnds> {
+        self.flows.ends_after(home, flow)
     }
 
     /// Decides on a plain packet that arrived at `now`, and rewrites it, if its flow has a rule of

@@ -13,6 +13,15 @@ pub struct Plain {
     is_udp: bool,
 }
 
+/// Addresses and ports of a plain packet, as they lie in its headers.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlainEnds {
+    /// Source address and destination address.
+    pub addresses: u64,
+    /// Source port and destination port.
+    pub ports: u32,
+}
+
 impl Plain {
     /// The IP header.
     pub const L3: usize = ethernet::HEADER_BYTES;
@@ -75,6 +84,16 @@ impl Plain {
         let source = addresses >> 32 << 16 | (ports >> 16) as u64;
         let destination = (addresses & 0xffff_ffff) << 16 | (ports & 0xffff) as u64;
         (source, destination)
+    }
+
+    /// Addresses and ports.
+    #[inline(always)]
+    #[must_use]
+    pub fn plain_ends(self, frame: &[u8]) -> PlainEnds {
+        PlainEnds {
+            addresses: self.addresses(frame),
+            ports: self.ports(frame),
+        }
     }
 
     /// Source address and destination address.
