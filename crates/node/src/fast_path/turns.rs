@@ -77,12 +77,8 @@ impl FastPath {
         let Some(turns) = concerned else {
             return Some(frame);
         };
-        match turns.reaches(place, frame, layout, &self.steering) {
-            Reached::Meets(frame) => return Some(frame),
-            Reached::Waits => {}
-            Reached::Refused(frame) => self.drop(frame, DropReason::RingFull, io),
-        }
-        None
+        let reached = turns.reaches(place, frame, layout, &self.steering);
+        self.goes_on_at_once(reached, io)
     }
 
     /// Returns the packet of the walk if it may go to the cores for an element.
@@ -97,7 +93,13 @@ impl FastPath {
         let Some(turns) = &mut self.turns else {
             return Some(frame);
         };
-        match turns.leaves(place, frame, layout, &self.steering) {
+        let reached = turns.leaves(place, frame, layout, &self.steering);
+        self.goes_on_at_once(reached, io)
+    }
+
+    #[inline(always)]
+    fn goes_on_at_once(&mut self, reached: Reached, io: &mut Io<'_>) -> Option<Frame> {
+        match reached {
             Reached::Meets(frame) => return Some(frame),
             Reached::Waits => {}
             Reached::Refused(frame) => self.drop(frame, DropReason::RingFull, io),

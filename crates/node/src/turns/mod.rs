@@ -455,14 +455,10 @@ impl Turns {
         layout: &Layout,
         steering: &Steering,
     ) -> bool {
-        self.goes_on();
-        let has_room = self.is_expected_again(frame, place, layout, steering);
-        if let (true, Walker::Expected(passes)) = (has_room, self.walker) {
-            self.walker = Walker::Nobody;
-            let on_cores = &mut self.on_cores[worker * self.elements + usize::from(place.element)];
-            frame.set_turn(on_cores.add(Some(passes)));
-        }
-        has_room
+        let on_cores = worker * self.elements + usize::from(place.element);
+        self.ends_walk(frame, place, layout, steering, |turns, passes| {
+            turns.on_cores[on_cores].add(Some(passes))
+        })
     }
 
     /// The packet of the walk is kept on the fast path at an element. Returns whether there is
@@ -474,11 +470,27 @@ impl Turns {
         layout: &Layout,
         steering: &Steering,
     ) -> bool {
+        self.ends_walk(frame, place, layout, steering, |turns, passes| {
+            turns.kept.add(passes)
+        })
+    }
+
+    /// The packet of the walk goes where it is found again by the number that it gets there, if
+    /// it is expected anywhere. Returns whether there is room.
+    #[inline(always)]
+    fn ends_walk(
+        &mut self,
+        frame: &mut Frame,
+        place: Place,
+        layout: &Layout,
+        steering: &Steering,
+        number: impl FnOnce(&mut Self, Passes) -> u16,
+    ) -> bool {
         self.goes_on();
         let has_room = self.is_expected_again(frame, place, layout, steering);
         if let (true, Walker::Expected(passes)) = (has_room, self.walker) {
             self.walker = Walker::Nobody;
-            frame.set_turn(self.kept.add(passes));
+            frame.set_turn(number(self, passes));
         }
         has_room
     }
