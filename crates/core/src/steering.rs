@@ -278,7 +278,7 @@ impl Steering {
     /// The flow of a plain packet, where [these are connections](Self::are_connections).
     #[inline(always)]
     pub fn plain_key(&self, frame: &[u8], plain: Plain) -> PlainKey {
-        self.key_of_ends(plain.plain_ends(frame), plain.protocol())
+        self.key_of_ends(plain.ends(frame), plain.protocol())
     }
 
     /// The flow of a plain packet with these ends.

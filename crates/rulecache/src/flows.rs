@@ -55,7 +55,7 @@ impl FlowKey {
     /// The same as [`MatchKey::of_plain`] says, made at once.
     #[inline(always)]
     pub fn of_plain(frame: &[u8], plain: Plain, segment: u8) -> Self {
-        Self::with_ends(plain.plain_ends(frame), frame, plain, segment)
+        Self::with_ends(plain.ends(frame), frame, plain, segment)
     }
 
     /// The same if the packet had these ends.

@@ -73,6 +73,7 @@ impl MatchKey {
     pub fn of(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
         match fields::v4_ends(frame, layout) {
             Some(ends) if is_bare(layout, ipv4::HEADER_BYTES) => {
+                let ends = PlainEnds::of(ends);
                 Some(Self::of_v4(ends, frame, layout, ingress, segment))
             }
             Some(_) => None,
@@ -86,7 +87,8 @@ impl MatchKey {
         Self::of_v4(plain.ends(frame), frame, &plain.layout(), ingress, segment)
     }
 
-    /// The same if the packet had these ends.
+    /// The same if the packet, which is IPv4, had these ends.
+    #[inline(always)]
     #[must_use]
     pub const fn with_ends(mut self, ends: PlainEnds) -> Self {
         self.0[1] = V4_MAPPED | ends.addresses >> 32;
@@ -97,23 +99,10 @@ impl MatchKey {
 
     /// What nearly every packet is: TCP or UDP over IPv4.
     #[inline(always)]
-    fn of_v4(
-        (source, destination): (u64, u64),
-        frame: &[u8],
-        layout: &Layout,
-        ingress: u16,
-        segment: u8,
-    ) -> Self {
+    fn of_v4(ends: PlainEnds, frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Self {
         let flags = fields::tcp_flags(frame, layout);
-        let ports = (source as u16 as u32) << 16 | destination as u16 as u32;
-        Self([
-            0,
-            V4_MAPPED | source >> 16,
-            0,
-            V4_MAPPED | destination >> 16,
-            rest_of_a_flow(ports, layout.protocol, segment) | u64::from(flags) << FLAGS_SHIFT,
-            u64::from(ingress) << 48,
-        ])
+        let rest = rest_of_a_flow(0, layout.protocol, segment) | u64::from(flags) << FLAGS_SHIFT;
+        Self([0, 0, 0, 0, rest, u64::from(ingress) << 48]).with_ends(ends)
     }
 
     #[inline(never)]

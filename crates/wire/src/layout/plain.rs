@@ -22,6 +22,19 @@ pub struct PlainEnds {
     pub ports: u32,
 }
 
+impl PlainEnds {
+    /// Source and destination, each an address and behind it a port, as
+    /// [`v4_ends`](crate::fields::v4_ends) has them.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of((source, destination): (u64, u64)) -> Self {
+        Self {
+            addresses: source >> 16 << 32 | destination >> 16,
+            ports: (source as u16 as u32) << 16 | destination as u16 as u32,
+        }
+    }
+}
+
 impl Plain {
     /// The IP header.
     pub const L3: usize = ethernet::HEADER_BYTES;
@@ -76,20 +89,10 @@ impl Plain {
         }
     }
 
-    /// Both ends, as [`v4_ends`](crate::fields::v4_ends) has them.
-    #[inline(always)]
-    #[must_use]
-    pub fn ends(self, frame: &[u8]) -> (u64, u64) {
-        let (addresses, ports) = (self.addresses(frame), self.ports(frame));
-        let source = addresses >> 32 << 16 | (ports >> 16) as u64;
-        let destination = (addresses & 0xffff_ffff) << 16 | (ports & 0xffff) as u64;
-        (source, destination)
-    }
-
     /// Addresses and ports.
     #[inline(always)]
     #[must_use]
-    pub fn plain_ends(self, frame: &[u8]) -> PlainEnds {
+    pub fn ends(self, frame: &[u8]) -> PlainEnds {
         PlainEnds {
             addresses: self.addresses(frame),
             ports: self.ports(frame),
@@ -255,7 +258,7 @@ mod tests {
             if let Some(plain) = Plain::of(&frame) {
                 let layout = plain.layout();
                 prop_assert_eq!(walk(&frame), Ok(layout));
-                prop_assert_eq!(Some(plain.ends(&frame)), fields::v4_ends(&frame, &layout));
+                prop_assert_eq!(Some(plain.ends(&frame)), fields::v4_ends(&frame, &layout).map(PlainEnds::of));
                 prop_assert_eq!(plain.payload_bytes() as usize, layout.payload_bytes());
                 prop_assert_eq!(plain.tcp_header(&frame).is_none(), plain.is_udp());
                 prop_assert_eq!(plain.protocol(), layout.protocol);

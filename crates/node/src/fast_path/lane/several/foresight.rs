@@ -89,7 +89,7 @@ impl FastPath {
             };
             (packet.plain, packet.is_plain) = (plain, true);
             let prospect = &mut lane.prospects[number];
-            prospect.ends = plain.plain_ends(bytes);
+            prospect.ends = plain.ends(bytes);
             let source = (prospect.ends.addresses >> 32) as u32;
             prospect.direction = sides.direction(source);
             let way = ways[prospect.direction.index()];

@@ -154,7 +154,7 @@ impl FastPath {
         packet: &mut PlainPacket,
         prospect: &Prospect,
     ) -> Result<(), Left> {
-        let ends = packet.plain.plain_ends(frame.bytes());
+        let ends = packet.plain.ends(frame.bytes());
         if ends != prospect.ends_at_state {
             self.tell_flow(ends, packet);
             packet.suspect = NO_SLOT;
