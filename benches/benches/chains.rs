@@ -4,7 +4,7 @@
 //! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
 //! holds. Every figure is the median of several passes with the best one beside it; compare only
 //! figures of one run. Words behind `--` (`length`, `flows`, `node`, `overhead`, `requests`, `changes`,
-//! `elements`, `turns`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans
+//! `elements`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans
 //! of SFCache's Fig. 7 and 8. The cost of more distinct masks is in `--bench classify -- masked`.
 
 use std::io::Write;
@@ -53,7 +53,6 @@ fn main() {
         ("requests", requests),
         ("changes", changes),
         ("elements", elements),
-        ("turns", turns),
     ];
     start_table();
     for (_, part) in parts.iter().filter(|(name, _)| wanted(name)) {
@@ -373,42 +372,6 @@ fn mean_and_tail(mut times: Vec<f64>) -> Times {
     times.sort_by(f64::total_cmp);
     let tail = times.get(times.len() * 99 / 100);
     (mean, tail.copied().unwrap_or(mean))
-}
-
-/// What it costs packets that meet rules, flow state and rules that those which cross take turns.
-fn turns(scale: Scale) {
-    println!("turns in a chain of three elements, through a whole node");
-    let flows = scale.few(1_000);
-    for threshold in [0, u32::MAX] {
-        let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
-        let mut nodes = [false, true].map(|takes| three_elements(flows as usize, threshold, takes));
-        let mut traces = nodes.each_mut().map(|node| {
-            let mut first = Trace::of_datagrams(flows as usize + 4096);
-            make_rules(node, &mut first, flows);
-            let mut trace = Trace::of_datagrams(plan.len());
-            trace.arrival = first.arrival;
-            trace
-        });
-        let before = nodes[1].fast_packets();
-        let send = BenchNode::send;
-        let times = in_turns(&mut nodes, &mut traces, &plan, send, |_, node| {
-            node.pass_time(Duration::from_micros(2));
-        });
-        let fast = nodes[1].fast_packets() - before;
-        let share = fast as f64 / ((ROUNDS + 1) * plan.len()) as f64;
-        let what = format!("{:.1} % on the fast path", 100.0 * share);
-        compared(&what, times[0], times[1]);
-    }
-}
-
-/// A node that makes rules for flows hotter than that, and whose packets that cross take turns, or
-/// do not.
-fn three_elements(flows: usize, threshold: u32, takes_turns: bool) -> BenchNode {
-    let mut bench = mixed(&["acl", "firewall", "monitor"], flows, threshold);
-    if !takes_turns {
-        bench.node.fast_path = bench.node.fast_path.with_turns(None);
-    }
-    bench
 }
 
 /// A node with rules and flow state for so many flows. Rules are made for those hotter than that.

@@ -34,9 +34,6 @@ pub struct Trip {
     /// How many bytes of its payload are parked: the frame is the header of a longer packet, and
     /// [`Frame::ticket`] says whose. 0 if the packet is whole.
     pub parked_bytes: u16,
-    /// Its number among the packets that are on the cores and take turns with those that cross
-    /// them; 0 if it takes none, or is not there.
-    pub turn: u16,
 }
 
 /// Names a payload that is parked on the fast path's side (see the parking crate). Slots are used
@@ -245,12 +242,6 @@ impl Frame {
     #[inline]
     pub fn set_direction(&mut self, direction: Direction) {
         self.book_mut().trip.direction = direction;
-    }
-
-    /// Sets the packet's number among those that take turns.
-    #[inline]
-    pub fn set_turn(&mut self, turn: u16) {
-        self.book_mut().trip.turn = turn;
     }
 
     /// Sets the port that the packet leaves by.

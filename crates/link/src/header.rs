@@ -7,8 +7,8 @@
 //! | 0 | 2 | magic 0x7470 |
 //! | 2 | 1 | version 1 |
 //! | 3 | 1 | message (see [`Message`]) |
-//! | 4 | 2 | queue |
-//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves; 64 the packet takes turns |
+//! | 4 | 2 | zero |
+//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
 //! | 12 | 4 | epoch: of the cores that send, or of those that granted the state |
@@ -24,7 +24,6 @@
 //! | 82 | 2 | bytes of the packet's payload that are parked on the fast path's side (0 none) |
 //! | 84 | 4 each | state words |
 //! | behind them | 8 | slot and generation of the parked payload, if there is one |
-//! | behind them | 4 | the packet's number among those that take turns, if it does |
 //!
 //! Where payload is parked only the packet's header follows.
 //!
@@ -41,13 +40,10 @@ pub const MAX_WORDS: usize = 36;
 pub const FIXED_BYTES: usize = 84;
 
 /// Longest header, in bytes.
-pub const MAX_BYTES: usize = FIXED_BYTES + 4 * MAX_WORDS + TICKET_BYTES + TURN_BYTES;
+pub const MAX_BYTES: usize = FIXED_BYTES + 4 * MAX_WORDS + TICKET_BYTES;
 
 /// Bytes that name a parked payload.
 const TICKET_BYTES: usize = 8;
-
-/// Bytes that number a packet among those that take turns.
-const TURN_BYTES: usize = 4;
 
 const _: () = assert!(
     MAX_BYTES <= twinpath_core::pool::HEADROOM,
@@ -69,8 +65,6 @@ pub enum Message {
     WriteBack = 3,
     /// What the fast path tells of rules.
     RuleReport = 4,
-    /// The fast path asks for an answer from behind all packets that this element has taken.
-    Probe = 5,
     /// Only a packet on its way out.
     Return = 16,
     /// The state, granted to the fast path.
@@ -85,8 +79,6 @@ pub enum Message {
     RuleRequest = 21,
     /// The cores have dropped the packet whose payload is parked.
     Dropped = 22,
-    /// All packets that came before the probe have gone back, or never will.
-    Passed = 23,
 }
 
 impl Message {
@@ -96,7 +88,6 @@ impl Message {
             2 => Self::Pull,
             3 => Self::WriteBack,
             4 => Self::RuleReport,
-            5 => Self::Probe,
             16 => Self::Return,
             17 => Self::State,
             18 => Self::Decline,
@@ -104,7 +95,6 @@ impl Message {
             20 => Self::Recall,
             21 => Self::RuleRequest,
             22 => Self::Dropped,
-            23 => Self::Passed,
             _ => return None,
         })
     }
@@ -116,7 +106,6 @@ impl Message {
             Self::Pull => "PULL",
             Self::WriteBack => "WB",
             Self::RuleReport => "RULE-REPORT",
-            Self::Probe => "PROBE",
             Self::Return => "RETURN",
             Self::State => "STATE",
             Self::Decline => "DECLINE",
@@ -124,7 +113,6 @@ impl Message {
             Self::Recall => "RECALL",
             Self::RuleRequest => "RULE-REQUEST",
             Self::Dropped => "DROPPED",
-            Self::Passed => "PASSED",
         }
     }
 
@@ -139,8 +127,6 @@ impl Message {
 pub struct Header {
     /// What the frame says.
     pub message: Message,
-    /// The queue it travels on.
-    pub queue: u16,
     /// Whether a packet follows.
     pub has_packet: bool,
     /// Whether that packet is a reply made by a function.
@@ -201,9 +187,6 @@ pub enum HeaderError {
     /// More words than fit.
     #[error("{0} state words, at most 36")]
     Words(u8),
-    /// A number in turns that is none.
-    #[error("turn {0}, expected 1 to 65535")]
-    Turn(u32),
     /// No headroom left for the header.
     #[error("the frame has no headroom for the link header")]
     Headroom,
@@ -214,7 +197,6 @@ impl Header {
     pub fn new(message: Message, key: FlowKey) -> Self {
         Self {
             message,
-            queue: 0,
             has_packet: false,
             is_reply: false,
             role: Role::Member,
@@ -262,8 +244,7 @@ impl Header {
         } else {
             TICKET_BYTES
         };
-        let turn = if trip.turn == 0 { 0 } else { TURN_BYTES };
-        FIXED_BYTES + 4 * usize::from(self.count) + ticket + turn
+        FIXED_BYTES + 4 * usize::from(self.count) + ticket
     }
 
     fn flags(&self) -> u8 {
@@ -304,11 +285,6 @@ impl Header {
         if trip.parked_bytes != 0 {
             write_ticket(rest, self.words().len(), ticket);
         }
-        if trip.turn != 0
-            && let Some(place) = rest[..need - FIXED_BYTES].last_chunk_mut::<TURN_BYTES>()
-        {
-            *place = u32::from(trip.turn).to_be_bytes();
-        }
         Ok(())
     }
 
@@ -317,7 +293,7 @@ impl Header {
         out[0..2].copy_from_slice(&MAGIC.to_be_bytes());
         out[2] = VERSION;
         out[3] = self.message as u8;
-        out[4..6].copy_from_slice(&self.queue.to_be_bytes());
+        out[4..6].fill(0);
         out[6] = self.flags();
         out[7] = self.role as u8 | self.count << 2;
         out[8..12].copy_from_slice(&self.sequence.to_be_bytes());
@@ -353,28 +329,21 @@ impl Header {
         for (word, place) in header.words.iter_mut().zip(words.as_chunks::<4>().0) {
             *word = u32::from_be_bytes(*place);
         }
-        header.read_behind(behind.as_chunks::<4>().0)?;
+        header.read_ticket(behind.as_chunks::<4>().0);
         Ok(header)
     }
 
     /// Reads what is behind the state words.
     #[inline]
-    fn read_behind(&mut self, mut behind: &[[u8; 4]]) -> Result<(), HeaderError> {
+    fn read_ticket(&mut self, behind: &[[u8; 4]]) {
         if self.trip.parked_bytes != 0
-            && let [slot, generation, rest @ ..] = behind
+            && let [slot, generation] = behind
         {
             self.ticket = Ticket {
                 slot: u32::from_be_bytes(*slot),
                 generation: u32::from_be_bytes(*generation),
             };
-            behind = rest;
         }
-        if let [turn] = behind {
-            let turn = u32::from_be_bytes(*turn);
-            let number = u16::try_from(turn).ok().filter(|&number| number != 0);
-            self.trip.turn = number.ok_or(HeaderError::Turn(turn))?;
-        }
-        Ok(())
     }
 
     fn read_fixed(bytes: &[u8; FIXED_BYTES]) -> Result<Self, HeaderError> {
@@ -391,7 +360,6 @@ impl Header {
             return Err(HeaderError::Words(count));
         }
         let mut header = Self::new(message, FlowKey::read(&lane(bytes, 32)));
-        header.queue = u16::from_be_bytes(lane(bytes, 4));
         header.has_packet = bytes[6] & 1 != 0;
         header.initiator = Side::from_bit(bytes[6] & 2 != 0);
         header.side = Side::from_bit(bytes[6] & 4 != 0);
@@ -424,7 +392,6 @@ fn read_trip(bytes: &[u8; FIXED_BYTES], message: Message) -> Trip {
         was_on_cores: !message.is_to_cores(),
         parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
         // Its number is behind the state words.
-        turn: u16::from(bytes[6] & 64 != 0),
     }
 }
 
@@ -459,8 +426,8 @@ fn write_ticket(rest: &mut [u8], words: usize, ticket: Ticket) {
 }
 
 fn write_trip(fixed: &mut [u8; FIXED_BYTES], ingress: u16, trip: Trip) {
-    let (has_egress, has_turn) = (u8::from(trip.egress.is_some()), u8::from(trip.turn != 0));
-    fixed[6] = fixed[6] & !112 | (trip.direction as u8) << 4 | has_egress << 5 | has_turn << 6;
+    let has_egress = u8::from(trip.egress.is_some());
+    fixed[6] = fixed[6] & !48 | (trip.direction as u8) << 4 | has_egress << 5;
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
     fixed[78..80].copy_from_slice(&trip.egress.unwrap_or(0).to_be_bytes());
     fixed[82..84].copy_from_slice(&trip.parked_bytes.to_be_bytes());
@@ -523,7 +490,7 @@ mod tests {
                     header.generation,
                     header.slot,
                 ] = numbers;
-                (header.queue, header.timestamp) = (numbers[0] as u16, Instant(timestamp));
+                header.timestamp = Instant(timestamp);
                 header.alias_row = numbers[1] ^ numbers[2];
                 (header.has_packet, header.is_reply) = (bits & 1 != 0, bits & 8 != 0);
                 (header.initiator, header.side) =
@@ -538,11 +505,6 @@ mod tests {
                         0
                     } else {
                         numbers[1] as u16
-                    },
-                    turn: if numbers[0] & 2 == 0 {
-                        0
-                    } else {
-                        numbers[2] as u16
                     },
                 };
                 if header.trip.parked_bytes != 0 {

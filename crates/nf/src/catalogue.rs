@@ -144,12 +144,6 @@ impl FunctionConfig {
         )
     }
 
-    /// Whether what the function does to a packet depends on earlier ones of its connection, also
-    /// from the other end; then it meets those that cross in the order of their arrival.
-    pub const fn remembers_connections(&self) -> bool {
-        !matches!(self, Self::Acl(_) | Self::Router(_) | Self::Monitor(_))
-    }
-
     /// The functions of a chain, each in the form that suits the others: a load balancer beside
     /// functions that share flow state shares its own, else it makes rules as they do.
     #[must_use]

@@ -17,7 +17,6 @@ pub mod sink;
 pub mod source;
 pub mod threads;
 pub mod trace;
-pub mod turns;
 pub mod udp_port;
 pub mod virtual_time;
 pub mod wiring;

@@ -4,11 +4,10 @@ mod parking;
 mod rules;
 
 use crate::fast_path::{FastPath, Via};
-use crate::turns::Counts as TurnCounts;
 use crate::worker::{CoreElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounts, Turns,
+    Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounts,
 };
 use twinpath_core::{DropCounters, Pools};
 
@@ -114,7 +113,6 @@ impl Observer {
         report.slots = slot_counts(fast_path);
         report.rules = rules::rules(fast_path, workers);
         report.parking = fast_path.parking().map(parking::parking);
-        report.turns = turns(fast_path);
         report.latency.fast = self.fast.percentiles();
         report.latency.slow = self.slow.percentiles();
         report.functions = function_counters(workers);
@@ -149,20 +147,6 @@ fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
         .nonzero()
         .map(|(reason, count)| (reason.name().to_owned(), count))
         .collect()
-}
-
-/// What happened to packets that crossed, if any chain so far let them take turns.
-fn turns(fast_path: &FastPath) -> Option<Turns> {
-    let TurnCounts {
-        waited,
-        overflowed,
-        probes,
-    } = fast_path.turn_counts()?;
-    Some(Turns {
-        waited,
-        overflowed,
-        probes,
-    })
 }
 
 fn slot_counts(fast_path: &FastPath) -> SlotCounts {

@@ -18,7 +18,6 @@ pub use rebuild::Leftovers;
 pub(crate) use rebuild::{Rebuilt, Times, rebuild};
 
 use crate::fast_path::FastElement;
-use crate::turns::Turns;
 use crate::wiring::{self, BuildError};
 use std::ops::Range;
 use twinpath_coherence::Cores;
@@ -72,8 +71,6 @@ pub struct Replacement {
     pub steering: Steering,
     /// For the fast path.
     pub fast: Vec<FastPlan>,
-    /// What packets that cross take turns by.
-    pub turns: Option<Turns>,
     /// For each worker.
     pub cores: Vec<Vec<CorePlan>>,
     /// Whether the fast path has to give the state of all flows back before.
@@ -130,7 +127,6 @@ impl Replacement {
             sides: Sides::new(&new.inside).map_err(BuildError::from)?,
             steering: chain.steering(new.seed).map_err(BuildError::from)?,
             fast: Vec::new(),
-            turns: wiring::turns(new, old.run.paths, &chain)?,
             cores: Vec::new(),
             brings_flows_home: flows.brings_home,
             releases_packets: flows.releases_packets,

@@ -346,12 +346,6 @@ impl<S: Sink> FastThread<'_, S> {
     /// turn, a lossless run makes room first, by having the batch in hand processed: false asks for
     /// that. Only if even then every frame is held is the packet dropped.
     fn take_packet(&mut self, at: Instant, bytes: &[u8]) -> Result<bool, CaptureError> {
-        if self.tempo.is_lossless && self.fast_path.is_crowded() {
-            if !self.batch.is_empty() {
-                return Ok(false);
-            }
-            self.let_turns_pass()?;
-        }
         let frame = match self.pools.take_filled(bytes) {
             Some(frame) => Some(frame),
             None if self.tempo.is_lossless && !self.batch.is_empty() => return Ok(false),
@@ -372,17 +366,6 @@ impl<S: Sink> FastThread<'_, S> {
         self.packet_clock = at;
         self.batch.push(frame);
         Ok(true)
-    }
-
-    /// Waits until fewer packets wait for their turn.
-    fn let_turns_pass(&mut self) -> Result<(), CaptureError> {
-        while self.fast_path.is_crowded() {
-            self.wait_for_cores(Instant::NEVER)?;
-            let clock = self.clock();
-            self.fast_path.sweep(clock, self.pools, &mut self.output);
-            self.put_out()?;
-        }
-        Ok(())
     }
 
     fn clock(&self) -> Clock {
@@ -510,7 +493,7 @@ impl<S: Sink> FastThread<'_, S> {
 
     /// The oldest packet that may still leave.
     fn watermark(&self) -> Instant {
-        let waiting = self.fast_path.oldest_waiting().unwrap_or(Instant::NEVER);
+        let waiting = self.fast_path.oldest_parked().unwrap_or(Instant::NEVER);
         self.oldest_in_flight().min(self.packet_clock).min(waiting)
     }
 

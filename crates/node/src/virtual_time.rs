@@ -143,13 +143,8 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// timestamps.
     fn take_frame(&mut self, bytes: &[u8]) -> Result<Option<Frame>, CaptureError> {
         loop {
-            let is_crowded = self.node.fast_path.is_crowded();
-            if !is_crowded && let Some(frame) = self.node.pools.take_filled(bytes) {
+            if let Some(frame) = self.node.pools.take_filled(bytes) {
                 return Ok(Some(frame));
-            }
-            if is_crowded {
-                // Somebody may wait for what will never come: that is asked first.
-                self.sweep()?;
             }
             match self.next_happening() {
                 Some((at, _)) => self.let_happen_until(at)?,
@@ -185,7 +180,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 .front()
                 .map_or(self.now, |in_flight| in_flight.frame.timestamp())
         };
-        let waiting = self.node.fast_path.oldest_waiting();
+        let waiting = self.node.fast_path.oldest_parked();
         let on_link = oldest(&self.to_cores).min(oldest(&self.from_cores));
         on_link.min(waiting.unwrap_or(Instant::NEVER))
     }

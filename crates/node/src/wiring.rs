@@ -16,7 +16,6 @@
 //! ```
 
 use crate::fast_path::{FastElement, FastPath, RuleStage};
-use crate::turns::{MOST_WAITING, Meeting, Turns};
 use crate::worker::{CoreElement, Worker};
 use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
@@ -161,8 +160,7 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let (small, large) = pool_frames(service, &chain);
     let (workers, worker_pools) = workers(service, paths, &steering)?;
     let sides = Sides::new(&service.inside)?;
-    let turns = turns(service, paths, &chain)?;
-    let fast_path = FastPath::new(steering, sides, fast_elements, workers.len()).with_turns(turns);
+    let fast_path = FastPath::new(steering, sides, fast_elements, workers.len());
     Ok(Node {
         fast_path: match parking(service, &workers)? {
             Some(stage) => fast_path.with_parking(stage),
@@ -172,37 +170,6 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
         pools: Pools::new(small, large),
         worker_pools,
     })
-}
-
-/// What lets packets that cross take turns, where they could overtake each other: in a chain of
-/// several elements, some of which remember connections.
-///
-/// # Errors
-/// Too many networks inside.
-pub fn turns(service: &Service, paths: Paths, chain: &Chain) -> Result<Option<Turns>, BuildError> {
-    let numbered = (0..).zip(elements(service));
-    let remembers =
-        |configs: &[FunctionConfig]| configs.iter().any(FunctionConfig::remembers_connections);
-    let ordered = numbered.filter_map(|(number, configs)| remembers(configs).then_some(number));
-    let (ordered, elements): (Vec<u8>, _) = (ordered.collect(), elements(service).count());
-    if paths == Paths::Slow || elements < 2 || ordered.is_empty() {
-        return Ok(None);
-    }
-    let napt = service.chain.iter().find_map(|config| match config {
-        FunctionConfig::Napt(napt) => Some(napt),
-        _ => None,
-    });
-    let is_napt = |config: &FunctionConfig| matches!(config, FunctionConfig::Napt(_));
-    let shares = self::elements(service).position(|configs| configs.iter().any(is_napt));
-    let shares = shares.map(|number| number as u8);
-    let meeting = Meeting::new(napt, &chain.aliases())?;
-    Ok(Some(Turns::new(
-        meeting,
-        &ordered,
-        shares,
-        elements,
-        service.slow_path.workers,
-    )))
 }
 
 /// The queue in which payloads wait while their headers are on the cores, if the service has one.
@@ -237,15 +204,10 @@ fn reader_of_payloads(worker: &Worker) -> Option<&'static str> {
 
 /// Buffers for packets that arrive, ordinary and long ones: as many as may be under way or kept.
 pub fn pool_frames(service: &Service, chain: &Chain) -> (usize, usize) {
-    let turns = if elements(service).count() < 2 {
-        0
-    } else {
-        MOST_WAITING
-    };
     let held = chain.most_held_frames() + held_for_rules(service);
     let in_flight = service.slow_path.workers * (2 * service.link.ring_frames + held);
     (
-        FRAMES_IN_HAND + turns + in_flight + 2 * service.parked_frames(),
+        FRAMES_IN_HAND + in_flight + 2 * service.parked_frames(),
         LONG_FRAMES + held.min(8 * LONG_FRAMES),
     )
 }

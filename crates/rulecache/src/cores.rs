@@ -61,9 +61,6 @@ pub enum Output {
     Reply(Frame),
     /// A message to the fast path.
     Send(CacheMessage),
-    /// All packets that came before the [probe](RuleCores::probe) with this number have been sent
-    /// out.
-    Passed(u16),
 }
 
 /// Counters of the cores' side.
@@ -84,7 +81,6 @@ pub struct CoresCounters {
 enum Waiting {
     Packet(Packet),
     Mark(u32),
-    Probe(u16),
 }
 
 /// A packet half way through the chain.
@@ -273,16 +269,6 @@ impl RuleCores {
             self.waiting.push_back(Waiting::Mark(mark));
         }
         // A mark that finds no room is sent again.
-    }
-
-    /// Answers when all packets that came before have been sent out.
-    pub fn probe(&mut self, number: u16, out: &mut Vec<Output>) {
-        if self.suspended.is_none() {
-            out.push(Output::Passed(number));
-        } else if self.waiting.len() < self.config.waiting {
-            self.waiting.push_back(Waiting::Probe(number));
-        }
-        // So is a probe.
     }
 
     /// Lets time pass; call it now and then, also when no packets come.
@@ -547,7 +533,6 @@ impl RuleCores {
                 match waiting {
                     Waiting::Packet(packet) => self.begin(packet, pools, out, &mut Unwatched),
                     Waiting::Mark(mark) => out.push(Output::Send(CacheMessage::Marked(mark))),
-                    Waiting::Probe(number) => out.push(Output::Passed(number)),
                 }
             }
         }

@@ -94,10 +94,6 @@
 //! | `parking.parked_bytes` | bytes | did not cross the link to the cores |
 //! | `parking.most_queue_bytes` | bytes | most in the queue at any time |
 //! | `parking.limit_bytes` | bytes | that the queue may hold |
-//! | `turns` | | packets of one connection that crossed in opposite directions; only if the chain has several elements, and one that remembers connections |
-//! | `turns.waited` | packets | waited until one from the other end, which had arrived earlier, had passed |
-//! | `turns.overflowed` | packets | dropped because too many waited, or were expected |
-//! | `turns.probes` | messages | asked the cores after packets that somebody waited for |
 //! | `latency.fast`, `latency.slow` | | arrival to leaving, by path, each with the fields below |
 //! | `latency.*.count` | packets | measured |
 //! | `latency.*.min_ns` | ns | shortest |
@@ -206,7 +202,7 @@ mod tests {
     use serde_json::Value;
 
     use super::super::testing::{any_report, edge_report};
-    use super::super::{Parking, Turns};
+    use super::super::{Parking};
     use super::*;
 
     #[test]
@@ -248,7 +244,6 @@ mod tests {
     fn the_table_documents_every_field_and_no_other() {
         let report = Report {
             parking: Some(Parking::default()),
-            turns: Some(Turns::default()),
             ..edge_report()
         };
         let written: Value = serde_json::from_str(&to_text(&report).unwrap()).unwrap();
@@ -289,7 +284,6 @@ mod tests {
     /// Rows that stand for several fields, which are documented once.
     const IN_GENERAL: [&str; 6] = [
         "parking",
-        "turns",
         "latency.fast",
         "latency.slow",
         "rules.total",

@@ -19,7 +19,6 @@ mod series;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
-mod turns;
 pub mod units;
 
 use std::collections::BTreeMap;
@@ -36,7 +35,6 @@ pub use rules::{
 };
 pub use series::{MAX_SAMPLES, Series};
 pub use summary::summary;
-pub use turns::Turns;
 
 /// The version of the format; readers refuse any other.
 pub const SCHEMA: &str = "twinpath-report/1";
@@ -70,9 +68,6 @@ pub struct Report {
     /// Payloads that waited on the fast path's side (TurboSwitch §III); absent if none may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parking: Option<Parking>,
-    /// Packets that took turns with those from the other end; absent if none may.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turns: Option<Turns>,
     /// Time from a packet's arrival to its leaving, by path.
     pub latency: Latency,
     /// Rates over the whole run, by the wall clock.
@@ -376,7 +371,6 @@ impl Default for Report {
             slots: SlotCounts::default(),
             rules: Rules::default(),
             parking: None,
-            turns: None,
             latency: Latency::default(),
             throughput: Throughput::default(),
             functions: Vec::new(),

@@ -1,7 +1,7 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, Turns, ranked, units,
+    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units,
 };
 
 /// Functions that get a line, counters in it, and drop reasons named.
@@ -25,7 +25,6 @@ pub fn summary(report: &Report) -> String {
     lines.extend(protocol(report));
     lines.extend(rules(report));
     lines.extend(report.parking.iter().flat_map(parking));
-    lines.extend(report.turns.iter().map(turns));
     lines.push(line("drops", &drops(report)));
     lines.extend(functions(report));
     lines.push(line("buffers", &buffers(report)));
@@ -244,12 +243,6 @@ fn rules(report: &Report) -> Vec<String> {
             &format!("{}; no rule: {none_made}", counts(&changes)),
         ),
     ]
-}
-
-fn turns(turns: &Turns) -> String {
-    let (waited, probes) = (units::count(turns.waited), units::count(turns.probes));
-    let crossed = format!("{waited} packets waited for one from the other end; probes {probes}");
-    line("turns", &crossed)
 }
 
 fn parking(parking: &Parking) -> [String; 2] {

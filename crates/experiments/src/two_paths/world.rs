@@ -311,7 +311,6 @@ impl<'a> Testbed<'a> {
             replacement.sides,
             replacement.steering,
             replacement.fast,
-            replacement.turns,
             &mut left,
         );
         path.keep_flows();

@@ -34,11 +34,10 @@ impl Simulation {
             .map(|((number, table), (_, book))| (number, table, book))
     }
 
-    /// Packets that are held for rules, or wait for their turn.
+    /// Packets that are held for rules.
     pub(super) fn held_for_rules(&self) -> usize {
         let tables = self.tables_and_books();
-        let held: usize = tables.map(|(_, table, _)| table.held()).sum();
-        held + self.fast_path.turns_waiting()
+        tables.map(|(_, table, _)| table.held()).sum()
     }
 
     /// How many packets may wait on a worker for rules to go.
@@ -52,7 +51,6 @@ impl Simulation {
     pub(super) fn rules_are_at_rest(&self) -> bool {
         let is_quiet = self.lines.iter().flatten().all(|line| line.is_empty());
         is_quiet
-            && self.fast_path.turns_waiting() == 0
             && self.tables_and_books().all(|(_, table, book)| {
                 table.held() == 0 && !book.is_waiting() && difference(table, book).is_none()
             })
@@ -61,9 +59,6 @@ impl Simulation {
     /// Adds up what production counted of rules.
     pub(super) fn count_rules(&mut self) {
         let mut coverage = self.coverage;
-        let turns = self.fast_path.turn_counts().unwrap_or_default();
-        coverage.waited_for_turn += turns.waited;
-        coverage.probes += turns.probes;
         for (_, table, book) in self.tables_and_books() {
             let (table, manager) = (table.counters(), book.manager().counters());
             coverage.rules_added += manager.added;

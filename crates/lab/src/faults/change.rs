@@ -134,7 +134,6 @@ impl Simulation {
             Sides::ONE_WAY,
             self.steering.clone(),
             vec![plan],
-            None,
             &mut left,
         );
         self.variant = next;

@@ -10,7 +10,6 @@ use twinpath_coherence::{Cores, StateStage};
 use twinpath_core::wire::Address;
 use twinpath_core::{Direction, Instant};
 use twinpath_fastpath::Interpreter;
-use twinpath_node::turns::{Meeting, Turns};
 use twinpath_node::{CoreElement, FastElement, RuleStage};
 use twinpath_rulecache::{RuleCores, RuleFunction, RuleTable, Sides};
 use twinpath_slowpath::Chain;
@@ -133,15 +132,6 @@ pub(super) fn fast(
         })
     };
     scenario.elements.list().iter().map(element).collect()
-}
-
-/// What lets packets that cross take turns in front of flow state, as in production.
-pub(super) fn turns(scenario: &Scenario) -> Option<Turns> {
-    let elements = scenario.elements.list().len();
-    let state = scenario.elements.state().filter(|_| elements > 1)?;
-    let workers = scenario.resources.workers;
-    let takes_turns = scenario.rules.takes_turns;
-    takes_turns.then(|| Turns::new(Meeting::Flow, &[state], None, elements, workers))
 }
 
 /// What a worker has of the chain, in an incarnation.

@@ -54,7 +54,6 @@ impl Simulation {
     /// is lost.
     pub(super) fn swap_ticket(&mut self, line: LineId, frame: &mut Frame) -> bool {
         const TICKET_BYTES: usize = 8;
-        const TURN_BYTES: usize = 4;
         let Some(header) = Header::read(frame.bytes()).ok() else {
             return false;
         };
@@ -62,8 +61,7 @@ impl Simulation {
         if is_whole || !header.has_packet || !self.strikes(3) {
             return false;
         }
-        let behind = TURN_BYTES * usize::from(header.trip.turn != 0);
-        let at = header.bytes() - behind - TICKET_BYTES;
+        let at = header.bytes() - TICKET_BYTES;
         let own = frame
             .bytes()
             .get(at..)

@@ -145,8 +145,7 @@ impl Simulation {
             .passed(packet.direction)
             .take(end)
             .skip(passed.position + 1);
-        let takes_turns = self.scenario.rules.takes_turns;
-        !behind.any(|element| element != Element::State || takes_turns)
+        !behind.any(|element| element != Element::State)
     }
 
     fn judge_use(&mut self, sight: &Sight, used: Use) {

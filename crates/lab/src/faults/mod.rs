@@ -23,9 +23,9 @@
 //! **In one run of four there are elements with rules** ([`Elements`]), alone or around the
 //! ledger's: gates, each of which writes into a packet which version of which of its entries
 //! decided, while entries change and expire. The simulation hears of every change, and so knows
-//! which version was in force wherever and whenever a packet met a rule. In some of these runs
-//! packets of both directions take turns in front of the ledger; in some, and in some with the
-//! ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]).
+//! which version was in force wherever and whenever a packet met a rule. In some of
+//! these runs, and in some with the ledger alone, payloads wait on the fast path's side
+//! ([`ParkingSettings`]).
 //!
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told

@@ -146,10 +146,6 @@ coverage! {
     rules_aged,
     /// Requests about rules sent again.
     rule_requests_repeated,
-    /// Packets that waited for their turn.
-    waited_for_turn,
-    /// Probes of packets that take turns.
-    probes,
     /// Payloads that were parked.
     payloads_parked,
     /// Payloads that left with their headers.

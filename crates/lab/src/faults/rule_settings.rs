@@ -15,8 +15,6 @@ pub struct RuleSettings {
     pub table: TableConfig,
     /// Each element on the cores.
     pub cores: CoresConfig,
-    /// Flows have packets of both directions, which take turns in front of flow state.
-    pub takes_turns: bool,
 }
 
 impl Default for RuleSettings {
@@ -30,7 +28,6 @@ impl Default for RuleSettings {
             gates: [gate; 2],
             table: TableConfig::default(),
             cores: CoresConfig::default(),
-            takes_turns: false,
         }
     }
 }
@@ -46,7 +43,6 @@ impl RuleSettings {
             gates: [gate(draw, gap), gate(draw, gap)],
             cores: cores(draw, &table, round_trip * rate as u32, window),
             table,
-            takes_turns: draw.flip(),
         }
     }
 }

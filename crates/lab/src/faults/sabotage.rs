@@ -54,13 +54,11 @@ pub enum Sabotage {
     SwallowedRemovals,
     /// Of two headers on their way back one is lost, and the other bears its ticket.
     SwappedTickets,
-    /// Packets that cross do not take turns.
-    NoTurns,
 }
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 19] = [
+    pub const ALL: [(Self, Rule); 18] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -79,7 +77,6 @@ impl Sabotage {
         (Self::HastyMarks, Rule::OnceInOrder),
         (Self::SwallowedRemovals, Rule::Progress),
         (Self::SwappedTickets, Rule::Whole),
-        (Self::NoTurns, Rule::OnceInOrder),
     ];
 
     /// The name by which the command asks for it, and what it does.
@@ -148,7 +145,6 @@ impl Sabotage {
                 "swapped-tickets",
                 "Of two headers on their way back one is lost, and the other bears its ticket",
             ),
-            Self::NoTurns => ("no-turns", "Packets that cross do not take turns"),
         }
     }
 

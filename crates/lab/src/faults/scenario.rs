@@ -245,8 +245,7 @@ impl Scenario {
         let is_rules = |element: &&Element| matches!(element, Element::Rules(_));
         let elements = self.elements.list().iter().filter(is_rules).count();
         let kept = self.rules.table.held + self.rules.cores.waiting + 2;
-        let in_turn = usize::from(self.rules.takes_turns) * self.traffic.packets as usize;
-        elements * kept + MOST_HELD + in_turn
+        elements * kept + MOST_HELD
     }
 
     /// The same, but the link never tells by its numbers that frames overtook each other, and many

@@ -149,8 +149,7 @@ impl Simulation {
                 scenario.elements.sides(),
                 fast_elements,
                 workers,
-            )
-            .with_turns(elements::turns(scenario)),
+            ),
             pools: Pools::new(scenario.resources.buffers, 1),
             workers: Vec::new(),
             worker_pools: Vec::new(),
@@ -222,9 +221,6 @@ impl Simulation {
         let mut simulation = Self::new(seed, &scenario)?;
         let lines = simulation.lines.iter_mut().flatten();
         lines.for_each(|line| line.hides_order = hides_order);
-        if sabotage == Some(Sabotage::NoTurns) {
-            simulation.fast_path = simulation.fast_path.with_turns(None);
-        }
         simulation.saboteur = sabotage.map(|sabotage| Saboteur::new(sabotage, seed));
         Ok(simulation)
     }

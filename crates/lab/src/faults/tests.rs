@@ -52,7 +52,7 @@ fn thousands_of_seeds_hold() {
 /// Whether runs with these functions can try something: elements with rules stand alone or beside
 /// the ledger, and payloads are parked with these.
 fn can_try(functions: Functions, name: &str) -> bool {
-    const OF_LEDGERS: [&str; 4] = ["held", "woken", "waited_for_turn", "probes"];
+    const OF_LEDGERS: [&str; 2] = ["held", "woken"];
     const OF_RULES: [&str; 4] = [
         "held_in_vain",
         "holds_full",

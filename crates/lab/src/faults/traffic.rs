@@ -150,9 +150,7 @@ impl Source {
             buffer: vec![0; bytes],
             answers: scenario.functions.is_balanced(),
             answer: None,
-            is_one_way: scenario.elements.have_rules()
-                && scenario.elements.have_state()
-                && !scenario.rules.takes_turns,
+            is_one_way: scenario.elements.have_rules() && scenario.elements.have_state(),
         })
     }
 

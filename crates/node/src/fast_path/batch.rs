@@ -88,16 +88,6 @@ impl Batch {
         }
     }
 
-    /// The headers of a frame that enters the chain, and which way it goes.
-    #[inline]
-    pub(super) fn entrant(&self, number: usize) -> Option<(Layout, Direction)> {
-        let prepared = &self.prepared[number];
-        match prepared.first {
-            First::Nothing => None,
-            _ => Some((prepared.parsed.layout, prepared.direction)),
-        }
-    }
-
     /// Looks at tags, and fetches the slot that probably holds a packet's flow.
     #[inline]
     pub(super) fn fetch_slot(&mut self, number: usize, stage: &StateStage) {

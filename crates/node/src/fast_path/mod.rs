@@ -10,14 +10,12 @@ mod lane;
 mod parking;
 mod rules;
 mod steps;
-mod turns;
 
 pub use rules::RuleStage;
 pub(crate) use steps::Step;
 
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
-use crate::turns::{Counts as TurnCounts, Turns};
 use batch::Batch;
 use lane::Lane;
 use parking::Parking;
@@ -141,10 +139,6 @@ pub struct FastPath {
     counts: Counts,
     /// Where payloads wait while their headers are on the cores.
     parking: Option<Box<Parking>>,
-    /// In a chain of several elements.
-    turns: Option<Box<Turns>>,
-    /// What happened in turns of chains that are gone.
-    former_turns: Option<TurnCounts>,
 }
 
 impl FastPath {
@@ -168,8 +162,6 @@ impl FastPath {
             drops: DropCounters::default(),
             counts: Counts::default(),
             parking: None,
-            turns: None,
-            former_turns: None,
         }
     }
 
@@ -267,16 +259,7 @@ impl FastPath {
     fn walk_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
         self.prepare(frames, batch);
         for (index, frame) in frames.drain(..).enumerate() {
-            self.enter_any(frame, batch, index, io);
-        }
-    }
-
-    /// A packet enters the chain, in turn if some take turns.
-    #[inline]
-    fn enter_any(&mut self, frame: Frame, batch: &Batch, index: usize, io: &mut Io<'_>) {
-        match self.turns.is_some() {
-            false => self.enter(frame, batch, index, io),
-            true => self.enter_in_turn(frame, batch, index, io),
+            self.enter(frame, batch, index, io);
         }
     }
 
@@ -286,14 +269,14 @@ impl FastPath {
         let Some(FastElement::State(stage)) = self.elements.get_mut(usize::from(place.element))
         else {
             let header = punt_header(Message::Plain, &frame, &parsed.keyed);
-            return self.punt(frame, header, (place, &parsed.layout), parsed.hash, io);
+            return self.punt(frame, header, place, parsed.hash, io);
         };
         match stage.packet(&mut frame, parsed, io.clock) {
             Decision::Exit { is_reply: false } => self.go_on(frame, &parsed.layout, place, io),
             Decision::Exit { is_reply: true } => self.depart(frame, true, io),
             Decision::Drop(reason) => self.drop(frame, reason, io),
             Decision::Punt(header) => {
-                self.punt(frame, header, (place, &parsed.layout), parsed.hash, io)
+                self.punt(frame, header, place, parsed.hash, io)
             }
         }
     }
@@ -309,12 +292,6 @@ impl FastPath {
 
     /// A packet reaches an element that is not its first.
     fn meet(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
-        if let Some(frame) = self.in_turn(frame, layout, place, io) {
-            self.meet_now(frame, layout, place, io);
-        }
-    }
-
-    fn meet_now(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
         match &mut self.elements[usize::from(place.element)] {
             FastElement::Rules(stage) => match stage.key(&frame, layout, place) {
                 Some(key) => {
@@ -346,7 +323,7 @@ impl FastPath {
         let keyed = self.keyed(&frame, layout);
         let header = punt_header(Message::Plain, &frame, &keyed);
         let hash = keyed.key.hash(self.steering.seed());
-        self.punt(frame, header, (place, layout), hash, io);
+        self.punt(frame, header, place, hash, io);
     }
 
     /// Only packets with an IP header are let into the chain, and those have a flow.
@@ -396,18 +373,11 @@ impl FastPath {
         &mut self,
         frame: Frame,
         mut header: Header,
-        (place, layout): (Place, &Layout),
+        place: Place,
         hash: u64,
         io: &mut Io<'_>,
     ) {
-        let Some(mut frame) = self.may_leave(frame, layout, place, io) else {
-            return;
-        };
         header.element = place.element;
-        let worker = self.worker(hash);
-        if !self.is_expected_from_cores(&mut frame, worker, place, layout) {
-            return self.drop(frame, DropReason::RingFull, io);
-        }
         match frame.trip().was_on_cores {
             false => {
                 self.counts.punted_packets += 1;
@@ -450,23 +420,15 @@ impl FastPath {
                 return self.drop_reordered(frame, &mut io);
             }
         }
-        self.take_return(worker, header, frame, &mut io);
-        self.end_walk(&mut io);
+        self.take_return(header, frame, &mut io);
         self.settle_departures(first, &mut io);
     }
 
-    fn take_return(&mut self, worker: usize, header: Header, mut frame: Frame, io: &mut Io<'_>) {
+    fn take_return(&mut self, header: Header, mut frame: Frame, io: &mut Io<'_>) {
         let clock = io.clock;
-        if let Some(turns) = &mut self.turns {
-            turns.from_cores(&mut frame, worker, header.element);
-        }
-        match header.message {
-            Message::RuleRequest => {
-                self.rule_request(header.element, frame, io);
-                return self.tick_rules(io);
-            }
-            Message::Passed => return io.pools.give(frame),
-            _ => {}
+        if header.message == Message::RuleRequest {
+            self.rule_request(header.element, frame, io);
+            return self.tick_rules(io);
         }
         if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
             return io.pools.give(frame);
@@ -518,8 +480,6 @@ impl FastPath {
             stage.sweep(clock, |header| path.send_own(header.clone(), &mut io))
         });
         self.tick_rules(&mut io);
-        self.end_walk(&mut io);
-        self.send_probes(false, &mut io);
         self.settle_departures(first, &mut io);
     }
 
@@ -537,18 +497,15 @@ impl FastPath {
         is_quiet && given.unwrap_or(true)
     }
 
-    /// Lets the timers of rules go on, reports all their uses, and asks after packets on the cores
-    /// that take turns. Returns whether nothing was left to do.
+    /// Lets the timers of rules go on, and reports all their uses. Returns whether nothing was left
+    /// to do.
     fn settle_all(&mut self, io: &mut Io<'_>) -> bool {
         self.tick_rules(io);
-        let is_quiet = self.report_rules(io);
-        self.end_walk(io);
-        self.send_probes(true, io);
-        is_quiet && self.are_turns_over()
+        self.report_rules(io)
     }
 
-    /// Reports all uses of rules, and goes on with what waits for them or for its turn. Returns
-    /// whether there was nothing of the kind.
+    /// Reports all uses of rules, and goes on with what waits for them. Returns whether there was
+    /// nothing of the kind.
     pub fn settle_rules(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
         let first = out.departures.len();
         let mut io = Io { clock, pools, out };
@@ -587,7 +544,6 @@ impl FastPath {
         sides: Sides,
         steering: Steering,
         plans: Vec<FastPlan>,
-        turns: Option<Turns>,
         left: &mut Leftovers,
     ) {
         let had_stage = self.stage().is_some();
@@ -605,8 +561,6 @@ impl FastPath {
         }
         left.add(old);
         (self.sides, self.steering) = (sides, steering);
-        self.former_turns = self.turn_counts();
-        self.turns = turns.map(Box::new);
         self.batch = Batch::default();
     }
 

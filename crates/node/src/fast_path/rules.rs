@@ -138,7 +138,7 @@ impl FastPath {
             Decision::Punt => {
                 // Plain packets need no more than their element on the cores.
                 let header = punt_header(Message::Plain, &frame, &Keyed::default());
-                self.punt(frame, header, (place, layout), 0, io);
+                self.punt(frame, header, place, 0, io);
             }
             Decision::Hold => {
                 let layout = *layout;
@@ -147,12 +147,7 @@ impl FastPath {
         }
     }
 
-    fn hold(&mut self, mut held: Held, element: u8, io: &mut Io<'_>) {
-        let direction = held.frame.trip().direction;
-        let place = Place { element, direction };
-        if !self.is_expected_from_rules(&mut held.frame, place, &held.layout) {
-            return self.drop(held.frame, DropReason::RingFull, io);
-        }
+    fn hold(&mut self, held: Held, element: u8, io: &mut Io<'_>) {
         let Some(stage) = self.rules(element) else {
             return self.drop(held.frame, DropReason::BadLinkFrame, io);
         };
@@ -191,14 +186,10 @@ impl FastPath {
         }
     }
 
-    fn released(&mut self, mut held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
-        if let Some(turns) = &mut self.turns {
-            turns.go_on(&mut held.frame);
-        }
+    fn released(&mut self, held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
         let direction = held.frame.trip().direction;
         let place = Place { element, direction };
         self.rules_have(decision, held.frame, &held.layout, place, held.key, io);
-        self.walked();
     }
 
     /// Without a buffer the messages are lost; whoever waits for them asks again.

@@ -150,12 +150,11 @@ impl<S: Sink> FastThread<'_, S> {
             sides,
             steering,
             fast,
-            turns,
             pools,
             ..
         } = *replacement;
         self.fast_path
-            .replace(sides, steering, fast, turns, &mut left);
+            .replace(sides, steering, fast, &mut left);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }

@@ -63,12 +63,11 @@ impl<S: Sink> VirtualRun<'_, S> {
             sides,
             steering,
             fast,
-            turns,
             pools,
             ..
         } = *replacement;
         let path = &mut self.node.fast_path;
-        path.replace(sides, steering, fast, turns, &mut left);
+        path.replace(sides, steering, fast, &mut left);
         if let Some(pools) = pools {
             left.add(self.node.pools.grow_to(pools));
         }

@@ -247,13 +247,8 @@ impl Worker {
     fn handle(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
         let first = self.outgoing.len();
         match self.elements.get_mut(usize::from(header.element)) {
-            Some(CoreElement::Flows(_)) if header.message == Message::Probe => {
-                // Whatever came before is done with; what functions keep leaves as part of others.
-                self.outgoing.push(passed(frame, header.trip.turn));
-            }
             Some(CoreElement::Flows(flows)) => {
                 flows.receive(header, frame, pools, &mut self.outgoing);
-                leave_in_turn(&mut self.outgoing[first..], header.trip.turn);
             }
             Some(CoreElement::Rules(_)) => self.meet_rules(header, frame, pools),
             None => self.drop(frame, DropReason::BadLinkFrame, pools),
@@ -281,7 +276,6 @@ impl Worker {
         for (number, element) in (0..).zip(&mut self.elements) {
             if let CoreElement::Flows(flows) = element {
                 act(flows, pools, &mut self.outgoing);
-                leave_in_turn(&mut self.outgoing[first..], 0);
                 self.outgoing[first..]
                     .iter_mut()
                     .for_each(|outgoing| outgoing.header.element = number);
@@ -377,28 +371,6 @@ impl Worker {
                 Err(_) => pools.give(notice),
             }
         }
-    }
-}
-
-/// Packets that leave together have one turn, and it is over when the last of them has passed the
-/// chain. Turns of packets that functions kept are long over.
-fn leave_in_turn(outgoing: &mut [Outgoing], turn: u16) {
-    let packets = outgoing.iter_mut().filter(|one| one.header.has_packet);
-    let mut turns = std::iter::once(turn).chain(std::iter::repeat(0));
-    for packet in packets.rev() {
-        let is_reply = packet.header.is_reply;
-        if let (false, Some(frame)) = (is_reply, &mut packet.frame) {
-            frame.set_turn(turns.next().unwrap_or(0));
-        }
-    }
-}
-
-/// The answer to a probe.
-fn passed(mut frame: Frame, turn: u16) -> Outgoing {
-    frame.set_turn(turn);
-    Outgoing {
-        header: Header::new(Message::Passed, FlowKey::default()),
-        frame: Some(frame),
     }
 }
 

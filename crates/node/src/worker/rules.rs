@@ -1,6 +1,6 @@
 //! Elements whose decisions are cached, on the cores.
 
-use super::{CoreElement, TICK, Worker, passed};
+use super::{CoreElement, TICK, Worker};
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Packet, Pools};
@@ -14,7 +14,6 @@ impl Worker {
     pub(super) fn meet_rules(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
         match header.message {
             Message::RuleReport => self.take_reports(header, frame, pools),
-            Message::Probe => self.take_probe(header, frame, pools),
             _ if header.has_packet => self.take_packet(header, frame, pools),
             _ => return self.drop(frame, DropReason::BadLinkFrame, pools),
         }
@@ -61,15 +60,6 @@ impl Worker {
         pools.give(frame);
     }
 
-    fn take_probe(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        if let Some(rules) = self.rules_at(header.element) {
-            rules.probe(header.trip.turn, &mut outputs);
-        }
-        self.outputs = outputs;
-        pools.give(frame);
-    }
-
     /// Lets time pass for rules, now and then.
     pub(super) fn tick_rules(&mut self, now: Instant, pools: &mut Pools) {
         if now.since(self.ticked) < TICK {
@@ -102,10 +92,6 @@ impl Worker {
                         self.counts.no_buffer += 1;
                     }
                 }
-                Output::Passed(turn) => match pools.take(0) {
-                    Some(frame) => self.outgoing.push(passed(frame, turn)),
-                    None => self.counts.no_buffer += 1,
-                },
             }
         }
         self.outgoing[first..]

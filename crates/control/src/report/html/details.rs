@@ -2,7 +2,6 @@
 
 mod parking;
 mod rules;
-mod turns;
 
 use std::fmt::Write;
 
@@ -18,7 +17,6 @@ pub fn detail_cards(report: &Report) -> String {
     let mut cards = drops_card(report);
     cards.push_str(&rules::cards(&report.rules));
     cards.extend(report.parking.iter().map(parking::card));
-    cards.extend(report.turns.iter().map(turns::card));
     if report.shows_flow_state() {
         cards.push_str(&coherence_cards(&report.coherence));
     }

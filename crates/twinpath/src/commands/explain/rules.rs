@@ -97,29 +97,9 @@ impl RuleFacts {
             elements: Elements::of(service),
             cache,
             no_rule: Obstacle::ALL.map(meaning).into(),
-            order: order(service),
+            order: ORDER.map(str::to_owned).into(),
         }))
     }
-}
-
-/// What holds of the order of packets in this chain.
-fn order(service: &Service) -> Vec<String> {
-    let mut order: Vec<String> = ORDER.map(str::to_owned).into();
-    let elements = wiring::elements(service).count();
-    let remembering = service
-        .chain
-        .iter()
-        .filter(|config| config.remembers_connections());
-    let names: Vec<_> = remembering
-        .map(|config| config.name().to_string())
-        .collect();
-    if elements > 1 && !names.is_empty() && service.run.paths == Paths::Both {
-        order.push(format!(
-            "packets that cross in opposite directions meet {} in the order of their arrival: who comes there before one from the other end that is still on the cores waits for it",
-            names.join(", ")
-        ));
-    }
-    order
 }
 
 impl FunctionPlace {

@@ -35,9 +35,7 @@ pub struct LongLane {
 /// Why a packet leaves the lane.
 enum Left {
     /// It is not plain.
-    Strange,
-    /// It may have to wait in front of an element.
-    Before(Place),
+    NotPlain,
     /// Rules have decided something else than that it goes on.
     Rules(Place, Decision),
     /// Programs have, or nothing has happened to it and it is complex.
@@ -87,17 +85,13 @@ impl FastPath {
         io: &mut Io<'_>,
     ) {
         let (packet, prospect) = (&lane.packets[number], &lane.prospects[number]);
-        if let Left::Strange = left {
-            return self.enter_any(frame, batch, number, io);
-        }
-        if let Some(turns) = &mut self.turns {
-            turns.arrives_with(prospect.ends, &self.steering);
+        if let Left::NotPlain = left {
+            return self.enter(frame, batch, number, io);
         }
         frame.set_direction(prospect.direction);
         let layout = packet.plain.layout();
         match left {
-            Left::Strange => {}
-            Left::Before(place) => self.meet(frame, &layout, place, io),
+            Left::NotPlain => {}
             Left::Rules(place, decision) => {
                 let Some(stage) = self.rules(place.element) else {
                     return self.hand_to_cores(frame, &layout, place, io);
@@ -111,7 +105,6 @@ impl FastPath {
             Left::State(_, Outcome::Drop(reason)) => self.drop(frame, reason, io),
             Left::State(_, outcome) => self.depart(frame, outcome == Outcome::Reply, io),
         }
-        self.end_walk(io);
     }
 }
 

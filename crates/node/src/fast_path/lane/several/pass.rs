@@ -35,7 +35,7 @@ impl FastPath {
             );
             left = match packet.is_plain {
                 true => self.pass_each(way, frame, packet, prospect, lookups).err(),
-                false => Some(Left::Strange),
+                false => Some(Left::NotPlain),
             };
             if left.is_some() {
                 break;
@@ -60,58 +60,15 @@ impl FastPath {
     ) -> Result<(), Left> {
         if let Some(before) = way.before {
             let place = way.place(before);
-            self.pass_gate(place, frame, packet.plain, prospect)?;
             self.pass_rules_at(place, frame, packet.plain, (prospect.before, at_first))?;
         }
         let place = way.place(way.state);
-        self.pass_gate(place, frame, packet.plain, prospect)?;
         self.pass_state(place, frame, packet, prospect)?;
         if let Some(behind) = way.behind {
             let place = way.place(behind);
-            self.pass_gate(place, frame, packet.plain, prospect)?;
             self.pass_rules_at(place, frame, packet.plain, (prospect.behind, behind_state))?;
         }
-        if let Some(turns) = &mut self.turns
-            && turns.is_walking()
-        {
-            turns.walked();
-        }
         Ok(())
-    }
-
-    /// A packet that overtakes nobody passes at once.
-    #[inline(always)]
-    fn pass_gate(
-        &mut self,
-        place: Place,
-        frame: &Frame,
-        plain: Plain,
-        prospect: &Prospect,
-    ) -> Result<(), Left> {
-        match &self.turns {
-            Some(turns) if turns.concern(place.element) => {
-                self.pass_gate_if_first(place, frame, plain, prospect)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    #[inline(never)]
-    fn pass_gate_if_first(
-        &mut self,
-        place: Place,
-        frame: &Frame,
-        plain: Plain,
-        prospect: &Prospect,
-    ) -> Result<(), Left> {
-        let Some(turns) = &mut self.turns else {
-            return Ok(());
-        };
-        turns.arrives_with(prospect.ends, &self.steering);
-        match turns.passes_at_once(place, frame, &plain.layout(), &self.steering) {
-            true => Ok(()),
-            false => Err(Left::Before(place)),
-        }
     }
 
     #[inline(always)]
@@ -123,7 +80,7 @@ impl FastPath {
         (foreseen, lookups): (AtRules, &Lookups),
     ) -> Result<(), Left> {
         let Some(stage) = self.rules(place.element) else {
-            return Err(Left::Before(place));
+            return Err(Left::NotPlain);
         };
         let flow = stage.flow_key(frame.bytes(), plain, place.direction);
         let AtRules { home, rule, .. } = match flow == foreseen.flow {
@@ -161,7 +118,7 @@ impl FastPath {
         }
         let Some(FastElement::State(stage)) = self.elements.get_mut(usize::from(place.element))
         else {
-            return Err(Left::Before(place));
+            return Err(Left::NotPlain);
         };
         match stage.plain_packet(frame, packet) {
             Outcome::Forward => Ok(()),
