@@ -11,9 +11,9 @@ pub enum DropReason {
     FrameTooLong,
     /// No free buffer in the pool.
     NoBuffer,
-    /// The ring towards the cores was full, or too many packets waited for each other (live
-    /// traffic only; a replay waits instead).
-    RingFull,
+    /// The ring towards a worker was full: the slow path is overloaded (live traffic only; a replay
+    /// waits instead).
+    PuntRingFull,
     /// The cores know as many flows as they may.
     FlowTableFull,
     /// A firewall rule or its default denies the connection.
@@ -48,12 +48,16 @@ pub enum DropReason {
     HeaderMissing,
     /// A header came back from the cores with more bytes than fit in front of its payload.
     HeaderTooLong,
+    /// Too many packets waited on a worker for cached rules to go.
+    RuleBacklogFull,
+    /// A worker crashed while it had the packet.
+    WorkerCrashed,
 }
 
-const PLAIN: [DropReason; 20] = [
+const PLAIN: [DropReason; 22] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
-    DropReason::RingFull,
+    DropReason::PuntRingFull,
     DropReason::FlowTableFull,
     DropReason::Denied,
     DropReason::InvalidState,
@@ -71,6 +75,8 @@ const PLAIN: [DropReason; 20] = [
     DropReason::ParkingFull,
     DropReason::HeaderMissing,
     DropReason::HeaderTooLong,
+    DropReason::RuleBacklogFull,
+    DropReason::WorkerCrashed,
 ];
 
 impl DropReason {
@@ -92,7 +98,7 @@ impl DropReason {
             Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
             Self::FrameTooLong => 0,
             Self::NoBuffer => 1,
-            Self::RingFull => 2,
+            Self::PuntRingFull => 2,
             Self::FlowTableFull => 3,
             Self::Denied => 4,
             Self::InvalidState => 5,
@@ -110,6 +116,8 @@ impl DropReason {
             Self::ParkingFull => 17,
             Self::HeaderMissing => 18,
             Self::HeaderTooLong => 19,
+            Self::RuleBacklogFull => 20,
+            Self::WorkerCrashed => 21,
         }
     }
 
@@ -119,7 +127,7 @@ impl DropReason {
             Self::Malformed(malformed) => malformed.name(),
             Self::FrameTooLong => "frame_too_long",
             Self::NoBuffer => "no_buffer",
-            Self::RingFull => "ring_full",
+            Self::PuntRingFull => "punt_ring_full",
             Self::FlowTableFull => "flow_table_full",
             Self::Denied => "denied",
             Self::InvalidState => "invalid_state",
@@ -137,6 +145,8 @@ impl DropReason {
             Self::ParkingFull => "parking_full",
             Self::HeaderMissing => "header_missing",
             Self::HeaderTooLong => "header_too_long",
+            Self::RuleBacklogFull => "rule_backlog_full",
+            Self::WorkerCrashed => "worker_crashed",
         }
     }
 }

@@ -34,6 +34,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// The number of the last frame that was accepted; 0 if none was.
+    pub fn last(&self) -> u32 {
+        self.last
+    }
+
     /// Judges the next arriving frame by its number; differences wrap.
     #[inline]
     pub fn judge(&mut self, sequence: u32) -> Arrival {

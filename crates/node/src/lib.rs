@@ -1,13 +1,16 @@
 //! Composition: a service file becomes a fast path, workers and the link between them.
 //!
-//! [`wiring`] shows a packet's whole walk on one screen. The same [`FastPath`] and [`Worker`] run
-//! under [`virtual_time`], in one thread and perfectly repeatable, and on [`threads`], each on one
-//! of its own. [`run`] is one run, from packets in to report out, and
-//! [`trace`] one packet's walk with everything that it meets.
+//! [`wiring`] shows a packet's whole walk on one screen. The same [`Machine`] and [`Worker`]s are
+//! driven under [`virtual_time`], in one thread and perfectly repeatable, and on [`threads`], each
+//! on one of its own. [`run`] is one run, from packets in to report out.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
+pub mod causality;
+pub mod command;
 pub mod fast_path;
 pub mod live_drops;
+pub mod machine;
 pub mod observe;
 pub mod operator;
 pub mod place;
@@ -16,7 +19,6 @@ pub mod run;
 pub mod sink;
 pub mod source;
 pub mod threads;
-pub mod trace;
 pub mod udp_port;
 pub mod virtual_time;
 pub mod wiring;
@@ -25,6 +27,7 @@ pub mod worker;
 pub use fast_path::{
     BATCH, Departure, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage, Via,
 };
+pub use machine::{Limits, Machine, Output};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
 pub use wiring::{Node, build};
 pub use worker::{CoreElement, Worker};

@@ -4,12 +4,13 @@ mod parking;
 mod rules;
 
 use crate::fast_path::{FastPath, Via};
+use crate::machine::Machine;
 use crate::worker::{CoreElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
     Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounts,
 };
-use twinpath_core::{DropCounters, Pools};
+use twinpath_core::{DropCounters, DropReason, Pools};
 
 /// Watches a run.
 pub struct Observer {
@@ -19,8 +20,6 @@ pub struct Observer {
     slow: LatencyRecorder,
     packets_out: u64,
     bytes_out: u64,
-    /// Times a ring was found full.
-    pub ring_full: u64,
 }
 
 /// Samples of the series start a millisecond of packet time apart; the series thins itself out.
@@ -36,7 +35,6 @@ impl Observer {
             slow: LatencyRecorder::new(),
             packets_out: 0,
             bytes_out: 0,
-            ring_full: 0,
         }
     }
 
@@ -57,13 +55,13 @@ impl Observer {
         &mut self,
         packet_ns: u64,
         wall_ns: u64,
-        fast_path: &FastPath,
+        machine: &Machine,
         worker_drops: impl FnOnce() -> DropCounters,
     ) {
         if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
             return;
         }
-        let snapshot = self.snapshot(fast_path, &worker_drops());
+        let snapshot = self.snapshot(machine.path(), &worker_drops());
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -94,10 +92,11 @@ impl Observer {
         self,
         packet_ns: u64,
         wall_ns: u64,
-        fast_path: &FastPath,
+        machine: &Machine,
         workers: &[Worker],
         report: &mut Report,
     ) {
+        let fast_path = machine.path();
         let snapshot = self.snapshot(fast_path, &dropped_by(workers));
         let counts = fast_path.counts();
         report.totals.packets_in = snapshot.packets_in;
@@ -116,7 +115,7 @@ impl Observer {
         report.latency.fast = self.fast.percentiles();
         report.latency.slow = self.slow.percentiles();
         report.functions = function_counters(workers);
-        report.rings.full_events = self.ring_full;
+        report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
         report.run.duration_capture_ns = packet_ns;
         report.run.duration_wall_ns = wall_ns;
         report.series = self.series.finish(snapshot.sample(packet_ns));

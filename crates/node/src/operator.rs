@@ -4,8 +4,9 @@
 //! Requests are read, and new functions built, on a thread of their own; the paths' threads only
 //! do what nobody else can, between two batches.
 
+use crate::command::{Command, Commands};
+use crate::machine::{Changed, Refusal};
 use crate::replacement::Replacement;
-use crate::threads::{Command, Commands, Done, NotNow};
 use crate::worker::Worker;
 use std::io;
 use std::net::IpAddr;
@@ -19,8 +20,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, write_line};
 use twinpath_control::service::Service;
+use twinpath_core::Instant;
 use twinpath_core::wire::Address;
-use twinpath_core::{Frame, Instant, Pools};
 use twinpath_rulecache::{Action, CachedRule, Field, NewRule, RuleCores, words};
 
 /// The socket of a running service; closed and removed when dropped.
@@ -88,7 +89,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// How long a client may take to say what it wants and to hear the answer, and a path to do it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a change is tried that finds packets waiting for rules to go.
+/// How often a change is tried that finds another under way.
 const ATTEMPTS: usize = 100;
 
 struct Desk {
@@ -124,11 +125,9 @@ impl Desk {
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
         let (sender, receiver) = mpsc::channel();
-        let task = move |worker: &mut Worker, _: &mut Pools, _: &mut Vec<Frame>| {
-            drop(sender.send(views(worker, &filter)));
-        };
+        let question = move |worker: &Worker| drop(sender.send(views(worker, &filter)));
         self.commands
-            .send(Command::AskWorker(Box::new(task)))
+            .send(Command::Ask(Box::new(question)))
             .map_err(|_| over())?;
         let rules = receiver.recv_timeout(PATIENCE).map_err(|_| over())?;
         Ok(Answer::Rules { rules })
@@ -151,7 +150,7 @@ impl Desk {
         }
     }
 
-    fn replace(&self, mut replacement: Box<Replacement>) -> Result<Done, String> {
+    fn replace(&self, mut replacement: Box<Replacement>) -> Result<Changed, String> {
         for _ in 0..ATTEMPTS {
             let (sender, receiver) = mpsc::channel();
             self.commands
@@ -159,12 +158,12 @@ impl Desk {
                 .map_err(|_| over())?;
             match receiver.recv_timeout(PATIENCE).map_err(|_| over())? {
                 Ok(done) => return Ok(done),
-                Err((returned, NotNow::Rules)) => replacement = returned,
+                Err((returned, Refusal::Busy)) => replacement = returned,
                 Err((_, why)) => return Err(why.to_string()),
             }
             std::thread::sleep(INTERVAL);
         }
-        Err(NotNow::Rules.to_string())
+        Err(Refusal::Busy.to_string())
     }
 }
 

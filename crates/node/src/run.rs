@@ -1,13 +1,16 @@
 //! One run of a service, from packets in to report out.
 
+use crate::arrivals::Tempo;
+use crate::command::{Commands, no_commands};
+use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
 use crate::operator::Operator;
 use crate::sink::{CaptureSink, Exit, Sink};
 use crate::source::Source;
-use crate::threads::{self, Commands, Tempo, no_commands};
+use crate::threads;
 use crate::udp_port::{SinkCounts, UdpPort, UdpSink};
 use crate::virtual_time::VirtualRun;
-use crate::wiring::{BuildError, Node, build};
+use crate::wiring::{BuildError, Node, build, causality};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -171,11 +174,11 @@ pub fn run_opened(
         ..Report::default()
     };
     describe(service, ports, &mut report);
-    pool_figures(&mut node.pools, &mut report);
+    pool_figures(node.machine.pools(), &mut report);
     observer.finish(
         packet_time.as_nanos() as u64,
         began.elapsed().as_nanos() as u64,
-        &node.fast_path,
+        &node.machine,
         &node.workers,
         &mut report,
     );
@@ -213,22 +216,23 @@ pub fn drive<S: Sink>(
     observer: &mut Observer,
     commands: &Commands,
     is_stopped: &AtomicBool,
-) -> Result<Duration, CaptureError> {
+) -> Result<Duration, RunError> {
     let round_trip = service.link.round_trip.duration();
-    match service.run.execution {
-        Execution::Virtual => VirtualRun::new(node, sink, observer, round_trip)
-            .obeying(commands)
-            .run(source),
-        Execution::Threads => threads::run(
-            node,
-            source,
-            sink,
-            observer,
-            tempo(service, ports),
-            commands,
-            is_stopped,
-        ),
-    }
+    let causality = causality(service)?;
+    let tempo = tempo(service, ports);
+    let is_virtual = service.run.execution == Execution::Virtual;
+    node.machine.set_limits(Limits {
+        ring_frames: service.link.ring_frames,
+        is_lossless: is_virtual || tempo.is_lossless,
+    });
+    Ok(match is_virtual {
+        true => VirtualRun::new(node, sink, observer, round_trip)
+            .hearing(commands)
+            .run(source, causality)?,
+        false => threads::run(
+            node, source, causality, sink, observer, tempo, commands, is_stopped,
+        )?,
+    })
 }
 
 /// Captures are replayed without loss and as fast as possible; generated traffic comes at its own
@@ -250,7 +254,6 @@ fn tempo(service: &Service, ports: &Ports) -> Tempo {
         } else {
             service.link.round_trip.duration()
         },
-        ring_frames: service.link.ring_frames,
     }
 }
 

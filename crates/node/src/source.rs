@@ -60,6 +60,7 @@ pub struct Source {
     len: usize,
     clock: Instant,
     truncated: Option<CaptureError>,
+    ingress: u16,
     is_stopped: Option<Arc<AtomicBool>>,
     at_first: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -76,6 +77,7 @@ impl Source {
             len: 0,
             clock: Instant::ZERO,
             truncated: None,
+            ingress: 0,
             is_stopped: None,
             at_first: None,
         }
@@ -153,6 +155,11 @@ impl Source {
     /// The packet that was read last.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.len]
+    }
+
+    /// The number of the port that it came from.
+    pub fn ingress(&self) -> u16 {
+        self.ingress
     }
 
     /// That the capture ended in the middle of a packet, if it did: all before it was read.

@@ -1,28 +1,48 @@
-//! A whole node in one thread under virtual time: the same fast path and workers, a link of
-//! constant delay, and a run that is the same every time.
+//! Drives a node in one thread under virtual time: a link of constant delay, and a run that is the
+//! same every time.
+//!
+//! The packet clock is that of the packets. The link's runs ahead of it where packets have to wait
+//! for what caused them, or for room: then frames under way arrive while no packet does.
 
-mod change;
-mod traced;
-
-use crate::fast_path::{FastOutput, Via};
+use crate::arrivals::{Arrivals, Tempo};
+use crate::causality::Causality;
+use crate::command::{Command, Commands, Replaced};
+use crate::fast_path::{BATCH, Via};
+use crate::machine::{Outcome, Output, Progress, Refusal};
 use crate::observe::{Observer, dropped_by};
 use crate::sink::Sink;
-use crate::source::{Read, Source};
-use crate::threads::Commands;
+use crate::source::Source;
 use crate::wiring::Node;
 use std::collections::VecDeque;
+use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
-use twinpath_core::{DropReason, Frame, Instant};
+use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
 use twinpath_link::{Sender, number};
 
-/// A frame on its way, due at its time.
-struct InFlight {
+/// What is on its way, due at its time.
+struct InFlight<T> {
     due: Instant,
     worker: usize,
-    frame: Frame,
+    what: T,
 }
+
+/// What is on its way back from a worker: frames, and how far it is when they have been handed in.
+struct Returns {
+    frames: Vec<Frame>,
+    progress: Progress,
+}
+
+/// How packets enter a run under virtual time: each when the packet clock has come to it.
+const TEMPO: Tempo = Tempo {
+    is_lossless: true,
+    is_paced: true,
+    round_trip: Duration::ZERO,
+};
+
+/// Time goes on by so much where a machine waits for nothing but time.
+const TICK: Duration = Duration::from_millis(1);
 
 /// One run under virtual time.
 pub struct VirtualRun<'a, S: Sink> {
@@ -30,18 +50,27 @@ pub struct VirtualRun<'a, S: Sink> {
     sink: &'a mut S,
     observer: &'a mut Observer,
     one_way: Duration,
-    to_cores: VecDeque<InFlight>,
-    from_cores: VecDeque<InFlight>,
-    senders: Vec<Sender>,
-    returners: Vec<Sender>,
-    output: FastOutput,
-    batch: Vec<Frame>,
+    to_workers: VecDeque<InFlight<Frame>>,
+    from_workers: VecDeque<InFlight<Returns>>,
+    numbers: Vec<Sender>,
+    output: Output,
+    burst: Vec<Frame>,
     returns: Vec<Frame>,
+    /// The link's clock.
     now: Instant,
-    started: Option<Instant>,
-    /// When the last packet arrived.
-    packet_clock: Instant,
+    /// How far it is ahead of the packet clock.
+    ahead: Duration,
     commands: Option<&'a Commands>,
+    /// Who waits for a change.
+    asked: Option<mpsc::Sender<Replaced>>,
+    is_over: bool,
+}
+
+#[derive(Copy, Clone)]
+enum Happening {
+    Arrival,
+    Return,
+    Deadline(usize),
 }
 
 impl<'a, S: Sink> VirtualRun<'a, S> {
@@ -58,22 +87,22 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             sink,
             observer,
             one_way: round_trip / 2,
-            to_cores: VecDeque::new(),
-            from_cores: VecDeque::new(),
-            senders: vec![Sender::default(); workers],
-            returners: vec![Sender::default(); workers],
-            output: FastOutput::default(),
-            batch: Vec::with_capacity(1),
+            to_workers: VecDeque::new(),
+            from_workers: VecDeque::new(),
+            numbers: vec![Sender::default(); workers],
+            output: Output::default(),
+            burst: Vec::with_capacity(BATCH),
             returns: Vec::new(),
             now: Instant::ZERO,
-            started: None,
-            packet_clock: Instant::ZERO,
+            ahead: Duration::ZERO,
             commands: None,
+            asked: None,
+            is_over: false,
         }
     }
 
     /// The same, with somebody who may want something of it.
-    pub fn obeying(self, commands: &'a Commands) -> Self {
+    pub fn hearing(self, commands: &'a Commands) -> Self {
         let commands = Some(commands);
         Self { commands, ..self }
     }
@@ -83,153 +112,195 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     ///
     /// # Errors
     /// Packets cannot be read or written.
-    pub fn run(&mut self, source: &mut Source) -> Result<Duration, CaptureError> {
+    pub fn run(
+        &mut self,
+        source: &mut Source,
+        causality: Causality,
+    ) -> Result<Duration, CaptureError> {
+        let mut arrivals = Arrivals::new(source, causality, TEMPO);
         let began = WallClock::now();
-        loop {
-            self.obey()?;
-            match source.read()? {
-                Read::Packet(at) => self.arrive(at, source.bytes())?,
-                Read::TooLong => self.node.fast_path.count_drop(DropReason::FrameTooLong),
-                Read::Nothing => std::thread::yield_now(),
-                Read::End => break,
+        let mut started = None;
+        while !arrivals.is_over() {
+            self.take_command();
+            let Some(at) = arrivals.first()? else {
+                self.let_time_pass()?;
+                continue;
+            };
+            if started.is_none() {
+                started = Some(at);
+                self.start(at);
             }
-            let elapsed = self.now.since(self.started.unwrap_or(self.now)).as_nanos() as u64;
+            self.arrive(at, &mut arrivals)?;
+            let elapsed = self.packet_now().since(started.unwrap_or(at));
             self.observer.tick(
-                elapsed,
+                elapsed.as_nanos() as u64,
                 began.elapsed().as_nanos() as u64,
-                &self.node.fast_path,
+                &self.node.machine,
                 || dropped_by(&self.node.workers),
             );
         }
-        let end = self.now;
+        let end = self.packet_now();
         self.finish()?;
-        Ok(end.since(self.started.unwrap_or(end)))
-    }
-
-    pub(crate) fn arrive(&mut self, at: Instant, bytes: &[u8]) -> Result<(), CaptureError> {
-        if self.started.is_none() {
-            self.start(at);
-        }
-        self.let_happen_until(at)?;
-        (self.now, self.packet_clock) = (self.now.max(at), at);
-        let Some(mut frame) = self.take_frame(bytes)? else {
-            self.node.fast_path.count_drop(DropReason::NoBuffer);
-            return Ok(());
-        };
-        frame.set_timestamp(at);
-        frame.set_received_ns(at.0);
-        self.batch.push(frame);
-        let clock = self.clock();
-        self.node.fast_path.process(
-            &mut self.batch,
-            clock,
-            &mut self.node.pools,
-            &mut self.output,
-        );
-        self.sweep()?;
-        self.sink.advance(self.watermark())
-    }
-
-    fn sweep(&mut self) -> Result<(), CaptureError> {
-        let clock = self.clock();
-        self.node
-            .fast_path
-            .sweep(clock, &mut self.node.pools, &mut self.output);
-        self.put_out()
-    }
-
-    /// A buffer with the packet. If all are under way, or too many packets wait for their turn,
-    /// time goes on until that is over: a replay loses nothing, even one of a capture without
-    /// timestamps.
-    fn take_frame(&mut self, bytes: &[u8]) -> Result<Option<Frame>, CaptureError> {
-        loop {
-            if let Some(frame) = self.node.pools.take_filled(bytes) {
-                return Ok(Some(frame));
-            }
-            match self.next_happening() {
-                Some((at, _)) => self.let_happen_until(at)?,
-                None if self.node.fast_path.oldest_parked().is_some() => {
-                    self.pass_parking(Instant::NEVER)?;
-                }
-                None => return Ok(None),
-            }
-        }
+        Ok(end.since(started.unwrap_or(end)))
     }
 
     fn start(&mut self, at: Instant) {
-        self.started = Some(at);
-        (self.now, self.packet_clock) = (at, at);
-        self.node.fast_path.start(at);
+        self.now = at;
+        self.node.machine.start(at);
+        let workers = self.node.workers.iter_mut();
+        workers.for_each(|worker| worker.start(at));
+    }
+
+    /// The source has nothing now: somebody may be waiting for a change to be made.
+    fn let_time_pass(&mut self) -> Result<(), CaptureError> {
+        match self.asked.is_some() {
+            true => self.go_on(),
+            false => {
+                std::thread::yield_now();
+                Ok(())
+            }
+        }
+    }
+
+    /// Packets that arrive at `at` enter; what is due before happens before. If none may enter yet,
+    /// one thing happens while they wait.
+    fn arrive(&mut self, at: Instant, arrivals: &mut Arrivals<'_>) -> Result<(), CaptureError> {
+        self.let_happen_until(at + self.ahead)?;
+        self.now = self.now.max(at + self.ahead);
+        let (now, machine) = (self.packet_now(), &mut self.node.machine);
+        arrivals.fill(machine, now, self.now.0, &mut self.burst)?;
+        if self.burst.is_empty() {
+            return match arrivals.next_at() {
+                Some(next) if next <= now => self.wait_for_one(),
+                _ => Ok(()),
+            };
+        }
+        let clock = self.clock();
         self.node
-            .workers
-            .iter_mut()
-            .for_each(|worker| worker.start(at));
+            .machine
+            .receive(&mut self.burst, clock, &mut self.output);
+        self.advance()
+    }
+
+    /// Packets wait, and one thing happens on the link.
+    fn wait_for_one(&mut self) -> Result<(), CaptureError> {
+        let packet_now = self.packet_now();
+        self.go_on()?;
+        self.ahead = self.now.since(packet_now);
+        Ok(())
+    }
+
+    /// The next thing happens; if there is none, time passes.
+    fn go_on(&mut self) -> Result<(), CaptureError> {
+        match self.next_landing() {
+            Some((at, what)) => self.let_happen(at, what),
+            None => {
+                let packet_now = self.packet_now();
+                self.now = self.now + TICK;
+                self.ahead = self.now.since(packet_now);
+                self.advance()
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Result<(), CaptureError> {
+        let clock = self.clock();
+        self.node.machine.advance(clock, &mut self.output);
+        self.put_out()
+    }
+
+    fn packet_now(&self) -> Instant {
+        self.now - self.ahead
     }
 
     fn clock(&self) -> Clock {
         Clock {
-            packet: self.now,
+            packet: self.packet_now(),
             link: self.now,
         }
     }
 
-    /// The oldest packet that may still leave.
-    fn watermark(&self) -> Instant {
-        let oldest = |queue: &VecDeque<InFlight>| {
-            queue
-                .front()
-                .map_or(self.now, |in_flight| in_flight.frame.timestamp())
-        };
-        let waiting = self.node.fast_path.oldest_parked();
-        let on_link = oldest(&self.to_cores).min(oldest(&self.from_cores));
-        on_link.min(waiting.unwrap_or(Instant::NEVER))
+    /// Departures go out, frames go on the link, workers are told what to do.
+    fn put_out(&mut self) -> Result<(), CaptureError> {
+        loop {
+            for departure in self.output.departures.drain(..) {
+                let latency = match departure.via {
+                    Via::Fast => 0,
+                    Via::Slow => self.now.0.saturating_sub(departure.frame.received_ns()),
+                };
+                self.observer
+                    .departed(departure.via, departure.frame.len(), latency);
+                self.sink.packet(&departure)?;
+                self.node.machine.pools().give(departure.frame);
+            }
+            let due = self.now + self.one_way;
+            let frames = self.output.frames.drain(..);
+            self.to_workers
+                .extend(frames.map(|(worker, what)| InFlight { due, worker, what }));
+            let orders = std::mem::take(&mut self.output.orders);
+            if orders.is_empty() {
+                break;
+            }
+            // Nothing is under way when there are orders.
+            for (worker, order) in orders {
+                let pools = &mut self.node.worker_pools[worker];
+                let answer = self.node.workers[worker].execute(order, pools, &mut self.returns);
+                self.hand_in_at_once(worker);
+                let (clock, out) = (self.clock(), &mut self.output);
+                self.node.machine.answered(worker, answer, clock, out);
+            }
+        }
+        for outcome in std::mem::take(&mut self.output.outcomes) {
+            self.came_of_command(outcome);
+        }
+        self.sink.advance(self.node.machine.oldest())
     }
 
-    /// Departures go out, punts go on the link.
-    fn put_out(&mut self) -> Result<(), CaptureError> {
-        for departure in self.output.departures.drain(..) {
-            let latency = match departure.via {
-                Via::Fast => 0,
-                Via::Slow => self.now.0.saturating_sub(departure.frame.received_ns()),
-            };
-            self.observer
-                .departed(departure.via, departure.frame.len(), latency);
-            self.sink.packet(&departure)?;
-            self.node.pools.give(departure.frame);
+    fn hand_in_at_once(&mut self, worker: usize) {
+        let (clock, out) = (self.clock(), &mut self.output);
+        for frame in &mut self.returns {
+            number(frame, self.numbers[worker].number());
         }
-        for (worker, mut frame) in self.output.punts.drain(..) {
-            number(&mut frame, self.senders[worker].number());
-            self.to_cores.push_back(InFlight {
-                due: self.now + self.one_way,
-                worker,
-                frame,
-            });
+        let machine = &mut self.node.machine;
+        machine.returned(worker, &mut self.returns, clock, out);
+        machine.progress(worker, self.node.workers[worker].progress(), out);
+    }
+
+    fn take_command(&mut self) {
+        if self.asked.is_some() {
+            return;
         }
-        Ok(())
+        match self.commands.and_then(|commands| commands.try_recv().ok()) {
+            Some(Command::Ask(question)) => question(&self.node.workers[0]),
+            Some(Command::Replace(replacement, answer)) => {
+                match self.node.machine.change(replacement) {
+                    Ok(()) => self.asked = Some(answer),
+                    // Whoever has gone away hears nothing, here as below.
+                    Err(replacement) => drop(answer.send(Err((replacement, Refusal::Busy)))),
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn came_of_command(&mut self, outcome: Outcome) {
+        let replaced = match outcome {
+            Outcome::Stopped { .. } => {
+                self.is_over = true;
+                return;
+            }
+            Outcome::Changed(changed) => Ok(changed),
+            Outcome::Refused(replacement, why) => Err((replacement, why)),
+        };
+        if let Some(asked) = self.asked.take() {
+            let _ = asked.send(replaced);
+        }
     }
 
     /// Everything that is due before or at `until`, in order.
     fn let_happen_until(&mut self, until: Instant) -> Result<(), CaptureError> {
         while let Some((at, what)) = self.next_happening().filter(|&(at, _)| at <= until) {
-            self.pass_parking(at)?;
             self.let_happen(at, what)?;
-        }
-        // At the end some headers may still have to be asked for.
-        match until {
-            Instant::NEVER => Ok(()),
-            _ => self.pass_parking(until),
-        }
-    }
-
-    /// Lets the queue in which payloads wait go on.
-    fn pass_parking(&mut self, until: Instant) -> Result<(), CaptureError> {
-        while let Some(at) =
-            self.node
-                .fast_path
-                .pass_parking(until, &mut self.node.pools, &mut self.output)
-        {
-            self.now = self.now.max(at);
-            self.put_out()?;
         }
         Ok(())
     }
@@ -237,8 +308,8 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     fn let_happen(&mut self, at: Instant, what: Happening) -> Result<(), CaptureError> {
         self.now = self.now.max(at);
         match what {
-            Happening::Arrival => self.arrive_at_cores(),
-            Happening::Return => self.return_from_cores()?,
+            Happening::Arrival => self.arrive_at_worker(),
+            Happening::Return => self.return_from_worker()?,
             Happening::Deadline(worker) => self.wake(worker),
         }
         Ok(())
@@ -246,14 +317,10 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
 
     /// What is under way and arrives next.
     fn next_landing(&self) -> Option<(Instant, Happening)> {
-        let arrival = self
-            .to_cores
-            .front()
-            .map(|in_flight| (in_flight.due, Happening::Arrival));
-        let back = self
-            .from_cores
-            .front()
-            .map(|in_flight| (in_flight.due, Happening::Return));
+        let arrival = self.to_workers.front();
+        let back = self.from_workers.front();
+        let arrival = arrival.map(|frame| (frame.due, Happening::Arrival));
+        let back = back.map(|returns| (returns.due, Happening::Return));
         [back, arrival]
             .into_iter()
             .flatten()
@@ -262,28 +329,21 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
 
     fn next_happening(&self) -> Option<(Instant, Happening)> {
         let deadlines = self.node.workers.iter().enumerate();
-        // The cores' packet clock is what has reached them: one way behind.
+        // A worker's packet clock is what has reached it: one way behind.
         let deadlines = deadlines.filter_map(|(index, worker)| {
-            Some((
-                worker.next_deadline()? + self.one_way,
-                Happening::Deadline(index),
-            ))
+            let at = worker.next_deadline()? + self.ahead + self.one_way;
+            Some((at, Happening::Deadline(index)))
         });
-        self.next_landing()
-            .into_iter()
-            .chain(deadlines)
-            .min_by_key(|&(at, _)| at)
+        let landing = self.next_landing().into_iter();
+        landing.chain(deadlines).min_by_key(|&(at, _)| at)
     }
 
-    fn arrive_at_cores(&mut self) {
-        let Some(InFlight { worker, frame, .. }) = self.to_cores.pop_front() else {
+    fn arrive_at_worker(&mut self) {
+        let Some(InFlight { worker, what, .. }) = self.to_workers.pop_front() else {
             return;
         };
-        self.node.workers[worker].receive(
-            frame,
-            &mut self.node.worker_pools[worker],
-            &mut self.returns,
-        );
+        let pools = &mut self.node.worker_pools[worker];
+        self.node.workers[worker].receive(what, pools, &mut self.returns);
         self.send_back(worker);
     }
 
@@ -291,57 +351,49 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         let Some(deadline) = self.node.workers[worker].next_deadline() else {
             return;
         };
-        self.node.workers[worker].advance(
-            deadline,
-            &mut self.node.worker_pools[worker],
-            &mut self.returns,
-        );
+        let pools = &mut self.node.worker_pools[worker];
+        self.node.workers[worker].advance(deadline, pools, &mut self.returns);
         self.send_back(worker);
     }
 
     fn send_back(&mut self, worker: usize) {
-        for mut frame in self.returns.drain(..) {
-            number(&mut frame, self.returners[worker].number());
-            self.from_cores.push_back(InFlight {
-                due: self.now + self.one_way,
-                worker,
-                frame,
-            });
+        for frame in &mut self.returns {
+            number(frame, self.numbers[worker].number());
         }
+        self.from_workers.push_back(InFlight {
+            due: self.now + self.one_way,
+            worker,
+            what: Returns {
+                frames: std::mem::take(&mut self.returns),
+                progress: self.node.workers[worker].progress(),
+            },
+        });
     }
 
-    fn return_from_cores(&mut self) -> Result<(), CaptureError> {
-        let Some(InFlight { worker, frame, .. }) = self.from_cores.pop_front() else {
+    fn return_from_worker(&mut self) -> Result<(), CaptureError> {
+        let Some(InFlight { worker, what, .. }) = self.from_workers.pop_front() else {
             return Ok(());
         };
-        let clock = self.clock();
-        self.node
-            .fast_path
-            .returned(worker, frame, clock, &mut self.node.pools, &mut self.output);
+        let Returns {
+            mut frames,
+            progress,
+        } = what;
+        let (clock, out) = (self.clock(), &mut self.output);
+        let machine = &mut self.node.machine;
+        machine.returned(worker, &mut frames, clock, out);
+        machine.progress(worker, progress, out);
+        machine.advance(clock, out);
         self.put_out()
     }
 
-    /// The last packets come back, all state goes home, and what the cores hold is released.
+    /// The last packets come back, all state goes home, and what functions keep is released.
     fn finish(&mut self) -> Result<(), CaptureError> {
-        loop {
-            let clock = self.clock();
-            let done =
-                self.node
-                    .fast_path
-                    .give_all_back(clock, &mut self.node.pools, &mut self.output);
-            self.put_out()?;
-            self.let_happen_until(Instant::NEVER)?;
-            if done {
-                self.pass_parking(Instant::NEVER)?;
-                return self.sink.advance(Instant::NEVER);
-            }
+        self.let_happen_until(self.now)?;
+        self.node.machine.stop(&mut self.output);
+        self.advance()?;
+        while !self.is_over {
+            self.go_on()?;
         }
+        self.sink.advance(Instant::NEVER)
     }
-}
-
-#[derive(Copy, Clone)]
-enum Happening {
-    Arrival,
-    Return,
-    Deadline(usize),
 }

@@ -15,7 +15,9 @@
 //!                  Worker::receive ─► Cores ─► Chain ─► NetworkFunction::handle
 //! ```
 
+use crate::causality::{Causality, Scope};
 use crate::fast_path::{FastElement, FastPath, RuleStage};
+use crate::machine::{Limits, Machine};
 use crate::worker::{CoreElement, Worker};
 use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
@@ -62,14 +64,12 @@ pub enum BuildError {
     Inside(#[from] RouteError),
 }
 
-/// A fast path and its workers.
+/// A machine and its workers.
 pub struct Node {
-    /// The fast path.
-    pub fast_path: FastPath,
+    /// The fast path and what decides around it.
+    pub machine: Machine,
     /// The workers, by number.
     pub workers: Vec<Worker>,
-    /// Buffers of the fast path: packets that arrive.
-    pub pools: Pools,
     /// Buffers of each worker: messages and packets made on the cores.
     pub worker_pools: Vec<Pools>,
 }
@@ -161,15 +161,35 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let (workers, worker_pools) = workers(service, paths, &steering)?;
     let sides = Sides::new(&service.inside)?;
     let fast_path = FastPath::new(steering, sides, fast_elements, workers.len());
+    let fast_path = match parking(service, &workers)? {
+        Some(stage) => fast_path.with_parking(stage),
+        None => fast_path,
+    };
+    let limits = Limits {
+        ring_frames: service.link.ring_frames,
+        is_lossless: true,
+    };
     Ok(Node {
-        fast_path: match parking(service, &workers)? {
-            Some(stage) => fast_path.with_parking(stage),
-            None => fast_path,
-        },
+        machine: Machine::new(fast_path, Pools::new(small, large), limits),
         workers,
-        pools: Pools::new(small, large),
         worker_pools,
     })
+}
+
+/// What makes packets of a replay wait for what caused them.
+///
+/// # Errors
+/// A file that a function needs, or too many networks inside.
+pub fn causality(service: &Service) -> Result<Causality, BuildError> {
+    let translated = service.chain.iter().filter_map(|config| match config {
+        FunctionConfig::Napt(napt) => Some(napt.inside()),
+        _ => None,
+    });
+    let inside: Vec<_> = translated.flatten().copied().collect();
+    Ok(Causality::new(match inside.is_empty() {
+        true => Scope::Hosts(steering(service)?),
+        false => Scope::Everything(Sides::new(&inside)?),
+    }))
 }
 
 /// The queue in which payloads wait while their headers are on the cores, if the service has one.

@@ -1,22 +1,17 @@
-//! Packets of a connection that cross in opposite directions meet each element in the order of
-//! their arrival, as on the cores alone. Without turns they would not: that too is tested, so that
-//! the rest means something.
+//! Packets of a connection that cross in opposite directions: a replay hands them in when what
+//! caused them has left, and then both paths do as the slow path alone. Without that they would not:
+//! that too is tested, so that the rest means something.
 
 mod common;
 
 use common::{
-    Flows, answered, assert_same, by_direction, captures, generate, load, run, run_without_turns,
-    service, tcp_traffic, traffic,
+    Flows, answered, assert_same, by_direction, captures, generate, load, run,
+    run_without_causality, service, tcp_traffic, traffic,
 };
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::time::Duration;
 use twinpath_control::service::{Execution, Paths, Service};
-use twinpath_core::FlowKey;
-use twinpath_core::wire::kv::KvView;
-use twinpath_core::wire::{dissect, fields};
 use twinpath_io::Trace;
-use twinpath_node::turns::MOST_WAITING;
 
 /// Chains in which no address is translated: packets cross as they were captured.
 const CHAINS: [&[&str]; 3] = [
@@ -81,43 +76,23 @@ fn differences(one: &Flows, other: &Flows) -> usize {
     balance.values().map(|count| count.unsigned_abs()).sum()
 }
 
-/// Compares both paths with the oracle. Returns how many packets would differ without turns.
+/// Compares both paths with the oracle. Returns how many packets would differ without causality.
 fn compare(service: &Service, trace: &Trace, what: &str) -> usize {
-    compare_by(by_direction, service, trace, what)
-}
-
-/// The same with packets in order by another name.
-fn compare_by<K: Ord + Debug>(
-    name: impl Fn(&Flows) -> ByName<K>,
-    service: &Service,
-    trace: &Trace,
-    what: &str,
-) -> usize {
     let expected = run(service, trace, Paths::Slow, Execution::Virtual);
     for execution in EXECUTIONS {
         let found = run(service, trace, Paths::Both, execution);
         let what = format!("{what} {execution:?}");
-        assert_same(&name(&expected.flows), &name(&found.flows), &what);
+        assert_same(
+            &by_direction(&expected.flows),
+            &by_direction(&found.flows),
+            &what,
+        );
         assert_eq!(expected.report.drops, found.report.drops, "{what}");
     }
-    differences(&run_without_turns(service, trace).flows, &expected.flows)
-}
-
-type ByName<K> = BTreeMap<Option<K>, Vec<Vec<u8>>>;
-
-/// Answers of a key-value store to each client, by entry.
-fn by_entry(flows: &Flows) -> ByName<(FlowKey, [u8; 16])> {
-    let mut answers = BTreeMap::<_, Vec<Vec<u8>>>::new();
-    for (flow, packets) in flows {
-        for packet in packets {
-            let entry = dissect(packet).ok().and_then(|layout| {
-                let view = KvView::new(fields::payload(packet, &layout)).ok()?;
-                Some(((*flow)?, view.key()))
-            });
-            answers.entry(entry).or_default().push(packet.clone());
-        }
-    }
-    answers
+    differences(
+        &run_without_causality(service, trace).flows,
+        &expected.flows,
+    )
 }
 
 /// TCP whose ends wait for nobody, and some of whose connections end by force.
@@ -137,8 +112,11 @@ fn captures_whose_ends_cross() {
             differing += compare(&service, &trace, &format!("{name} {chain:?} {round_trip}"));
         }
     }
-    println!("{differing} packets would differ without turns");
-    assert!(differing > 0 || captures().is_empty(), "no turns, no test");
+    println!("{differing} packets would differ without causality");
+    assert!(
+        differing > 0 || captures().is_empty(),
+        "no causality, no test"
+    );
 }
 
 #[test]
@@ -152,8 +130,8 @@ fn generated_traffic_whose_ends_cross() {
                 differing += compare(&service, &trace, &what);
             }
         }
-        println!("{chain:?}: {differing} packets would differ without turns");
-        assert!(differing > 0, "{chain:?}: no turns, no test");
+        println!("{chain:?}: {differing} packets would differ without causality");
+        assert!(differing > 0, "{chain:?}: no causality, no test");
     }
 }
 
@@ -171,8 +149,8 @@ fn answers_through_a_translation() {
             let what = format!("{chain:?} answered after {after} us");
             differing += compare(&service, &trace, &what);
         }
-        println!("{chain:?}: {differing} packets would differ without turns");
-        assert!(differing > 0, "{chain:?}: no turns, no test");
+        println!("{chain:?}: {differing} packets would differ without causality");
+        assert!(differing > 0, "{chain:?}: no causality, no test");
     }
 }
 
@@ -182,57 +160,5 @@ fn answers_through_a_translation() {
 fn answers_past_a_translation() {
     let service = crossed(&["acl", "firewall", "napt"], "200us", true);
     let differing = compare(&service, &tcp_traffic(0.01, 10_000), "past");
-    assert!(differing > 0, "no turns, no test");
-}
-
-/// Few external ports, which go to whoever opens a connection first, whatever the way to the
-/// translation; and packets from outside to ports that are just being given out.
-#[test]
-fn ports_are_given_out_in_order_of_arrival() {
-    let requests = "packets = 4000\nflows = 150\nchurn_per_minute = 60000.0\nserver_packets = false\ntcp_share = 0.3\n\
-         arrivals = { process = \"poisson\", rate_pps = 20000.0 }\n";
-    let requests = generate(&traffic(requests), 3);
-    for chain in [
-        &["monitor", "firewall", "napt"][..],
-        &["monitor", "firewall", "napt", "router"],
-        &["napt", "firewall", "monitor"],
-    ] {
-        for (after, ports) in [(7, "2000-2100"), (300, "2000-2400")] {
-            let mut text = crossed_text(chain, "500us", true);
-            text = text.replace("timeouts =", &format!("ports = \"{ports}\"\ntimeouts ="));
-            let service = service(&text.replace(", \"198.51.100.2\"", ""));
-            let trace = answered(&service, &requests, Duration::from_micros(after));
-            let what = format!("{chain:?} answered after {after} us from {ports}");
-            let differing = compare(&service, &trace, &what);
-            println!("{what}: {differing} packets would differ without turns");
-            assert!(differing > 0 || chain[0] == "napt", "no turns, no test");
-        }
-    }
-}
-
-/// Where more packets wait than may, a replay waits too.
-#[test]
-fn a_link_so_slow_that_too_many_wait() {
-    let (service, trace) = (
-        crossed(&["monitor", "firewall"], "1s", true),
-        tcp_traffic(0.01, 20_000),
-    );
-    compare(&service, &trace, "1s");
-    let report = run(&service, &trace, Paths::Both, Execution::Virtual).report;
-    let turns = report.turns.expect("turns");
-    assert!(turns.waited as usize > MOST_WAITING, "{turns:?}");
-    assert_eq!(turns.overflowed, 0, "{turns:?}");
-}
-
-/// Clients of a key-value store are ends of its entries: whoever asks first is served first.
-#[test]
-fn clients_of_one_entry() {
-    let mut service = crossed(&["monitor", "kv_store"], "1ms", false);
-    service.rule_cache.threshold = 0;
-    let requests = "packets = 10000\nflows = 60\nchurn_per_minute = 60000.0\nkv = { share = 1.0, get_share = 0.5, keys = 3 }\n\
-         arrivals = { process = \"poisson\", rate_pps = 50000.0 }\n";
-    let trace = generate(&traffic(requests), 3);
-    let differing = compare_by(by_entry, &service, &trace, "requests");
-    println!("{differing} packets would differ without turns");
-    assert!(differing > 0, "no turns, no test");
+    assert!(differing > 0, "no causality, no test");
 }

@@ -30,12 +30,12 @@ fn check(parking: &str, paths: Paths, mishaps: Mishaps) {
             "packet {ordinal} of {mishaps:?}"
         );
     }
-    let stage = world.node.fast_path.parking().expect("with parking");
+    let stage = world.node.machine.path().parking().expect("with parking");
     let (stats, counts) = (stage.stats(), stage.counts());
     println!("{parking} {paths:?} {mishaps:?}: {stats:?}");
     assert!(stage.is_empty() && stats.parked == stats.ended());
     assert!(stats.parked > 100 && stats.expired > 0, "{stats:?}");
-    let mut drops = world.node.fast_path.drops().clone();
+    let mut drops = world.node.machine.path().drops().clone();
     drops.absorb(&dropped_by(&world.node.workers));
     assert_eq!(drops.of(DropReason::HeaderMissing), stats.expired);
     let ended = world.left.len() as u64 + drops.total() + world.lost;

@@ -11,12 +11,12 @@ use twinpath_control::live::Live;
 use twinpath_control::service::{Execution, Pace, Paths, Service};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_io::{CaptureError, Trace};
+use twinpath_node::command::{Command, Commands, Replaced};
 use twinpath_node::observe::Observer;
 use twinpath_node::replacement::{ReplaceError, Replacement};
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::threads::{Command, Commands, Replaced};
 use twinpath_node::{Departure, Ports, Via, build};
 
 const CACHE: &str = "[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n";

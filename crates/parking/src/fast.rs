@@ -102,6 +102,17 @@ pub enum Output {
     HeaderTooLong(Frame, Frame),
 }
 
+impl Output {
+    /// The number of the packet that this is about, in the order of arrival.
+    pub fn ordinal(&self) -> u64 {
+        match self {
+            Self::Packet(parcel, _) => parcel.frame.ordinal(),
+            Self::Declined(payload) | Self::Missing(payload) => payload.ordinal(),
+            Self::HeaderTooLong(_, payload) => payload.ordinal(),
+        }
+    }
+}
+
 impl Stage {
     /// An empty stage.
     ///
@@ -276,14 +287,6 @@ impl Stage {
     /// Whether nothing waits here.
     pub fn is_empty(&self) -> bool {
         self.lot.head_bytes().is_none()
-    }
-
-    /// When the oldest of the packets arrived that wait here.
-    pub fn oldest(&self) -> Option<Instant> {
-        let residents = self.lot.residents();
-        residents
-            .map(|resident| resident.payload().frame.timestamp())
-            .min()
     }
 
     /// See [`Lot`].

@@ -213,6 +213,17 @@ impl RuleCores {
         self.suspended.is_some()
     }
 
+    /// The number, in the order of arrival, of the oldest packet that waits.
+    pub fn oldest_waiting(&self) -> Option<u64> {
+        let suspended = self.suspended.as_ref()?;
+        let first = suspended.journey.packet.frame.ordinal();
+        let behind = self.waiting.iter().filter_map(|waiting| match waiting {
+            Waiting::Packet(packet) => Some(packet.frame.ordinal()),
+            Waiting::Mark(_) => None,
+        });
+        Some(behind.fold(first, u64::min))
+    }
+
     /// Takes a packet that was punted.
     pub fn packet(&mut self, packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
         self.packet_watched(packet, pools, out, &mut Unwatched);
@@ -235,7 +246,7 @@ impl RuleCores {
             self.waiting.push_back(Waiting::Packet(packet));
         } else {
             self.counters.overflowed += 1;
-            out.push(Output::Drop(packet, DropReason::RingFull));
+            out.push(Output::Drop(packet, DropReason::RuleBacklogFull));
         }
     }
 

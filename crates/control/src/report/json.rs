@@ -201,8 +201,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
+    use super::super::Parking;
     use super::super::testing::{any_report, edge_report};
-    use super::super::{Parking};
     use super::*;
 
     #[test]

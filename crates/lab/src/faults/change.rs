@@ -130,12 +130,8 @@ impl Simulation {
             self.change_worker(worker, former, next, &mut left)?;
         }
         let plan = FastPlan::New(FastElement::State(Box::new(stage)));
-        self.fast_path.replace(
-            Sides::ONE_WAY,
-            self.steering.clone(),
-            vec![plan],
-            &mut left,
-        );
+        self.fast_path
+            .replace(Sides::ONE_WAY, self.steering.clone(), vec![plan], &mut left);
         self.variant = next;
         self.history.orders_each_end = next.is_unusual();
         self.begin_mirror(chain.word_count());

@@ -9,11 +9,10 @@ mod batch;
 mod lane;
 mod parking;
 mod rules;
-mod steps;
 
 pub use rules::RuleStage;
-pub(crate) use steps::Step;
 
+use crate::machine::UnderWay;
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
 use batch::Batch;
@@ -25,7 +24,7 @@ use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Pools, Steering};
 use twinpath_fastpath::state_table::NO_SLOT;
-use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
+use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
 use twinpath_rulecache::Sides;
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
@@ -139,6 +138,8 @@ pub struct FastPath {
     counts: Counts,
     /// Where payloads wait while their headers are on the cores.
     parking: Option<Box<Parking>>,
+    /// Which packets are inside.
+    under_way: UnderWay,
 }
 
 impl FastPath {
@@ -162,6 +163,7 @@ impl FastPath {
             drops: DropCounters::default(),
             counts: Counts::default(),
             parking: None,
+            under_way: UnderWay::default(),
         }
     }
 
@@ -225,6 +227,44 @@ impl FastPath {
         self.drops.count(reason);
     }
 
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.returns.len()
+    }
+
+    pub(crate) fn under_way(&self) -> &UnderWay {
+        &self.under_way
+    }
+
+    pub(crate) fn under_way_mut(&mut self) -> &mut UnderWay {
+        &mut self.under_way
+    }
+
+    /// How packets are assigned to flows.
+    pub fn steering(&self) -> &Steering {
+        &self.steering
+    }
+
+    /// Numbers packets in the order of arrival.
+    #[inline]
+    pub(crate) fn admit(&mut self, frames: &mut [Frame]) {
+        for frame in frames {
+            let ordinal = self.under_way.arrives(frame.timestamp());
+            frame.set_ordinal(ordinal);
+        }
+    }
+
+    /// The link has no room for a frame. A message alone is no lost packet: the protocol sends it
+    /// again.
+    #[cold]
+    pub(crate) fn refuse(&mut self, frame: Frame, pools: &mut Pools) {
+        if carries_packet(&frame) {
+            self.drops.count(DropReason::PuntRingFull);
+            self.header_dropped(&frame);
+        }
+        pools.give(frame);
+    }
+
     /// Packets and bytes.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -275,9 +315,7 @@ impl FastPath {
             Decision::Exit { is_reply: false } => self.go_on(frame, &parsed.layout, place, io),
             Decision::Exit { is_reply: true } => self.depart(frame, true, io),
             Decision::Drop(reason) => self.drop(frame, reason, io),
-            Decision::Punt(header) => {
-                self.punt(frame, header, place, parsed.hash, io)
-            }
+            Decision::Punt(header) => self.punt(frame, header, place, parsed.hash, io),
         }
     }
 
@@ -369,14 +407,7 @@ impl FastPath {
     }
 
     /// Hands a packet to the cores, for the element at `place`.
-    fn punt(
-        &mut self,
-        frame: Frame,
-        mut header: Header,
-        place: Place,
-        hash: u64,
-        io: &mut Io<'_>,
-    ) {
+    fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
         header.element = place.element;
         match frame.trip().was_on_cores {
             false => {
@@ -410,6 +441,9 @@ impl FastPath {
     ) {
         let first = out.departures.len();
         let mut io = Io { clock, pools, out };
+        // What a function had kept comes as of now.
+        let ordinal = frame.ordinal().max(self.under_way.watermark());
+        frame.set_ordinal(ordinal);
         let Ok(header) = detach(&mut frame) else {
             return self.drop(frame, DropReason::BadLinkFrame, &mut io);
         };

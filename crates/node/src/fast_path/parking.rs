@@ -39,11 +39,6 @@ impl FastPath {
         self.parking.as_ref().map(|parking| &parking.stage)
     }
 
-    /// When the oldest of the packets arrived whose payload waits.
-    pub fn oldest_parked(&self) -> Option<Instant> {
-        self.parking()?.oldest()
-    }
-
     /// Lets the queue in which payloads wait go on until something leaves, or until `until`.
     /// Returns when it left; call again until nothing does.
     #[inline]
@@ -63,6 +58,7 @@ impl FastPath {
             };
             parking.now = parking.now.max(at);
             let drops = &mut self.drops;
+            self.under_way.close(output.ordinal());
             match output {
                 Output::Packet(parcel, spare) => {
                     out.departures.push(departure(parcel));
@@ -112,7 +108,11 @@ impl FastPath {
             .stage
             .send(frame, &layout, has_state, parking.now, io.pools);
         match sent {
-            Sent::Header(frame) | Sent::Whole(frame) => self.send(frame, header, hash, io),
+            Sent::Header(frame) => {
+                self.under_way.open(frame.ordinal(), frame.timestamp());
+                self.send(frame, header, hash, io);
+            }
+            Sent::Whole(frame) => self.send(frame, header, hash, io),
             Sent::Refused(frame) => self.drop(frame, DropReason::ParkingFull, io),
         }
     }
@@ -171,9 +171,13 @@ impl FastPath {
                 true => self.hash_of_departing(&frame),
                 false => 0,
             };
+            let (ordinal, at) = (frame.ordinal(), frame.timestamp());
+            let is_whole = frame.trip().parked_bytes == 0;
             let parcel = Parcel { frame, is_reply };
             match parking.stage.leave(parcel, hash, parking.now) {
                 Left::Now(parcel) => io.out.departures.push(departure(parcel)),
+                // That of a header is open since its payload was parked.
+                Left::Waits if is_whole => self.under_way.open(ordinal, at),
                 Left::Waits | Left::Stale => (),
                 Left::Refused(frame) => {
                     self.drops.count(DropReason::ParkingFull);
@@ -187,7 +191,10 @@ impl FastPath {
 
     fn hash_of_departing(&self, frame: &Frame) -> u64 {
         let layout = dissect(frame.bytes());
-        layout.map_or(0, |layout| self.flow(frame, &layout).1)
+        layout.map_or(0, |layout| {
+            let keyed = self.keyed(frame, &layout);
+            keyed.key.hash(self.steering.seed())
+        })
     }
 }
 

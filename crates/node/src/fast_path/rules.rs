@@ -151,8 +151,13 @@ impl FastPath {
         let Some(stage) = self.rules(element) else {
             return self.drop(held.frame, DropReason::BadLinkFrame, io);
         };
+        let (ordinal, at) = (held.frame.ordinal(), held.frame.timestamp());
         stage.table.hold(held, &mut stage.effects);
-        if !stage.effects.is_empty() {
+        self.under_way.open(ordinal, at);
+        if self
+            .rules(element)
+            .is_some_and(|stage| !stage.effects.is_empty())
+        {
             self.settle(element, io);
         }
     }
@@ -187,6 +192,7 @@ impl FastPath {
     }
 
     fn released(&mut self, held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
+        self.under_way.close(held.frame.ordinal());
         let direction = held.frame.trip().direction;
         let place = Place { element, direction };
         self.rules_have(decision, held.frame, &held.layout, place, held.key, io);

@@ -1,10 +1,8 @@
 //! One worker of the slow path.
 
 mod rules;
-mod watched;
 
-pub(crate) use watched::{Watched, Whither};
-
+use crate::machine::Progress;
 use crate::place::Place;
 use crate::replacement::{CorePlan, Leftovers, Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
@@ -192,6 +190,16 @@ impl Worker {
         }
         self.elements = elements;
         self.guests.clear();
+    }
+
+    /// How far this worker is: it has finished with all frames that it has received, but for packets
+    /// that wait for rules to go.
+    pub fn progress(&self) -> Progress {
+        let waiting = self.rules().filter_map(RuleCores::oldest_waiting).min();
+        Progress {
+            finished: self.arrivals.last(),
+            waiting_since: waiting.unwrap_or(u64::MAX),
+        }
     }
 
     /// Everything this worker dropped.

@@ -8,11 +8,11 @@ use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service};
 use twinpath_io::{CaptureError, Trace};
+use twinpath_node::command::{Command, Replaced};
 use twinpath_node::observe::Observer;
 use twinpath_node::replacement::Replacement;
 use twinpath_node::run::drive;
 use twinpath_node::source::{Fed, Feed, Source};
-use twinpath_node::threads::{Command, NotNow, Replaced};
 use twinpath_node::{Ports, build};
 
 /// What a service becomes, and in front of which packet.
@@ -42,7 +42,6 @@ impl ChangingFeed {
                     assert!(done.refused.is_empty(), "{:?}", done.refused);
                     self.answer = None;
                 }
-                Ok(Err((replacement, NotNow::Rules))) => self.ask(replacement),
                 Ok(Err((_, why))) => panic!("{why}"),
             }
             return self.answer.is_some();
@@ -131,7 +130,7 @@ pub fn run_changing(
     )
     .expect("memory never fails");
     let mut report = Report::default();
-    observer.finish(0, 0, &node.fast_path, &node.workers, &mut report);
+    observer.finish(0, 0, &node.machine, &node.workers, &mut report);
     Outcome {
         flows: by_flow(sink.packets),
         ports: sink.ports,

@@ -16,12 +16,14 @@ use twinpath_core::key::Role;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_core::{FlowKey, Keyed, Side, Steering};
 use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
+use twinpath_node::causality::{Causality, Scope};
+use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::threads::no_commands;
-use twinpath_node::{Departure, Node, Ports, build};
+use twinpath_node::virtual_time::VirtualRun;
+use twinpath_node::{Departure, Limits, Node, Ports, build};
 use twinpath_traffic::{Generator, TrafficConfig};
 
 /// Packets by flow, in order; what is no IP has no flow.
@@ -88,19 +90,23 @@ pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution)
     }
 }
 
-/// The same on both paths, in virtual time, while packets that cross do not take turns.
-pub fn run_without_turns(service: &Service, trace: &Trace) -> Outcome {
+/// The same on both paths, in virtual time, while packets do not wait for what caused them.
+pub fn run_without_causality(service: &Service, trace: &Trace) -> Outcome {
     let mut sink = Leaving::default();
-    let without_turns = |mut node: Node| {
-        node.fast_path = node.fast_path.with_turns(None);
-        node
-    };
-    let (paths, execution) = (Paths::Both, Execution::Virtual);
-    let report = run_node(&mut sink, service, trace, paths, execution, without_turns);
+    let service = lossless(service, Paths::Both, Execution::Virtual);
+    let mut node = built(&service);
+    let mut observer = Observer::new(Live::hidden());
+    let round_trip = service.link.round_trip.duration();
+    VirtualRun::new(&mut node, &mut sink, &mut observer, round_trip)
+        .run(
+            &mut Source::trace(copy(trace)),
+            Causality::new(Scope::Nothing),
+        )
+        .expect("memory never fails");
     Outcome {
         flows: by_flow(sink.packets),
         ports: sink.ports,
-        report,
+        report: reported(observer, &node),
     }
 }
 
@@ -175,22 +181,8 @@ fn run_into(
     paths: Paths,
     execution: Execution,
 ) -> Report {
-    run_node(sink, service, trace, paths, execution, |node| node)
-}
-
-fn run_node(
-    sink: &mut impl Sink,
-    service: &Service,
-    trace: &Trace,
-    paths: Paths,
-    execution: Execution,
-    changed: impl FnOnce(Node) -> Node,
-) -> Report {
-    let mut service = service.clone();
-    (service.run.paths, service.run.execution, service.run.pace) =
-        (paths, execution, Some(Pace::Lossless));
-    let node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
-    let mut node = changed(node);
+    let service = lossless(service, paths, execution);
+    let mut node = built(&service);
     let mut observer = Observer::new(Live::hidden());
     let mut source = Source::trace(copy(trace));
     let ports = Ports {
@@ -208,8 +200,28 @@ fn run_node(
         &AtomicBool::new(false),
     )
     .expect("memory never fails");
+    reported(observer, &node)
+}
+
+fn lossless(service: &Service, paths: Paths, execution: Execution) -> Service {
+    let mut service = service.clone();
+    (service.run.paths, service.run.execution, service.run.pace) =
+        (paths, execution, Some(Pace::Lossless));
+    service
+}
+
+fn built(service: &Service) -> Node {
+    let mut node = build(service, service.run.paths).unwrap_or_else(|error| panic!("{error}"));
+    node.machine.set_limits(Limits {
+        ring_frames: service.link.ring_frames,
+        is_lossless: true,
+    });
+    node
+}
+
+fn reported(observer: Observer, node: &Node) -> Report {
     let mut report = Report::default();
-    observer.finish(0, 0, &node.fast_path, &node.workers, &mut report);
+    observer.finish(0, 0, &node.machine, &node.workers, &mut report);
     report
 }
 

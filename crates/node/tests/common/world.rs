@@ -1,23 +1,28 @@
-//! A node with a link that loses frames, and cores that crash.
+//! A machine with a link that loses frames, and a worker that crashes.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_io::Trace;
 use twinpath_link::{Header, Sender, carries_packet, number};
-use twinpath_node::fast_path::FastOutput;
+use twinpath_node::machine::Progress;
 use twinpath_node::wiring::core_elements;
-use twinpath_node::{Node, build};
+use twinpath_node::{Limits, Node, Output, build};
 
 /// What goes wrong.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Mishaps {
     /// One frame in so many is lost, on either way.
     pub loses_one_in: Option<u64>,
-    /// The cores crash after so many packets, again and again.
+    /// The worker crashes after so many packets, again and again.
     pub crashes_every: Option<u64>,
+}
+
+/// What is on its way back: a frame, or how far the worker is.
+enum Back {
+    Frame(Frame),
+    Progress(Progress),
 }
 
 /// A node and a link in which frames are under way for a few packets' time.
@@ -25,10 +30,10 @@ pub struct World<'a> {
     service: &'a Service,
     pub node: Node,
     mishaps: Mishaps,
-    senders: [Sender; 2],
-    to_cores: VecDeque<Frame>,
-    to_switch: VecDeque<Frame>,
-    out: FastOutput,
+    numbers: Sender,
+    to_worker: VecDeque<Frame>,
+    to_machine: VecDeque<Back>,
+    out: Output,
     now: Instant,
     carried: u64,
     epoch: u32,
@@ -40,14 +45,19 @@ pub struct World<'a> {
 
 impl<'a> World<'a> {
     pub fn new(service: &'a Service, paths: Paths, mishaps: Mishaps) -> Self {
+        let mut node = build(service, paths).expect("a good service");
+        node.machine.set_limits(Limits {
+            ring_frames: 1 << 20,
+            is_lossless: false,
+        });
         Self {
             service,
-            node: build(service, paths).expect("a good service"),
+            node,
             mishaps,
-            senders: Default::default(),
-            to_cores: VecDeque::new(),
-            to_switch: VecDeque::new(),
-            out: FastOutput::default(),
+            numbers: Sender::default(),
+            to_worker: VecDeque::new(),
+            to_machine: VecDeque::new(),
+            out: Output::default(),
             now: Instant::ZERO,
             carried: 0,
             epoch: 1,
@@ -59,17 +69,16 @@ impl<'a> World<'a> {
     pub fn run(&mut self, trace: &Trace) {
         for (ordinal, packet) in (0..).zip(trace.iter()) {
             self.now = Instant(packet.timestamp_ns);
-            self.pass(self.now);
-            let mut frame = self.node.pools.take_filled(packet.frame).expect("a buffer");
+            self.advance();
+            let frame = self.node.machine.pools().take_filled(packet.frame);
+            let mut frame = frame.expect("a buffer");
             frame.set_timestamp(self.now);
-            frame.set_ordinal(ordinal);
+            // Headers and payloads keep it, as they do what latencies are measured by.
+            frame.set_received_ns(ordinal);
             let clock = self.clock();
-            let (pools, out) = (&mut self.node.pools, &mut self.out);
-            self.node
-                .fast_path
-                .process(&mut vec![frame], clock, pools, out);
-            self.node.fast_path.sweep(clock, pools, out);
-            self.put_out();
+            let machine = &mut self.node.machine;
+            machine.receive(&mut vec![frame], clock, &mut self.out);
+            self.advance();
             self.carry(5);
             let crashes = self.mishaps.crashes_every;
             if crashes.is_some_and(|every| ordinal % every == every - 1) {
@@ -77,23 +86,8 @@ impl<'a> World<'a> {
             }
         }
         self.carry(0);
-        self.pass(Instant::NEVER);
-    }
-
-    /// Time goes on until nothing is under way and nobody waits.
-    pub fn come_to_rest(&mut self) {
-        for _ in 0..10_000 {
-            self.now = self.now + Duration::from_millis(1);
-            let clock = self.clock();
-            let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
-            let is_over = path.give_all_back(clock, pools, &mut self.out);
-            self.put_out();
-            self.carry(0);
-            if is_over {
-                return;
-            }
-        }
-        panic!("it never ends");
+        self.now = Instant(self.now.0 + 1_000_000_000);
+        self.advance();
     }
 
     fn clock(&self) -> Clock {
@@ -103,11 +97,8 @@ impl<'a> World<'a> {
         }
     }
 
-    fn pass(&mut self, until: Instant) {
-        let (pools, out) = (&mut self.node.pools, &mut self.out);
-        while let Some(at) = self.node.fast_path.pass_parking(until, pools, out) {
-            assert!(at <= until);
-        }
+    fn advance(&mut self) {
+        self.node.machine.advance(self.clock(), &mut self.out);
         self.put_out();
     }
 
@@ -115,41 +106,58 @@ impl<'a> World<'a> {
         for departure in self.out.departures.drain(..) {
             let frame = departure.frame;
             assert_eq!(frame.trip().parked_bytes, 0, "a header leaves alone");
-            let twice = self.left.insert(frame.ordinal(), frame.bytes().to_vec());
+            let twice = self
+                .left
+                .insert(frame.received_ns(), frame.bytes().to_vec());
             assert!(twice.is_none(), "a packet left twice");
-            self.node.pools.give(frame);
+            self.node.machine.pools().give(frame);
         }
-        for (_, mut frame) in self.out.punts.drain(..) {
-            number(&mut frame, self.senders[0].number());
-            self.to_cores.push_back(frame);
-        }
+        let frames = self.out.frames.drain(..);
+        self.to_worker.extend(frames.map(|(_, frame)| frame));
     }
 
     /// Lets frames arrive until so many are left on each way.
     fn carry(&mut self, left: usize) {
-        while self.to_cores.len() > left || self.to_switch.len() > left {
-            if self.to_cores.len() > left
-                && let Some(frame) = self.to_cores.pop_front()
+        while self.to_worker.len() > left || self.to_machine.len() > left {
+            if self.to_worker.len() > left
+                && let Some(frame) = self.to_worker.pop_front()
                 && let Some(frame) = self.survivor(frame)
             {
-                let mut returns = Vec::new();
-                let pools = &mut self.node.worker_pools[0];
-                self.node.workers[0].receive(frame, pools, &mut returns);
-                for mut frame in returns {
-                    number(&mut frame, self.senders[1].number());
-                    self.to_switch.push_back(frame);
-                }
+                self.serve(frame);
             }
-            if self.to_switch.len() > left
-                && let Some(frame) = self.to_switch.pop_front()
-                && let Some(frame) = self.survivor(frame)
-            {
-                let clock = self.clock();
-                let (pools, out) = (&mut self.node.pools, &mut self.out);
-                self.node.fast_path.returned(0, frame, clock, pools, out);
-                self.put_out();
+            if self.to_machine.len() > left {
+                self.come_back();
             }
         }
+    }
+
+    fn serve(&mut self, frame: Frame) {
+        let mut returns = Vec::new();
+        let pools = &mut self.node.worker_pools[0];
+        self.node.workers[0].receive(frame, pools, &mut returns);
+        for mut frame in returns {
+            number(&mut frame, self.numbers.number());
+            self.to_machine.push_back(Back::Frame(frame));
+        }
+        let progress = self.node.workers[0].progress();
+        self.to_machine.push_back(Back::Progress(progress));
+    }
+
+    fn come_back(&mut self) {
+        match self.to_machine.pop_front() {
+            Some(Back::Frame(frame)) => {
+                let Some(frame) = self.survivor(frame) else {
+                    return;
+                };
+                let (clock, out) = (self.clock(), &mut self.out);
+                self.node.machine.returned(0, &mut vec![frame], clock, out);
+            }
+            Some(Back::Progress(progress)) => {
+                self.node.machine.progress(0, progress, &mut self.out);
+            }
+            None => {}
+        }
+        self.put_out();
     }
 
     /// The frame, unless it is one that is lost.
@@ -170,13 +178,13 @@ impl<'a> World<'a> {
         self.lost += u64::from(is_whole);
     }
 
-    /// What is on its way to the cores goes down with them.
+    /// What is on its way to the worker goes down with it.
     fn crash(&mut self) {
         self.epoch += 1;
-        for frame in std::mem::take(&mut self.to_cores) {
+        for frame in std::mem::take(&mut self.to_worker) {
             self.lose(&frame);
         }
-        let paths = match self.node.fast_path.stage() {
+        let paths = match self.node.machine.path().stage() {
             Some(_) => Paths::Both,
             None => Paths::Slow,
         };

@@ -63,7 +63,7 @@ mod tests {
         );
         let service = Service::parse(&text, Path::new("test.toml")).expect("a service");
         let node = build(&service, Paths::Both).expect("a node");
-        let ways = Way::both(node.fast_path.elements())?;
+        let ways = Way::both(node.machine.path().elements())?;
         Some(ways.map(|way| {
             let elements = [way.before, Some(way.state), way.behind];
             elements.into_iter().flatten().collect()

@@ -1,0 +1,273 @@
+//! Packets on their way in: each enters when it is due, when there is room, and when what caused it
+//! has left.
+
+use crate::causality::{Causality, Party};
+use crate::machine::Machine;
+use crate::source::{Read, Source};
+use std::collections::VecDeque;
+use std::time::Duration;
+use twinpath_core::{DropReason, Frame, Instant};
+use twinpath_io::CaptureError;
+
+/// When packets may enter.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Tempo {
+    /// Whether nothing may be lost: packets wait for room. If not, they are dropped.
+    pub is_lossless: bool,
+    /// Whether packets wait for their time by the clock of the link.
+    pub is_paced: bool,
+    /// How far the packet clock may run ahead of packets on the slow path; zero does not bound it.
+    pub round_trip: Duration,
+}
+
+/// Packets that wait for what caused them while others enter.
+const MOST_LATE: usize = 4096;
+
+/// Of those, how many are looked at each time.
+const LATE_AT_ONCE: usize = 256;
+
+/// Packets of a source, on their way into a machine.
+pub struct Arrivals<'a> {
+    source: &'a mut Source,
+    next: Read,
+    party: Option<Party>,
+    causality: Causality,
+    tempo: Tempo,
+    /// The last packet's time: none is stamped with an earlier one.
+    clock: Instant,
+    /// Of live traffic: packets whose cause has not left. In a replay everybody waits.
+    late: VecDeque<Late>,
+    /// How many are late, by conversation.
+    late_in: Vec<u16>,
+}
+
+struct Late {
+    party: Party,
+    ingress: u16,
+    bytes: Vec<u8>,
+}
+
+/// What came of filling a burst.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// As much as may enter now.
+    Some,
+    /// The source has no more.
+    End,
+}
+
+impl<'a> Arrivals<'a> {
+    /// The packets of a source.
+    pub fn new(source: &'a mut Source, causality: Causality, tempo: Tempo) -> Self {
+        Self {
+            source,
+            next: Read::Nothing,
+            party: None,
+            causality,
+            tempo,
+            clock: Instant::ZERO,
+            late: VecDeque::new(),
+            late_in: Vec::new(),
+        }
+    }
+
+    /// When the first packet arrives; `None` if there is none now, or ever.
+    ///
+    /// # Errors
+    /// The source cannot be read.
+    pub fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
+        if matches!(self.next, Read::Nothing) {
+            self.read()?;
+        }
+        Ok(match self.next {
+            Read::Packet(at) => Some(at),
+            _ => None,
+        })
+    }
+
+    /// When the next packet arrives that is known of.
+    pub fn next_at(&self) -> Option<Instant> {
+        match self.next {
+            Read::Packet(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Whether there are no more packets.
+    pub fn is_over(&self) -> bool {
+        self.next == Read::End && self.late.is_empty()
+    }
+
+    fn read(&mut self) -> Result<(), CaptureError> {
+        self.next = self.source.read()?;
+        self.party = match self.next {
+            Read::Packet(_) => self.causality.party(self.source.bytes()),
+            _ => None,
+        };
+        Ok(())
+    }
+
+    /// Puts packets that may enter now into a burst. `now` is what time it is on the packet clock;
+    /// `received_ns` on that of the link.
+    ///
+    /// # Errors
+    /// The source cannot be read.
+    pub fn fill(
+        &mut self,
+        machine: &mut Machine,
+        now: Instant,
+        received_ns: u64,
+        burst: &mut Vec<Frame>,
+    ) -> Result<Filled, CaptureError> {
+        let room = machine.room();
+        let first = burst.len();
+        self.take_late(machine, now, room, burst);
+        while burst.len() < room {
+            match self.next {
+                Read::Packet(at) if !self.may_enter(machine, at, now, burst) => {
+                    if !self.comes_late(at, now) {
+                        break;
+                    }
+                }
+                Read::Packet(at) => {
+                    let frame = machine.pools().take_filled(self.source.bytes());
+                    if frame.is_none() && self.waits_for_buffers(machine, burst) {
+                        break;
+                    }
+                    self.enters(machine, frame, at, burst);
+                }
+                Read::TooLong => machine.count_drop(DropReason::FrameTooLong),
+                Read::Nothing => {
+                    self.read()?;
+                    if self.next == Read::Nothing {
+                        break;
+                    }
+                    continue;
+                }
+                Read::End => break,
+            }
+            self.read()?;
+        }
+        for frame in &mut burst[first..] {
+            frame.set_received_ns(received_ns);
+        }
+        Ok(match self.is_over() {
+            true => Filled::End,
+            false => Filled::Some,
+        })
+    }
+
+    /// Whether the next packet is due, and neither its cause nor too old a packet is under way.
+    fn may_enter(&self, machine: &Machine, at: Instant, now: Instant, burst: &[Frame]) -> bool {
+        let is_early = self.tempo.is_paced && at > now;
+        !is_early && !self.is_ahead(machine, at, burst) && self.is_caused(machine, self.party)
+    }
+
+    /// Whether packets under way are older than a round trip.
+    fn is_ahead(&self, machine: &Machine, at: Instant, burst: &[Frame]) -> bool {
+        let round_trip = self.tempo.round_trip;
+        if round_trip.is_zero() {
+            return false;
+        }
+        let first = burst.first().map(|frame| frame.timestamp());
+        let oldest = machine.oldest_waiting().into_iter().chain(first).min();
+        oldest.is_some_and(|oldest| at > oldest + round_trip)
+    }
+
+    fn is_caused(&self, machine: &Machine, party: Option<Party>) -> bool {
+        party.is_none_or(|party| {
+            let is_first = self
+                .late_in
+                .get(party.place())
+                .is_none_or(|&late| late == 0);
+            is_first && self.causality.is_due(party, machine.watermark())
+        })
+    }
+
+    /// A packet of live traffic is put aside until its cause has left; others go on.
+    fn comes_late(&mut self, at: Instant, now: Instant) -> bool {
+        let is_early = self.tempo.is_paced && at > now;
+        let Some(party) = self.party else {
+            return false;
+        };
+        if is_early || self.tempo.is_lossless || self.late.len() >= MOST_LATE {
+            return false;
+        }
+        if self.late_in.len() <= party.place() {
+            self.late_in.resize(party.place() + 1, 0);
+        }
+        self.late_in[party.place()] += 1;
+        self.late.push_back(Late {
+            party,
+            ingress: self.source.ingress(),
+            bytes: self.source.bytes().to_vec(),
+        });
+        true
+    }
+
+    /// Packets whose cause has left meanwhile enter now. They arrive now, too.
+    fn take_late(
+        &mut self,
+        machine: &mut Machine,
+        now: Instant,
+        room: usize,
+        burst: &mut Vec<Frame>,
+    ) {
+        let mut kept = 0;
+        for _ in 0..self.late.len().min(LATE_AT_ONCE) {
+            let Some(late) = self.late.get(kept) else {
+                break;
+            };
+            let is_due = self.causality.is_due(late.party, machine.watermark());
+            let is_first = !self
+                .late
+                .iter()
+                .take(kept)
+                .any(|other| other.party.place() == late.party.place());
+            if burst.len() >= room || !is_due || !is_first {
+                kept += 1;
+                continue;
+            }
+            let Some(late) = self.late.remove(kept) else {
+                break;
+            };
+            self.late_in[late.party.place()] -= 1;
+            let Some(mut frame) = machine.pools().take_filled(&late.bytes) else {
+                machine.count_drop(DropReason::NoBuffer);
+                continue;
+            };
+            self.clock = self.clock.max(now);
+            frame.set_timestamp(self.clock);
+            frame.set_port(late.ingress);
+            self.causality
+                .enters(late.party, machine.arrived() + burst.len() as u64);
+            burst.push(frame);
+        }
+    }
+
+    fn enters(
+        &mut self,
+        machine: &mut Machine,
+        frame: Option<Frame>,
+        at: Instant,
+        burst: &mut Vec<Frame>,
+    ) {
+        let Some(mut frame) = frame else {
+            return machine.count_drop(DropReason::NoBuffer);
+        };
+        self.clock = self.clock.max(at);
+        frame.set_timestamp(self.clock);
+        frame.set_port(self.source.ingress());
+        if let Some(party) = self.party {
+            self.causality
+                .enters(party, machine.arrived() + burst.len() as u64);
+        }
+        burst.push(frame);
+    }
+
+    /// Where nothing may be lost, packets wait until a buffer is free; only if functions keep all of
+    /// them is none to be had.
+    fn waits_for_buffers(&self, machine: &Machine, burst: &[Frame]) -> bool {
+        self.tempo.is_lossless && !(burst.is_empty() && machine.is_quiet())
+    }
+}

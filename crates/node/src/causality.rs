@@ -1,0 +1,151 @@
+//! Cause before effect, for packets whose senders do not wait.
+//!
+//! On a wire an answer cannot arrive before its question has left. In a capture it can: it has the
+//! answers at the time at which the captured hosts gave them, and a device that adds latency may
+//! still have the question. So who replays a capture, or generates both ends of a conversation,
+//! hands in a packet only when those of the other direction that came before have left or were
+//! dropped. Nothing in the data plane waits.
+
+use twinpath_core::wire::layout::Network;
+use twinpath_core::wire::{dissect, fields};
+use twinpath_core::{Direction, Side, Steering};
+use twinpath_rulecache::Sides;
+
+/// Conversations that are told apart; those that share a place wait for each other, which costs a
+/// replay a moment and changes nothing.
+const PLACES: usize = 1 << 16;
+
+/// The last packets of each conversation.
+pub struct Causality {
+    scope: Scope,
+    /// By place and end: one more than the number of the last packet, in the order of arrival.
+    last: Vec<[u64; 2]>,
+}
+
+/// What belongs to one conversation.
+pub enum Scope {
+    /// The packets between two hosts.
+    Hosts(Steering),
+    /// All packets: addresses are translated, so that an answer does not tell whom it is for. Its
+    /// ends are inside and outside.
+    Everything(Sides),
+    /// None: packets enter as they come, as on a wire that nobody waits at.
+    Nothing,
+}
+
+/// A packet's conversation, and the end that it came from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    place: usize,
+    end: usize,
+}
+
+impl Causality {
+    /// Nothing has arrived.
+    pub fn new(scope: Scope) -> Self {
+        let places = match scope {
+            Scope::Hosts(_) => PLACES,
+            Scope::Everything(_) | Scope::Nothing => 1,
+        };
+        let last = vec![[0; 2]; places];
+        Self { scope, last }
+    }
+
+    /// The conversation of a packet; none if it has no address.
+    pub fn party(&self, bytes: &[u8]) -> Option<Party> {
+        let layout = dissect(bytes).ok()?;
+        if layout.network == Network::None {
+            return None;
+        }
+        Some(match &self.scope {
+            Scope::Nothing => return None,
+            Scope::Hosts(steering) => {
+                let keyed = steering.key(bytes, &layout)?;
+                let (low, high) = (keyed.key.end(Side::Low), keyed.key.end(Side::High));
+                let mixed = mix(low.address.0) ^ mix(high.address.0).rotate_left(1);
+                Party {
+                    place: mixed as usize % self.last.len(),
+                    end: keyed.side as usize,
+                }
+            }
+            Scope::Everything(sides) => Party {
+                place: 0,
+                end: match sides.direction(fields::source(bytes, &layout).address) {
+                    Direction::Original => 0,
+                    Direction::Reply => 1,
+                },
+            },
+        })
+    }
+
+    /// Whether all that came before from the other end has left, was dropped, or is kept by a
+    /// function.
+    pub fn is_due(&self, party: Party, watermark: u64) -> bool {
+        self.last[party.place][1 - party.end] <= watermark
+    }
+
+    /// A packet enters as the one with this number.
+    pub fn enters(&mut self, party: Party, ordinal: u64) {
+        self.last[party.place][party.end] = ordinal + 1;
+    }
+}
+
+impl Party {
+    /// The conversation's number.
+    pub fn place(self) -> usize {
+        self.place
+    }
+}
+
+/// An address as a number that differs in all its bits.
+fn mix(address: u128) -> u64 {
+    let folded = (address >> 64) as u64 ^ (address as u64).rotate_left(29);
+    let product = u128::from(folded) * 0x9e37_79b9_7f4a_7c15;
+    (product >> 64) as u64 ^ product as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::wire::PacketBuilder;
+
+    fn packet(from: &str, to: &str) -> Vec<u8> {
+        let end = |text: &str| text.parse().expect("an endpoint");
+        PacketBuilder::udp(end(from), end(to))
+            .to_vec()
+            .expect("short")
+    }
+
+    #[test]
+    fn an_answer_waits_for_its_question_and_for_nothing_else() {
+        let mut causality = Causality::new(Scope::Hosts(Steering::new(1)));
+        let party =
+            |causality: &Causality, from, to| causality.party(&packet(from, to)).expect("IP");
+        let question = party(&causality, "10.0.0.1:5", "192.0.2.1:53");
+        causality.enters(question, 7);
+        let answer = party(&causality, "192.0.2.1:53", "10.0.0.1:5");
+        assert!(!causality.is_due(answer, 7) && causality.is_due(answer, 8));
+        let again = party(&causality, "10.0.0.1:5", "192.0.2.1:53");
+        assert!(
+            causality.is_due(again, 0),
+            "the same direction keeps its order anyway"
+        );
+        let other = party(&causality, "192.0.2.1:53", "10.0.0.2:5");
+        assert!(causality.is_due(other, 0));
+    }
+
+    #[test]
+    fn behind_a_translation_all_answers_wait_for_all_questions() {
+        let inside = "10.0.0.0/8".parse().expect("a prefix");
+        let sides = Sides::new(&[inside]).expect("few");
+        let mut causality = Causality::new(Scope::Everything(sides));
+        let question = causality
+            .party(&packet("10.0.0.1:5", "192.0.2.1:53"))
+            .expect("IP");
+        causality.enters(question, 3);
+        let answer = causality
+            .party(&packet("192.0.2.9:53", "198.51.100.1:77"))
+            .expect("IP");
+        assert!(!causality.is_due(answer, 3) && causality.is_due(answer, 4));
+    }
+}

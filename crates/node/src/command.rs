@@ -1,0 +1,28 @@
+//! What an operator wants of a run.
+
+use crate::machine::{Changed, Refusal};
+use crate::replacement::Replacement;
+use crate::worker::Worker;
+use std::sync::mpsc;
+
+/// What became of the wish for another chain.
+pub type Replaced = Result<Changed, (Box<Replacement>, Refusal)>;
+
+/// Something that a worker is asked.
+pub type Question = Box<dyn FnOnce(&Worker) + Send>;
+
+/// What an operator wants.
+pub enum Command {
+    /// To know something of the first worker.
+    Ask(Question),
+    /// Another chain.
+    Replace(Box<Replacement>, mpsc::Sender<Replaced>),
+}
+
+/// Where a run hears what its operator wants.
+pub type Commands = mpsc::Receiver<Command>;
+
+/// A run without an operator.
+pub fn no_commands() -> Commands {
+    mpsc::channel().1
+}

@@ -1,0 +1,117 @@
+//! The fast path's end of the link to one worker: numbers, room, and what the worker has not
+//! finished with.
+
+use std::collections::VecDeque;
+use twinpath_core::Frame;
+use twinpath_link::{Sender, carries_packet, number};
+
+/// How far a worker has come, as it tells the fast path.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of the last frame that it has finished with: all that came of it and of those
+    /// before is on its way back.
+    pub finished: u32,
+    /// The ordinal of the oldest packet that waits there for rules to go; `u64::MAX` if none does.
+    pub waiting_since: u64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            finished: 0,
+            waiting_since: u64::MAX,
+        }
+    }
+}
+
+/// The link to one worker.
+///
+/// There is room for as many frames as the ring to the worker holds, so a driver never finds the
+/// ring full: what the link has no room for is dropped and counted here, or waits here if nothing
+/// may be lost.
+#[derive(Debug)]
+pub struct Link {
+    numbers: Sender,
+    /// Frames that the worker has not finished with.
+    in_flight: VecDeque<InFlight>,
+    /// Frames that wait for room, in a run that must not lose any.
+    backlog: VecDeque<Frame>,
+    room: usize,
+    progress: Progress,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct InFlight {
+    sequence: u32,
+    /// Of the packet on board; none for a message alone.
+    ordinal: Option<u64>,
+}
+
+impl Link {
+    /// A link with room for so many frames.
+    pub fn new(room: usize) -> Self {
+        Self {
+            numbers: Sender::default(),
+            in_flight: VecDeque::new(),
+            backlog: VecDeque::new(),
+            room: room.max(1),
+            progress: Progress::default(),
+        }
+    }
+
+    /// Frames that can be sent at once.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.room - self.in_flight.len()
+    }
+
+    /// Whether nothing is under way to the worker or waits there.
+    pub fn is_quiet(&self) -> bool {
+        self.in_flight.is_empty()
+            && self.backlog.is_empty()
+            && self.progress.waiting_since == u64::MAX
+    }
+
+    /// Frames that wait for room.
+    pub fn backlog(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// The oldest packet that waits at the worker for rules to go.
+    pub fn waiting_since(&self) -> u64 {
+        self.progress.waiting_since
+    }
+
+    /// Numbers a frame that is sent now; there must be [room](Self::room).
+    pub fn send(&mut self, mut frame: Frame) -> Frame {
+        let sequence = self.numbers.number();
+        number(&mut frame, sequence);
+        let ordinal = carries_packet(&frame).then(|| frame.ordinal());
+        self.in_flight.push_back(InFlight { sequence, ordinal });
+        frame
+    }
+
+    /// Keeps a frame until there is room.
+    pub fn wait(&mut self, frame: Frame) {
+        self.backlog.push_back(frame);
+    }
+
+    /// The next frame that waited, if there is room for it now.
+    pub fn next_waiting(&mut self) -> Option<Frame> {
+        match self.room() {
+            0 => None,
+            _ => self.backlog.pop_front(),
+        }
+    }
+
+    /// The worker has come so far. Calls `finished` with each packet that it has finished with.
+    pub fn progress(&mut self, progress: Progress, mut finished: impl FnMut(u64)) {
+        self.progress = progress;
+        while let Some(first) = self.in_flight.front()
+            && progress.finished.wrapping_sub(first.sequence) as i32 >= 0
+        {
+            first.ordinal.into_iter().for_each(&mut finished);
+            self.in_flight.pop_front();
+        }
+    }
+}

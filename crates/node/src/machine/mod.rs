@@ -1,0 +1,316 @@
+//! The node as one machine without input or output of its own: bursts, frames and time go in, bursts,
+//! frames and orders come out.
+//!
+//! [`Machine`] is the fast path and everything around it that decides: what may be under way to each
+//! [worker](crate::Worker), which packets are inside, how a chain becomes another, how a run comes to
+//! its end. It reads no clock, starts no thread and opens no file. Whoever drives it, on threads, in
+//! virtual time or through a link that loses frames, does this and no more:
+//!
+//! 1. It hands in bursts that arrived ([`Machine::receive`]), never more frames than there is
+//!    [room](Machine::room) for.
+//! 2. It carries what comes out: [departures](Output::departures) to ports, [frames](Output::frames)
+//!    to workers and what those give back to [`Machine::returned`], in order, each way.
+//! 3. When all that a worker gave back has been handed in, it says [how far the worker
+//!    is](Machine::progress).
+//! 4. It takes [orders](Output::orders) to workers behind the frames before them, and their
+//!    [answers](Machine::answered) back behind the frames that they gave back before.
+//! 5. It says what time it is ([`Machine::advance`]): after bursts, and when the
+//!    [deadline](Machine::next_deadline) comes.
+
+mod change;
+mod link;
+mod order;
+mod under_way;
+
+pub use change::{Changed, Outcome, Refusal};
+pub use link::Progress;
+pub use order::{Answer, Order};
+pub(crate) use under_way::UnderWay;
+
+use crate::fast_path::{BATCH, Departure, FastOutput, FastPath};
+use change::Phase;
+use link::Link;
+use std::time::Duration;
+use twinpath_coherence::Clock;
+use twinpath_core::{DropReason, Frame, Instant, Pools};
+use twinpath_link::carries_packet;
+
+/// How a machine treats what it has no room for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Frames that may be under way to each worker.
+    pub ring_frames: usize,
+    /// Whether nothing may be lost: frames without room wait, and then nothing more is taken in.
+    /// Else they are dropped, and counted.
+    pub is_lossless: bool,
+}
+
+/// What comes out of a machine: the caller's buffers.
+#[derive(Default)]
+pub struct Output {
+    /// Packets that leave, in order, stamped with the time of their departure on the packet clock.
+    pub departures: Vec<Departure>,
+    /// Frames, each for a worker.
+    pub frames: Vec<(usize, Frame)>,
+    /// What workers are to do, each for one.
+    pub orders: Vec<(usize, Order)>,
+    /// What became of commands.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// How soon a machine that waits for something wants to be told the time again.
+const TICK: Duration = Duration::from_millis(1);
+
+/// The machine.
+pub struct Machine {
+    path: FastPath,
+    pools: Pools,
+    links: Vec<Link>,
+    limits: Limits,
+    phase: Phase,
+    /// What leaves is never older than this.
+    floor: Instant,
+    out: FastOutput,
+}
+
+impl Machine {
+    /// A machine around a fast path, with buffers for packets that arrive.
+    pub fn new(path: FastPath, pools: Pools, limits: Limits) -> Self {
+        let links = (0..path.workers()).map(|_| Link::new(limits.ring_frames));
+        Self {
+            links: links.collect(),
+            path,
+            pools,
+            limits,
+            phase: Phase::default(),
+            floor: Instant::ZERO,
+            out: FastOutput::default(),
+        }
+    }
+
+    /// What there is room for.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Other limits, before the first packet.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.links
+            .iter_mut()
+            .for_each(|link| *link = Link::new(limits.ring_frames));
+    }
+
+    /// The run begins at this packet time.
+    pub fn start(&mut self, now: Instant) {
+        self.path.start(now);
+        self.floor = now;
+    }
+
+    /// Takes the memory of all tables and buffers now, before packets could wait for it.
+    pub fn touch(&mut self) {
+        self.path.touch();
+        self.pools.touch();
+    }
+
+    /// The fast path, for whoever looks on.
+    pub fn path(&self) -> &FastPath {
+        &self.path
+    }
+
+    /// The fast path, for tests that do to it what no input does.
+    pub fn path_mut(&mut self) -> &mut FastPath {
+        &mut self.path
+    }
+
+    /// Buffers for packets that arrive.
+    pub fn pools(&mut self) -> &mut Pools {
+        &mut self.pools
+    }
+
+    /// Counts a drop that happened in front of the machine.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.path.count_drop(reason);
+    }
+
+    /// Frames that may be received now.
+    #[inline]
+    pub fn room(&self) -> usize {
+        if !self.phase.takes_packets() {
+            return 0;
+        }
+        match self.limits.is_lossless {
+            true => self.room_of_links().min(BATCH),
+            false => BATCH,
+        }
+    }
+
+    fn room_of_links(&self) -> usize {
+        let room = |link: &Link| match link.backlog() {
+            0 => link.room(),
+            _ => 0,
+        };
+        self.links.iter().map(room).min().unwrap_or(usize::MAX)
+    }
+
+    /// Packets that have arrived so far.
+    pub fn arrived(&self) -> u64 {
+        self.path.under_way().arrived()
+    }
+
+    /// Every packet that arrived before this one, by its number in the order of arrival, has left,
+    /// was dropped, or is kept by a function.
+    #[inline]
+    pub fn watermark(&self) -> u64 {
+        let waiting = self.links.iter().map(Link::waiting_since).min();
+        self.path
+            .under_way()
+            .watermark()
+            .min(waiting.unwrap_or(u64::MAX))
+    }
+
+    /// When the oldest packet arrived that is under way or waits; `None` if none does.
+    pub fn oldest_waiting(&self) -> Option<Instant> {
+        self.path.under_way().oldest_waiting()
+    }
+
+    /// What leaves from now on is at least as old as this, on the packet clock.
+    pub fn oldest(&self) -> Instant {
+        self.floor
+    }
+
+    /// Whether nothing is under way between the paths, or waits.
+    pub fn is_quiet(&self) -> bool {
+        self.links.iter().all(Link::is_quiet) && self.path.under_way().waiting() == 0
+    }
+
+    /// Takes a burst from a port, stamped with its time; it is emptied.
+    #[inline]
+    pub fn receive(&mut self, burst: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+        while burst.len() > BATCH {
+            let rest = burst.split_off(BATCH);
+            self.receive_batch(burst, clock, out);
+            *burst = rest;
+        }
+        self.receive_batch(burst, clock, out);
+    }
+
+    #[inline]
+    fn receive_batch(&mut self, batch: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+        self.path.admit(batch);
+        self.path
+            .process(batch, clock, &mut self.pools, &mut self.out);
+        self.put_out(out);
+    }
+
+    /// Takes frames that a worker has given back, in order; they are drained.
+    pub fn returned(
+        &mut self,
+        worker: usize,
+        frames: &mut Vec<Frame>,
+        clock: Clock,
+        out: &mut Output,
+    ) {
+        for frame in frames.drain(..) {
+            self.path
+                .returned(worker, frame, clock, &mut self.pools, &mut self.out);
+            self.put_out(out);
+        }
+    }
+
+    /// A worker has come so far, and all that it gave back by then has been handed in.
+    pub fn progress(&mut self, worker: usize, progress: Progress, out: &mut Output) {
+        let (link, under_way) = (&mut self.links[worker], self.path.under_way_mut());
+        link.progress(progress, |ordinal| under_way.close(ordinal));
+        under_way.settle();
+        self.floor = self.floor.max(self.path.under_way().oldest());
+        while let Some(frame) = self.links[worker].next_waiting() {
+            out.frames.push((worker, self.links[worker].send(frame)));
+        }
+    }
+
+    /// It is that late: timers go on, and what is to be done besides packets.
+    #[inline]
+    pub fn advance(&mut self, clock: Clock, out: &mut Output) {
+        if self.path.parking().is_some() {
+            self.pass_parking(self.parking_until(clock), out);
+        }
+        self.path.sweep(clock, &mut self.pools, &mut self.out);
+        self.put_out(out);
+        if !self.phase.is_idle() {
+            self.go_on(clock, out);
+        }
+    }
+
+    /// When, on the link's clock, time should be told again though nothing happens.
+    pub fn next_deadline(&self, clock: Clock) -> Option<Instant> {
+        let is_waiting = !self.phase.is_idle() || !self.is_quiet();
+        is_waiting.then(|| clock.link + TICK)
+    }
+
+    /// How far the queue in which payloads wait may go on. Where nothing may be lost no patience ends
+    /// while a header is on its way; when none is, all payloads may leave.
+    fn parking_until(&self, clock: Clock) -> Instant {
+        let Some(parking) = self.path.parking().filter(|_| self.limits.is_lossless) else {
+            return clock.link;
+        };
+        match self.links.iter().all(Link::is_quiet) {
+            true => Instant::NEVER,
+            false => clock
+                .packet
+                .min(self.floor + parking.lot().config().patience / 2),
+        }
+    }
+
+    fn pass_parking(&mut self, until: Instant, out: &mut Output) {
+        let passes = |path: &mut FastPath, pools: &mut Pools, out: &mut FastOutput| {
+            path.pass_parking(until, pools, out).is_some()
+        };
+        while passes(&mut self.path, &mut self.pools, &mut self.out) {
+            self.put_out(out);
+        }
+        self.put_out(out);
+    }
+
+    /// What the fast path has put out goes to the links and ports.
+    #[inline]
+    fn put_out(&mut self, out: &mut Output) {
+        if !self.out.punts.is_empty() {
+            self.send_punts(out);
+        }
+        let floor = self.floor;
+        let stamped = self.out.departures.drain(..).map(|mut departure| {
+            if departure.frame.timestamp() < floor {
+                departure.frame.set_timestamp(floor);
+            }
+            departure
+        });
+        out.departures.extend(stamped);
+        self.path.under_way_mut().settle();
+        self.floor = floor.max(self.path.under_way().oldest());
+    }
+
+    fn send_punts(&mut self, out: &mut Output) {
+        let mut punts = std::mem::take(&mut self.out.punts);
+        for (worker, frame) in punts.drain(..) {
+            self.punt(worker, frame, out);
+        }
+        self.out.punts = punts;
+    }
+
+    fn punt(&mut self, worker: usize, frame: Frame, out: &mut Output) {
+        let link = &mut self.links[worker];
+        let has_room = link.room() > 0 && link.backlog() == 0;
+        if !has_room && !self.limits.is_lossless {
+            return self.path.refuse(frame, &mut self.pools);
+        }
+        if carries_packet(&frame) {
+            let (ordinal, at) = (frame.ordinal(), frame.timestamp());
+            self.path.under_way_mut().open(ordinal, at);
+        }
+        match has_room {
+            true => out.frames.push((worker, link.send(frame))),
+            false => link.wait(frame),
+        }
+    }
+}
