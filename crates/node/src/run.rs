@@ -224,6 +224,7 @@ pub fn drive<S: Sink>(
     node.machine.set_limits(Limits {
         ring_frames: service.link.ring_frames,
         is_lossless: is_virtual || tempo.is_lossless,
+        is_replay: !is_virtual && tempo.is_lossless,
     });
     Ok(match is_virtual {
         true => VirtualRun::new(node, sink, observer, round_trip)

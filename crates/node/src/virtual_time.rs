@@ -41,9 +41,6 @@ const TEMPO: Tempo = Tempo {
     round_trip: Duration::ZERO,
 };
 
-/// Time goes on by so much where a machine waits for nothing but time.
-const TICK: Duration = Duration::from_millis(1);
-
 /// One run under virtual time.
 pub struct VirtualRun<'a, S: Sink> {
     node: &'a mut Node,
@@ -66,10 +63,15 @@ pub struct VirtualRun<'a, S: Sink> {
     is_over: bool,
 }
 
+/// Time goes on by so much where the machine waits for nothing.
+const TICK: Duration = Duration::from_millis(1);
+
 #[derive(Copy, Clone)]
 enum Happening {
     Arrival,
     Return,
+    /// The machine is told the time.
+    Tick,
     Deadline(usize),
 }
 
@@ -192,11 +194,14 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
 
     /// The next thing happens; if there is none, time passes.
     fn go_on(&mut self) -> Result<(), CaptureError> {
-        match self.next_landing() {
+        let tick = self.next_tick().map(|at| (at, Happening::Tick));
+        let next = self.next_landing().into_iter().chain(tick);
+        match next.min_by_key(|&(at, _)| at) {
             Some((at, what)) => self.let_happen(at, what),
             None => {
                 let packet_now = self.packet_now();
-                self.now = self.now + TICK;
+                let deadline = self.node.machine.next_deadline(self.clock());
+                self.now = deadline.unwrap_or(self.now + TICK);
                 self.ahead = self.now.since(packet_now);
                 self.advance()
             }
@@ -311,6 +316,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             Happening::Arrival => self.arrive_at_worker(),
             Happening::Return => self.return_from_worker()?,
             Happening::Deadline(worker) => self.wake(worker),
+            Happening::Tick => self.advance()?,
         }
         Ok(())
     }
@@ -334,8 +340,21 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             let at = worker.next_deadline()? + self.ahead + self.one_way;
             Some((at, Happening::Deadline(index)))
         });
+        let tick = self.next_tick().map(|at| (at, Happening::Tick));
         let landing = self.next_landing().into_iter();
-        landing.chain(deadlines).min_by_key(|&(at, _)| at)
+        landing
+            .chain(tick)
+            .chain(deadlines)
+            .min_by_key(|&(at, _)| at)
+    }
+
+    /// While payloads wait the machine is told the time often.
+    fn next_tick(&self) -> Option<Instant> {
+        let parking = self.node.machine.path().parking()?;
+        match parking.is_empty() {
+            true => None,
+            false => self.node.machine.next_deadline(self.clock()),
+        }
     }
 
     fn arrive_at_worker(&mut self) {

@@ -168,6 +168,7 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let limits = Limits {
         ring_frames: service.link.ring_frames,
         is_lossless: true,
+        is_replay: false,
     };
     Ok(Node {
         machine: Machine::new(fast_path, Pools::new(small, large), limits),

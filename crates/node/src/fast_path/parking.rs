@@ -7,6 +7,7 @@
 //! is dropped anywhere frees its payload.
 
 use super::{Departure, FastOutput, FastPath, Io, Via};
+use std::time::Duration;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_link::{Header, Message};
@@ -37,6 +38,12 @@ impl FastPath {
     /// The queue in which payloads wait, if there is one.
     pub fn parking(&self) -> Option<&Stage> {
         self.parking.as_ref().map(|parking| &parking.stage)
+    }
+
+    /// How long a payload waits for its header each time that the slow path has it.
+    pub(crate) fn parking_patience(&self) -> Duration {
+        self.parking()
+            .map_or(Duration::ZERO, |stage| stage.lot().config().patience)
     }
 
     /// Lets the queue in which payloads wait go on until something leaves, or until `until`.

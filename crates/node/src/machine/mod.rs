@@ -43,6 +43,9 @@ pub struct Limits {
     /// Whether nothing may be lost: frames without room wait, and then nothing more is taken in.
     /// Else they are dropped, and counted.
     pub is_lossless: bool,
+    /// Whether packets come faster or slower than their clock says, while the link takes its own
+    /// time. Then no payload's patience ends while its header is on its way.
+    pub is_replay: bool,
 }
 
 /// What comes out of a machine: the caller's buffers.
@@ -60,6 +63,9 @@ pub struct Output {
 
 /// How soon a machine that waits for something wants to be told the time again.
 const TICK: Duration = Duration::from_millis(1);
+
+/// The same while payloads wait, which leave when their headers are back.
+const PARKING_TICK: Duration = Duration::from_micros(5);
 
 /// The machine.
 pub struct Machine {
@@ -197,6 +203,9 @@ impl Machine {
 
     #[inline]
     fn receive_batch(&mut self, batch: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+        if self.path.parking().is_some() {
+            self.let_parking_pass(clock, out);
+        }
         self.path.admit(batch);
         self.path
             .process(batch, clock, &mut self.pools, &mut self.out);
@@ -211,6 +220,9 @@ impl Machine {
         clock: Clock,
         out: &mut Output,
     ) {
+        if self.path.parking().is_some() {
+            self.let_parking_pass(clock, out);
+        }
         for frame in frames.drain(..) {
             self.path
                 .returned(worker, frame, clock, &mut self.pools, &mut self.out);
@@ -233,7 +245,7 @@ impl Machine {
     #[inline]
     pub fn advance(&mut self, clock: Clock, out: &mut Output) {
         if self.path.parking().is_some() {
-            self.pass_parking(self.parking_until(clock), out);
+            self.let_parking_pass(clock, out);
         }
         self.path.sweep(clock, &mut self.pools, &mut self.out);
         self.put_out(out);
@@ -244,22 +256,29 @@ impl Machine {
 
     /// When, on the link's clock, time should be told again though nothing happens.
     pub fn next_deadline(&self, clock: Clock) -> Option<Instant> {
+        if self.path.parking().is_some_and(|stage| !stage.is_empty()) {
+            return Some(clock.link + PARKING_TICK);
+        }
         let is_waiting = !self.phase.is_idle() || !self.is_quiet();
         is_waiting.then(|| clock.link + TICK)
     }
 
-    /// How far the queue in which payloads wait may go on. Where nothing may be lost no patience ends
-    /// while a header is on its way; when none is, all payloads may leave.
-    fn parking_until(&self, clock: Clock) -> Instant {
-        let Some(parking) = self.path.parking().filter(|_| self.limits.is_lossless) else {
-            return clock.link;
-        };
-        match self.links.iter().all(Link::is_quiet) {
-            true => Instant::NEVER,
+    /// Lets the queue in which payloads wait go on.
+    #[cold]
+    fn let_parking_pass(&mut self, clock: Clock, out: &mut Output) {
+        if !self.limits.is_replay {
+            return self.pass_parking(clock.link, out);
+        }
+        let until = match self.links.iter().all(Link::is_quiet) {
+            true => {
+                self.pass_parking(Instant::NEVER, out);
+                clock.packet
+            }
             false => clock
                 .packet
-                .min(self.floor + parking.lot().config().patience / 2),
-        }
+                .min(self.floor + self.path.parking_patience() / 2),
+        };
+        self.pass_parking(until, out);
     }
 
     fn pass_parking(&mut self, until: Instant, out: &mut Output) {

@@ -215,6 +215,7 @@ fn built(service: &Service) -> Node {
     node.machine.set_limits(Limits {
         ring_frames: service.link.ring_frames,
         is_lossless: true,
+        is_replay: false,
     });
     node
 }

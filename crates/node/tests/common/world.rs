@@ -49,6 +49,7 @@ impl<'a> World<'a> {
         node.machine.set_limits(Limits {
             ring_frames: 1 << 20,
             is_lossless: false,
+            is_replay: false,
         });
         Self {
             service,
