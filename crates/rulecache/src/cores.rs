@@ -3,8 +3,8 @@
 //!
 //! A packet waits when it needs an entry to change or end that cached rules came from: the fast
 //! path is asked how they were used, and if that does not settle it, they are taken out. Until
-//! then all packets behind it wait, and so do marks: they promise that everything before them has
-//! been sent out.
+//! then packets of its flow and direction wait behind it, and others pass. Marks wait too: they
+//! promise that everything before them has been sent out.
 
 use crate::action::Fate;
 use crate::chain::{Passage, RuleChain};
@@ -13,14 +13,14 @@ use crate::function::{Answers, RuleFunction};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
 use crate::message::CacheMessage;
+use crate::pending::{Flow, Journey, Pending, Suspended, Ticket};
 use crate::recorded::Dependents;
 use crate::recording::{EntryId, Obstacle, Recording};
 use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
 use crate::watch::{Unwatched, Watch};
-use std::collections::VecDeque;
-use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
+use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Packet, Pools};
 
 /// Configuration of the cores' side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct CoresConfig {
     pub segment: u8,
     /// Whether rules are made at all.
     pub caching: bool,
-    /// Packets and marks that may wait behind one that waits for the fast path; more are dropped.
+    /// Packets that may wait for the fast path, and for others of their flow; more are dropped.
     pub waiting: usize,
     /// Which rules are hot.
     pub selection: SelectionConfig,
@@ -78,26 +78,6 @@ pub struct CoresCounters {
     pub stuck: u64,
 }
 
-enum Waiting {
-    Packet(Packet),
-    Mark(u32),
-}
-
-/// A packet half way through the chain.
-struct Journey {
-    packet: Packet,
-    recording: Recording,
-    step: usize,
-}
-
-/// What a packet waits for.
-struct Suspended {
-    journey: Journey,
-    entry: EntryId,
-    /// The rules are being taken out; before that, the fast path is asked about them.
-    is_closing: bool,
-}
-
 /// What a packet on its way through the chain has to do with cached rules.
 struct Desk<'a> {
     manager: &'a Manager,
@@ -124,8 +104,7 @@ pub struct RuleCores {
     recording: Recording,
     selection: Selection,
     manager: Manager,
-    suspended: Option<Box<Suspended>>,
-    waiting: VecDeque<Waiting>,
+    pending: Pending,
     /// The entries that somebody outside wants to change.
     changing: Vec<EntryId>,
     /// The arrival of the last packet that was taken up.
@@ -145,8 +124,7 @@ impl RuleCores {
             recording: Recording::new(None),
             selection: Selection::new(config.selection),
             manager: Manager::new(config.manager),
-            suspended: None,
-            waiting: VecDeque::new(),
+            pending: Pending::default(),
             changing: Vec::new(),
             clock: Instant::ZERO,
             counters: CoresCounters::default(),
@@ -210,18 +188,12 @@ impl RuleCores {
 
     /// Whether a packet waits for the fast path.
     pub fn is_waiting(&self) -> bool {
-        self.suspended.is_some()
+        !self.pending.is_empty()
     }
 
     /// The number, in the order of arrival, of the oldest packet that waits.
     pub fn oldest_waiting(&self) -> Option<u64> {
-        let suspended = self.suspended.as_ref()?;
-        let first = suspended.journey.packet.frame.ordinal();
-        let behind = self.waiting.iter().filter_map(|waiting| match waiting {
-            Waiting::Packet(packet) => Some(packet.frame.ordinal()),
-            Waiting::Mark(_) => None,
-        });
-        Some(behind.fold(first, u64::min))
+        self.pending.oldest()
     }
 
     /// Takes a packet that was punted.
@@ -239,11 +211,13 @@ impl RuleCores {
     ) {
         self.counters.packets += 1;
         let at = packet.timestamp();
-        if self.suspended.is_none() {
-            self.begin(packet, pools, out, watch);
-            self.resume(at, pools, out);
-        } else if self.waiting.len() < self.config.waiting {
-            self.waiting.push_back(Waiting::Packet(packet));
+        if self.pending.is_empty() || !self.pending.concerns(&flow_of(&packet)) {
+            self.begin(packet, None, pools, out, watch);
+            return self.resume(at, pools, out);
+        }
+        let flow = flow_of(&packet);
+        if self.pending.len() < self.config.waiting {
+            self.pending.wait_behind(flow, packet);
         } else {
             self.counters.overflowed += 1;
             out.push(Output::Drop(packet, DropReason::RuleBacklogFull));
@@ -274,10 +248,10 @@ impl RuleCores {
     }
 
     fn mark(&mut self, mark: u32, out: &mut Vec<Output>) {
-        if self.suspended.is_none() {
+        if self.pending.is_empty() {
             out.push(Output::Send(CacheMessage::Marked(mark)));
-        } else if self.waiting.len() < self.config.waiting {
-            self.waiting.push_back(Waiting::Mark(mark));
+        } else if self.pending.marks() < MOST_MARKS {
+            self.pending.mark(mark);
         }
         // A mark that finds no room is sent again.
     }
@@ -292,10 +266,8 @@ impl RuleCores {
 
     /// Entries end by the clock of the packets taken up, never of those that still wait.
     fn forget_expired(&mut self) {
-        if self.suspended.is_some() {
-            return;
-        }
-        let (now, mut expired) = (self.clock, Vec::new());
+        let oldest = self.pending.oldest_time().unwrap_or(Instant::NEVER);
+        let (now, mut expired) = (self.clock.min(oldest), Vec::new());
         for (place, function) in self.chain.functions() {
             function.each_expired(now, &mut |entry| expired.push(entry));
             for entry in expired.drain(..) {
@@ -320,10 +292,10 @@ impl RuleCores {
         self.send(out);
     }
 
-    /// Whether the entries to be changed are free, and no packet is half way through the chain.
+    /// Whether the entries to be changed are free.
     pub fn may_change(&self) -> bool {
         let is_free = |&entry: &EntryId| self.manager.is_free(entry);
-        self.suspended.is_none() && self.changing.iter().all(is_free)
+        self.changing.iter().all(is_free)
     }
 
     /// The entries have been changed, or will not be.
@@ -382,9 +354,11 @@ impl RuleCores {
         out.extend(self.messages.drain(..).map(Output::Send));
     }
 
+    /// A packet meets the chain; one that has waited has a ticket.
     fn begin<W: Watch + ?Sized>(
         &mut self,
         mut packet: Packet,
+        waited: Option<(Flow, Ticket)>,
         pools: &mut Pools,
         out: &mut Vec<Output>,
         watch: &mut W,
@@ -396,7 +370,12 @@ impl RuleCores {
         self.recording.begin(key);
         self.sides.tell(&mut packet, &mut self.recording);
         watch.begins(&packet, &self.recording);
-        self.run(packet, 0, None, pools, out, watch);
+        let start = Start {
+            step: 0,
+            settled: None,
+            waited,
+        };
+        self.run(packet, start, pools, out, watch);
     }
 
     /// Takes a packet on that had to wait.
@@ -404,21 +383,25 @@ impl RuleCores {
         &mut self,
         journey: Journey,
         settled: Option<EntryId>,
+        waited: (Flow, Ticket),
         pools: &mut Pools,
         out: &mut Vec<Output>,
     ) {
         self.recording = journey.recording;
         let Journey { packet, step, .. } = journey;
-        self.run(packet, step, settled, pools, out, &mut Unwatched);
+        let start = Start {
+            step,
+            settled,
+            waited: Some(waited),
+        };
+        self.run(packet, start, pools, out, &mut Unwatched);
     }
 
-    /// Takes a packet on from a step; `settled` is the entry that it has waited for, if that is
-    /// free now.
+    /// Takes a packet through the chain.
     fn run<W: Watch + ?Sized>(
         &mut self,
         mut packet: Packet,
-        step: usize,
-        settled: Option<EntryId>,
+        start: Start,
         pools: &mut Pools,
         out: &mut Vec<Output>,
         watch: &mut W,
@@ -436,7 +419,7 @@ impl RuleCores {
         let passage = self.chain.run_watched(
             &mut packet,
             recording,
-            step,
+            start.step,
             dependents,
             &mut answers,
             watch,
@@ -456,7 +439,12 @@ impl RuleCores {
                 self.consider(Fate::Forward, at, out, watch);
                 pools.give(packet.frame);
             }
-            Passage::Wait { step, entry } => self.wait(packet, step, entry, settled, out),
+            Passage::Wait { step, entry } => {
+                return self.wait(packet, step, entry, start, pools, out);
+            }
+        }
+        if let Some(waited) = start.waited {
+            self.let_next_go(waited, pools, out);
         }
     }
 
@@ -507,14 +495,29 @@ impl RuleCores {
         packet: Packet,
         step: usize,
         entry: EntryId,
-        settled: Option<EntryId>,
+        start: Start,
+        pools: &mut Pools,
         out: &mut Vec<Output>,
     ) {
-        if settled == Some(entry) && self.manager.is_free(entry) {
-            self.counters.stuck += 1;
-            return out.push(Output::Drop(packet, DropReason::InvalidState));
+        let is_stuck = start.settled == Some(entry) && self.manager.is_free(entry);
+        let is_full = start.waited.is_none() && self.pending.len() >= self.config.waiting;
+        if is_stuck || is_full {
+            let (count, reason) = match is_stuck {
+                true => (&mut self.counters.stuck, DropReason::InvalidState),
+                false => (&mut self.counters.overflowed, DropReason::RuleBacklogFull),
+            };
+            *count += 1;
+            out.push(Output::Drop(packet, reason));
+            if let Some(waited) = start.waited {
+                self.let_next_go(waited, pools, out);
+            }
+            return;
         }
         self.counters.waited += 1;
+        let (flow, ticket) = match start.waited {
+            Some((flow, ticket)) => (flow, Some(ticket)),
+            None => (flow_of(&packet), None),
+        };
         let mut journey = Journey {
             packet,
             recording: self.recording,
@@ -524,68 +527,113 @@ impl RuleCores {
         journey.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);
         self.send(out);
-        self.suspended = Some(Box::new(Suspended {
+        let suspended = Box::new(Suspended {
             journey,
             entry,
             is_closing: false,
-        }));
+        });
+        self.pending.suspend(flow, ticket, suspended);
+        // Its rules may be going already, or be reported.
+        self.manager.tell_of(entry);
     }
 
-    /// Goes on with what waits, as far as it goes.
-    fn resume(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Output>) {
-        while let Some(suspended) = self.suspended.take() {
-            if let Some(still) = self.try_again(suspended, now, pools, out) {
-                self.suspended = Some(still);
-                return;
-            }
-            while self.suspended.is_none()
-                && let Some(waiting) = self.waiting.pop_front()
-            {
-                match waiting {
-                    Waiting::Packet(packet) => self.begin(packet, pools, out, &mut Unwatched),
-                    Waiting::Mark(mark) => out.push(Output::Send(CacheMessage::Marked(mark))),
-                }
-            }
+    /// A packet that had waited is gone: the next of its flow goes.
+    fn let_next_go(
+        &mut self,
+        (flow, ticket): (Flow, Ticket),
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some((ticket, packet)) = self.pending.gone(&flow, ticket) {
+            self.begin(packet, Some((flow, ticket)), pools, out, &mut Unwatched);
         }
     }
 
-    /// Lets a packet try again if there is news; gives it back if there is none.
+    /// Goes on with what waits for entries of which there is news, as far as it goes.
+    fn resume(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Output>) {
+        if self.pending.is_empty() {
+            self.manager.forget_news();
+            return;
+        }
+        while let Some(entry) = self.manager.next_news() {
+            for ticket in self.pending.waiting_for(entry) {
+                self.try_again(ticket, now, pools, out);
+            }
+        }
+        while let Some(mark) = self.pending.next_mark() {
+            out.push(Output::Send(CacheMessage::Marked(mark)));
+        }
+    }
+
+    /// Lets a packet try again if what it waits for has come.
     fn try_again(
         &mut self,
-        mut suspended: Box<Suspended>,
+        ticket: Ticket,
         now: Instant,
         pools: &mut Pools,
         out: &mut Vec<Output>,
-    ) -> Option<Box<Suspended>> {
+    ) {
+        let Some((flow, suspended)) = self.pending.take(ticket) else {
+            return;
+        };
         let entry = suspended.entry;
-        if suspended.is_closing {
-            if !self.manager.is_free(entry) {
-                return Some(suspended);
-            }
-            self.go_on(suspended.journey, Some(entry), pools, out);
-            if !self.changing.contains(&entry) {
+        let is_free = self.manager.is_free(entry);
+        if is_free {
+            self.go_on(suspended.journey, Some(entry), (flow, ticket), pools, out);
+            if !self.changing.contains(&entry) && !self.pending.is_closing(entry) {
                 self.manager.open(entry);
             }
-            return None;
+            return;
         }
-        if !self.manager.is_answered(entry) {
-            return Some(suspended);
+        if suspended.is_closing || !self.manager.is_answered(entry) {
+            return self.pending.suspend(flow, Some(ticket), suspended);
         }
         let Journey { step, .. } = suspended.journey;
-        self.go_on(suspended.journey, None, pools, out);
-        let waits_again = self.suspended.as_ref();
-        let is_same = |next: &Suspended| next.entry == entry && next.journey.step == step;
-        if !waits_again.is_some_and(|next| is_same(next)) {
-            return None;
-        }
-        suspended = self.suspended.take()?;
-        suspended.is_closing = true;
-        self.manager.close(entry, now, &mut self.messages);
-        self.send(out);
-        // Without rules it is free at once.
-        match self.manager.is_free(entry) {
-            true => self.try_again(suspended, now, pools, out),
-            false => Some(suspended),
-        }
+        self.go_on(suspended.journey, None, (flow, ticket), pools, out);
+        self.close_if_it_waits(ticket, (entry, step), now, out);
     }
+
+    /// A packet that still waits for an entry whose rules have been reported: they are taken out.
+    fn close_if_it_waits(
+        &mut self,
+        ticket: Ticket,
+        (entry, step): (EntryId, usize),
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        let Some((flow, mut suspended)) = self.pending.take(ticket) else {
+            return;
+        };
+        if suspended.entry == entry && suspended.journey.step == step {
+            suspended.is_closing = true;
+            self.manager.close(entry, now, &mut self.messages);
+            self.send(out);
+            if self.manager.is_free(entry) {
+                self.manager.tell_of(entry);
+            }
+        }
+        self.pending.suspend(flow, Some(ticket), suspended);
+    }
+}
+
+/// Marks that may wait. The fast path has one under way, and repeats it.
+const MOST_MARKS: usize = 64;
+
+/// Where a packet begins its way through the chain.
+#[derive(Copy, Clone)]
+struct Start {
+    step: usize,
+    /// The entry that it has waited for, if that is free now.
+    settled: Option<EntryId>,
+    /// Its flow and ticket, if it has waited.
+    waited: Option<(Flow, Ticket)>,
+}
+
+/// A packet's flow and direction, as it comes to the chain.
+fn flow_of(packet: &Packet) -> Flow {
+    FlowKey::connection(
+        packet.source(),
+        packet.destination(),
+        packet.layout.protocol,
+    )
 }

@@ -35,6 +35,7 @@ pub mod key;
 pub mod manager;
 mod matches;
 pub mod message;
+mod pending;
 pub mod promotion;
 pub mod recorded;
 pub mod recording;

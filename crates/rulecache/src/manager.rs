@@ -99,6 +99,8 @@ pub struct Manager {
     candidate: usize,
     hand: u32,
     aged_until: Instant,
+    /// Entries some of whose rules were reported, or are gone.
+    news: VecDeque<EntryId>,
     counters: ManagerCounters,
 }
 
@@ -131,6 +133,7 @@ impl Manager {
             candidate: 0,
             hand: 0,
             aged_until: Instant::ZERO,
+            news: VecDeque::new(),
             counters: ManagerCounters::default(),
         }
     }
@@ -326,6 +329,21 @@ impl Manager {
             .all(|id| !self.places[id as usize].is_queried)
     }
 
+    /// The next entry of which there is news: rules of it were reported, or are gone.
+    pub fn next_news(&mut self) -> Option<EntryId> {
+        self.news.pop_front()
+    }
+
+    /// Nobody waits for news.
+    pub fn forget_news(&mut self) {
+        self.news.clear();
+    }
+
+    /// Somebody begins to wait for an entry of which there may have been news.
+    pub fn tell_of(&mut self, entry: EntryId) {
+        self.news.push_back(entry);
+    }
+
     /// Takes out all rules of an entry, or of [`EntryId::EVERYTHING`], and admits no new ones.
     /// Wait until the entry [is free](Dependents::is_free) before it changes.
     pub fn close(&mut self, entry: EntryId, now: Instant, out: &mut Vec<CacheMessage>) {
@@ -399,7 +417,12 @@ impl Manager {
                 place.stage = Stage::Installed;
             }
             CacheMessage::Used(_, uses) => {
-                place.is_queried = false;
+                let was_queried = std::mem::take(&mut place.is_queried);
+                if was_queried {
+                    let links = place.links.iter().map(|link| link.entry);
+                    let entries: Vec<EntryId> = links.collect();
+                    self.news.extend(entries);
+                }
                 self.credit(name.id, uses, credit);
             }
             CacheMessage::Gone(_, uses, _) => {
@@ -441,6 +464,7 @@ impl Manager {
         place.stage = Stage::Free;
         place.is_queried = false;
         let (links, rule) = (std::mem::take(&mut place.links), place.rule.take());
+        self.news.extend(links.iter().map(|link| link.entry));
         let places = &mut self.places;
         self.index.remove(&links, |other, number, place| {
             places[other as usize].links[usize::from(number)].move_to(place);

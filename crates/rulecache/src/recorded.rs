@@ -69,6 +69,11 @@ impl<'a> Recorded<'a> {
         self.recording.obstacle() != Some(Obstacle::NotPlain)
     }
 
+    /// The packet's number in the order of arrival: for whoever follows packets, not for decisions.
+    pub fn ordinal(&self) -> u64 {
+        self.packet.frame.ordinal()
+    }
+
     /// Bytes of the frame, for statistics only: a decision must not depend on it.
     #[inline]
     pub fn frame_bytes(&self) -> usize {

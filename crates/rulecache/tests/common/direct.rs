@@ -139,7 +139,6 @@ impl Direct {
                     self.tell_table(message);
                     continue;
                 }
-                Output::Passed(_) => unreachable!("nobody probes"),
             };
             self.departed.push(outcome);
         }

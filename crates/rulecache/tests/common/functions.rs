@@ -225,15 +225,16 @@ impl Translation {
         let slot = match known {
             Some(slot) if !self.has_expired(slot, now) => slot,
             Some(slot) if !packet.is_free(slot) => return Verdict::Wait(slot),
-            known => {
-                if let Some(slot) = known {
-                    self.unbind(slot);
+            known => match self.bind(packet, inside, now) {
+                Ok(slot) => {
+                    // Only now: a packet that waits has changed nothing.
+                    if let Some(old) = known.filter(|&old| old != slot) {
+                        self.bindings[old as usize] = None;
+                    }
+                    slot
                 }
-                match self.bind(packet, inside, now) {
-                    Ok(slot) => slot,
-                    Err(verdict) => return verdict,
-                }
-            }
+                Err(verdict) => return verdict,
+            },
         };
         self.refresh(slot, now);
         packet.depends_on(slot, Some(IDLE));

@@ -1,13 +1,15 @@
 //! A fast path and cores with a link between them that delays packets and loses messages, all
 //! under virtual time.
 //!
-//! What is decided is logged in the order in which it happens. The oracle, cores without rules,
-//! is given the same packets and changes in the order of that log, and must do the same to each.
-//! Entries that the cores forget are in the log too: a packet that was held may be decided after
-//! an entry has ended that had not when it arrived.
+//! What each function does is logged in the order in which it happens; a packet that meets a rule
+//! is handled by all of them at once. The oracle, the functions alone, is given the same packets
+//! and changes in the order of that log, each function for itself as a server in a row, and must do
+//! the same to each packet. Entries that are forgotten are in the log too: a packet that was held
+//! may be decided after an entry has ended that had not when it arrived.
 
+use super::oracle::Oracle;
 use super::traffic::{Spec, flow_of, packet};
-use super::watched::{Forgotten, Watched};
+use super::watched::{Did, Done, Watched};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
@@ -43,9 +45,13 @@ pub enum Outcome {
 
 #[derive(Debug)]
 enum Event {
+    /// A function did something.
+    Did(Did),
+    /// A packet met a rule.
+    Met(u64, Outcome),
+    /// A packet came out of the slow path.
     Decided(u64, Outcome),
     Changed(usize),
-    Forgot(EntryId, Instant),
 }
 
 enum Item {
@@ -105,7 +111,7 @@ pub struct World {
     flows: HashMap<u64, Option<(Endpoint, Endpoint, u8)>>,
     changing: VecDeque<usize>,
     is_changing: bool,
-    forgotten: Forgotten,
+    done: Done,
 }
 
 pub fn sides() -> Sides {
@@ -149,11 +155,11 @@ impl World {
             report_interval: Duration::from_millis(7),
             seed: 9,
         });
-        let forgotten = Forgotten::default();
-        let functions = Watched::all((scenario.functions)(&scenario.chain), &forgotten);
+        let done = Done::default();
+        let functions = Watched::all((scenario.functions)(&scenario.chain), &done);
         Self {
             cores: cores(&scenario, true, functions),
-            forgotten,
+            done,
             table,
             pools: Pools::new(20_000, 1),
             up: Link::default(),
@@ -209,9 +215,6 @@ impl World {
         }
         let mut out = Vec::new();
         self.cores.tick(self.now, &mut self.pools, &mut out);
-        let forgotten = std::mem::take(&mut *self.forgotten.lock().expect("one thread"));
-        let forgot = |(entry, at)| Event::Forgot(entry, at);
-        self.log.extend(forgotten.into_iter().map(forgot));
         self.outputs(out);
         while let Some(item) = self.down.due(self.now) {
             self.at_fast_path(item);
@@ -253,19 +256,44 @@ impl World {
                 return;
             }
             (self.scenario.changes[number].2)(self.cores.chain());
+            self.watch_changed(number);
             self.cores.changed();
+            self.note_done();
             self.log.push(Event::Changed(number));
             self.is_changing = false;
             self.changing.pop_front();
         }
     }
 
+    /// Functions that a change has put in the place of others are watched too.
+    fn watch_changed(&mut self, number: usize) {
+        let changed: Vec<u8> = self.scenario.changes[number]
+            .1
+            .iter()
+            .map(|entry| entry.function)
+            .collect();
+        for (place, function) in self.cores.chain().functions() {
+            if changed.contains(&place) {
+                let new =
+                    std::mem::replace(function, Box::new(super::functions::Monitor::default()));
+                *function = Watched::one(place, new, &self.done);
+            }
+        }
+    }
+
+    fn note_done(&mut self) {
+        let done = std::mem::take(&mut *self.done.lock().expect("one thread"));
+        self.log.extend(done.into_iter().map(Event::Did));
+    }
+
     fn outputs(&mut self, out: Vec<Output>) {
+        self.note_done();
         for output in out {
             let item = match output {
                 Output::Depart(packet, egress) => {
                     let ordinal = packet.frame.ordinal();
-                    self.left(&packet.frame, egress);
+                    let left = left(&packet.frame, egress);
+                    self.log.push(Event::Decided(ordinal, left));
                     self.pools.give(packet.frame);
                     Item::Returned(ordinal)
                 }
@@ -282,7 +310,6 @@ impl World {
                     continue;
                 }
                 Output::Send(message) => Item::Message(message),
-                Output::Passed(_) => unreachable!("nobody probes"),
             };
             Self::send(
                 &mut self.down,
@@ -311,12 +338,6 @@ impl World {
         link.0.push_back((at.max(last), item));
     }
 
-    fn left(&mut self, frame: &Frame, egress: Option<u16>) {
-        let bytes = frame.bytes().to_vec();
-        let outcome = Outcome::Left { bytes, egress };
-        self.log.push(Event::Decided(frame.ordinal(), outcome));
-    }
-
     fn arrive(&mut self, mut packet: Packet) {
         let (ingress, layout) = (packet.frame.port(), packet.layout);
         let Some(key) = MatchKey::of(packet.bytes(), &layout, ingress, 5) else {
@@ -332,14 +353,15 @@ impl World {
     fn decided(&mut self, packet: Packet, key: MatchKey, decision: Decision) {
         match decision {
             Decision::Forward { egress } => {
-                self.left(&packet.frame, egress);
-                self.departed.push(packet.frame.ordinal());
+                let ordinal = packet.frame.ordinal();
+                let left = left(&packet.frame, egress);
+                self.log.push(Event::Met(ordinal, left));
+                self.departed.push(ordinal);
                 self.pools.give(packet.frame);
             }
             Decision::Drop(reason) => {
                 let ordinal = packet.frame.ordinal();
-                self.log
-                    .push(Event::Decided(ordinal, Outcome::Dropped(reason)));
+                self.log.push(Event::Met(ordinal, Outcome::Dropped(reason)));
                 self.pools.give(packet.frame);
             }
             Decision::Punt => self.punt(packet),
@@ -418,44 +440,48 @@ impl World {
 
     /// The oracle decides in the order of the log.
     fn compare(&mut self, specs: &[Spec]) {
-        let functions = (self.scenario.functions)(&self.scenario.chain);
-        let mut oracle = cores(&self.scenario, false, functions);
-        let (mut at, mut arrivals) = (0, Vec::new());
-        for spec in specs {
+        self.note_done();
+        let mut at = 0;
+        let packets = specs.iter().enumerate().map(|(ordinal, spec)| {
             at += spec.gap_ns;
-            arrivals.push(Instant(at));
-        }
-        let (mut decided, mut replies) = (0, 0);
+            packet(&mut self.pools, spec, ordinal as u64, Instant(at))
+        });
+        let functions = (self.scenario.functions)(&self.scenario.chain);
+        let mut oracle = Oracle::new(functions, packets.collect());
+        let mut decided = 0;
         for event in std::mem::take(&mut self.log) {
             match event {
                 Event::Changed(number) => (self.scenario.changes[number].2)(oracle.chain()),
-                Event::Forgot(EntryId { function, entry }, at) => {
+                Event::Did(Did::Forgot(EntryId { function, entry }, at)) => {
                     let function = oracle.chain().function(function);
                     function.expect("in the chain").forget(entry, at);
                 }
+                Event::Did(Did::Handled(ordinal, place)) => oracle.handle(ordinal, place),
+                Event::Met(ordinal, outcome) => {
+                    decided += 1;
+                    oracle.handle_by_all(ordinal);
+                    let expected = oracle.outcome(ordinal);
+                    let spec = &specs[ordinal as usize];
+                    assert_eq!(Some(outcome), expected, "packet {ordinal}: {spec:?}");
+                }
                 Event::Decided(ordinal, outcome) => {
                     decided += 1;
+                    let expected = oracle.outcome(ordinal);
                     let spec = &specs[ordinal as usize];
-                    let packet = packet(&mut self.pools, spec, ordinal, arrivals[ordinal as usize]);
-                    let mut out = Vec::new();
-                    oracle.packet(packet, &mut self.pools, &mut out);
-                    let is_reply = |output: &Output| matches!(output, Output::Reply(_));
-                    replies += out.iter().filter(|output| is_reply(output)).count();
-                    let expected = out.into_iter().find_map(outcome_of);
                     assert_eq!(Some(outcome), expected, "packet {ordinal}: {spec:?}");
                 }
             }
         }
         assert_eq!(decided, specs.len(), "no packet is lost or doubled");
-        assert_eq!(replies, self.replies);
-        let counts = |cores: &mut RuleCores| {
+        assert_eq!(oracle.replies(), self.replies);
+        let counts = |chain: &mut RuleChain| {
             let mut counts = Vec::new();
-            for (_, function) in cores.chain().functions() {
+            for (_, function) in chain.functions() {
                 function.counters(&mut |_, value| counts.push(value));
             }
             counts
         };
-        assert_eq!(counts(&mut self.cores), counts(&mut oracle));
+        assert_eq!(counts(self.cores.chain()), counts(oracle.chain()));
     }
 
     fn check_order(&self) {
@@ -485,13 +511,7 @@ impl World {
     }
 }
 
-fn outcome_of(output: Output) -> Option<Outcome> {
-    match output {
-        Output::Depart(packet, egress) => Some(Outcome::Left {
-            bytes: packet.bytes().to_vec(),
-            egress,
-        }),
-        Output::Drop(_, reason) => Some(Outcome::Dropped(reason)),
-        _ => None,
-    }
+fn left(frame: &Frame, egress: Option<u16>) -> Outcome {
+    let bytes = frame.bytes().to_vec();
+    Outcome::Left { bytes, egress }
 }

@@ -1,34 +1,43 @@
-//! Functions whose forgetting is noted down.
+//! Functions that tell in which order they took packets, and what they forgot.
 
 use std::sync::{Arc, Mutex};
 use twinpath_core::Instant;
 use twinpath_rulecache::{Answers, EntryId, Hits, Recorded, RuleFunction, Verdict};
 
-/// What was forgotten since this was last emptied, and when.
-pub type Forgotten = Arc<Mutex<Vec<(EntryId, Instant)>>>;
+/// What a function did.
+#[derive(Clone, Copy, Debug)]
+pub enum Did {
+    /// The one at this place handled the packet with this number.
+    Handled(u64, u8),
+    /// An entry was forgotten.
+    Forgot(EntryId, Instant),
+}
+
+/// What functions did since this was last emptied, in order.
+pub type Done = Arc<Mutex<Vec<Did>>>;
 
 /// A function that does what another does.
 pub struct Watched {
     function: Box<dyn RuleFunction>,
     place: u8,
-    forgotten: Forgotten,
+    done: Done,
 }
 
 impl Watched {
     /// The functions of a chain.
-    pub fn all(
-        functions: Vec<Box<dyn RuleFunction>>,
-        forgotten: &Forgotten,
-    ) -> Vec<Box<dyn RuleFunction>> {
-        let watched = |(place, function)| -> Box<dyn RuleFunction> {
-            let forgotten = forgotten.clone();
-            Box::new(Self {
-                function,
-                place,
-                forgotten,
-            })
-        };
+    pub fn all(functions: Vec<Box<dyn RuleFunction>>, done: &Done) -> Vec<Box<dyn RuleFunction>> {
+        let watched = |(place, function)| Self::one(place, function, done);
         (0..).zip(functions).map(watched).collect()
+    }
+
+    /// One function.
+    pub fn one(place: u8, function: Box<dyn RuleFunction>, done: &Done) -> Box<dyn RuleFunction> {
+        let done = done.clone();
+        Box::new(Self {
+            function,
+            place,
+            done,
+        })
     }
 }
 
@@ -47,7 +56,13 @@ impl RuleFunction for Watched {
         now: Instant,
         answers: &mut Answers<'_>,
     ) -> Verdict {
-        self.function.handle(packet, now, answers)
+        let ordinal = packet.ordinal();
+        let verdict = self.function.handle(packet, now, answers);
+        if !matches!(verdict, Verdict::Wait(_)) {
+            let did = Did::Handled(ordinal, self.place);
+            self.done.lock().expect("one thread").push(did);
+        }
+        verdict
     }
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
@@ -60,8 +75,8 @@ impl RuleFunction for Watched {
 
     fn forget(&mut self, entry: u32, now: Instant) {
         let function = self.place;
-        let forgotten = (EntryId { function, entry }, now);
-        self.forgotten.lock().expect("one thread").push(forgotten);
+        let did = Did::Forgot(EntryId { function, entry }, now);
+        self.done.lock().expect("one thread").push(did);
         self.function.forget(entry, now);
     }
 
