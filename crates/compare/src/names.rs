@@ -1,0 +1,195 @@
+//! The names that a translation gives out: where they stand in a packet, and how they are blanked.
+
+use crate::options::Renaming;
+use std::fmt::{self, Display, Formatter};
+use twinpath_core::wire::{
+    Address, Endpoint, Fragment, Inner, Layout, Network, RewriteError, Transport, fields, icmp,
+    protocol, rewrite,
+};
+
+use crate::words::Protocol;
+
+/// A name that a translation has given to an endpoint inside.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    /// TCP, UDP, ICMP or another IP protocol.
+    pub protocol: u8,
+    /// An external address.
+    pub address: Address,
+    /// The external port or echo identifier, of packets that have one.
+    pub port: Option<u16>,
+}
+
+impl Display for Name {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", Protocol(self.protocol))?;
+        match (self.port, self.protocol) {
+            (None, _) => self.address.fmt(f),
+            (Some(identifier), protocol::ICMP | protocol::ICMP6) => {
+                write!(f, "{} identifier {identifier}", self.address)
+            }
+            (Some(port), _) => Endpoint::new(self.address, port).fmt(f),
+        }
+    }
+}
+
+/// Where names stood in a packet before they were blanked: part of what a flow is, so that nobody's
+/// packet is taken for one whose name was blanked.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Blanks(u8);
+
+impl Blanks {
+    const SOURCE: u8 = 1;
+    const DESTINATION: u8 = 2;
+    const QUOTED_SOURCE: u8 = 4;
+    const QUOTED_DESTINATION: u8 = 8;
+    /// An ICMP error from or to the external address that its quote names.
+    const SOURCE_AS_QUOTED: u8 = 16;
+    const DESTINATION_AS_QUOTED: u8 = 32;
+}
+
+/// The names in a packet: at most its two ends and those of the packet that it quotes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    names: [Option<Name>; 4],
+    /// Where they stood.
+    pub blanks: Blanks,
+}
+
+impl Names {
+    /// The names, each once.
+    pub fn each(&self) -> impl Iterator<Item = Name> + '_ {
+        let is_first = |&(index, name): &(usize, Name)| !self.names[..index].contains(&Some(name));
+        let named = self.names.iter().enumerate();
+        named
+            .filter_map(|(index, name)| Some((index, (*name)?)))
+            .filter(is_first)
+            .map(|(_, name)| name)
+    }
+
+    fn add(&mut self, place: u8, name: Name) {
+        self.blanks.0 |= place;
+        if let Some(free) = self.names.iter_mut().find(|name| name.is_none()) {
+            *free = Some(name);
+        }
+    }
+
+    fn has_address(&self, address: Address) -> bool {
+        self.names
+            .iter()
+            .flatten()
+            .any(|name| name.address == address)
+    }
+}
+
+/// Finds the names in a packet and blanks them there; `later_port` is asked for the port of a
+/// fragment that has none.
+pub(crate) fn blank(
+    renaming: &Renaming,
+    frame: &mut [u8],
+    layout: &Layout,
+    later_port: impl Fn() -> Option<u16>,
+) -> Names {
+    let mut names = Names::default();
+    blank_quote(renaming, frame, layout, &mut names);
+    let quoted = names;
+    let ends = [
+        fields::source(frame, layout),
+        fields::destination(frame, layout),
+    ];
+    let port = |end: Endpoint| match layout.fragment {
+        Fragment::Later => later_port(),
+        _ => has_ports(frame, layout).then_some(end.port),
+    };
+    let places = [
+        (Blanks::SOURCE, Blanks::SOURCE_AS_QUOTED),
+        (Blanks::DESTINATION, Blanks::DESTINATION_AS_QUOTED),
+    ];
+    for (end, (place, as_quoted)) in ends.into_iter().zip(places) {
+        if !renaming.has(end.address) {
+            continue;
+        }
+        if quoted.has_address(end.address) {
+            names.blanks.0 |= as_quoted;
+            continue;
+        }
+        let name = Name {
+            protocol: layout.protocol,
+            address: end.address,
+            port: port(end),
+        };
+        names.add(place, name);
+    }
+    blank_ends(frame, layout, names.blanks);
+    names
+}
+
+fn blank_ends(frame: &mut [u8], layout: &Layout, Blanks(blanks): Blanks) {
+    // The addresses are of the packet's own IP version and the frame is whole: these cannot fail.
+    if blanks & (Blanks::SOURCE | Blanks::SOURCE_AS_QUOTED) != 0 {
+        let _ = rewrite::set_source(frame, layout, nobody(layout.network));
+    }
+    if blanks & (Blanks::DESTINATION | Blanks::DESTINATION_AS_QUOTED) != 0 {
+        let _ = rewrite::set_destination(frame, layout, nobody(layout.network));
+    }
+}
+
+fn blank_quote(renaming: &Renaming, frame: &mut [u8], layout: &Layout, names: &mut Names) {
+    let Some(inner) = layout.inner else {
+        return;
+    };
+    type Set = fn(&mut [u8], &Layout, Endpoint) -> Result<(), RewriteError>;
+    let ends: [(_, _, Set); 2] = [
+        (
+            fields::inner_source(frame, layout),
+            Blanks::QUOTED_SOURCE,
+            rewrite::set_inner_source,
+        ),
+        (
+            fields::inner_destination(frame, layout),
+            Blanks::QUOTED_DESTINATION,
+            rewrite::set_inner_destination,
+        ),
+    ];
+    let has_port = quote_has_ports(frame, &inner);
+    for (end, place, set) in ends {
+        let Some(end) = end.filter(|end| renaming.has(end.address)) else {
+            continue;
+        };
+        let name = Name {
+            protocol: inner.protocol,
+            address: end.address,
+            port: has_port.then_some(end.port),
+        };
+        names.add(place, name);
+        // As above.
+        let _ = set(frame, layout, nobody(inner.network));
+    }
+}
+
+const fn nobody(network: Network) -> Endpoint {
+    let address = match network {
+        Network::V6 => Address::UNSPECIFIED_V6,
+        _ => Address::UNSPECIFIED_V4,
+    };
+    Endpoint::new(address, 0)
+}
+
+/// Whether a packet has ports or an echo's identifier.
+pub(crate) fn has_ports(frame: &[u8], layout: &Layout) -> bool {
+    match layout.transport {
+        Transport::Tcp | Transport::Udp => true,
+        _ => fields::icmp_kind(frame, layout)
+            .is_some_and(|(kind, _)| icmp::is_echo(layout.network, kind)),
+    }
+}
+
+fn quote_has_ports(frame: &[u8], inner: &Inner) -> bool {
+    match inner.protocol {
+        protocol::TCP | protocol::UDP => true,
+        protocol::ICMP | protocol::ICMP6 => frame
+            .get(usize::from(inner.l4))
+            .is_some_and(|&kind| icmp::is_echo(inner.network, kind)),
+        _ => false,
+    }
+}
