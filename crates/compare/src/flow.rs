@@ -39,6 +39,22 @@ impl Flow {
         }
     }
 
+    /// The same flow, seen from one of the names in it.
+    #[must_use]
+    pub const fn seen_with(self, names: Blanks) -> Self {
+        match self {
+            Self::Ip {
+                key, side, role, ..
+            } => Self::Ip {
+                key,
+                side,
+                role,
+                blanks: names,
+            },
+            other => other,
+        }
+    }
+
     /// Of a frame that cannot be dissected.
     pub fn malformed(frame: &[u8]) -> Self {
         Self::Malformed(raw_ether_type(frame))

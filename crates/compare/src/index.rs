@@ -115,9 +115,9 @@ impl Index {
 
     fn add(&mut self, flow: Flow, names: &Names, packet: Packet, idle_ns: u64) {
         let mut places = Vec::new();
-        for name in names.each() {
+        for (name, blanks) in names.each() {
             let life = self.life(name, packet.timestamp_ns, idle_ns);
-            places.push(self.push(Some(life), flow, packet));
+            places.push(self.push(Some(life), flow.seen_with(blanks), packet));
         }
         match places.len() {
             0 => drop(self.push(None, flow, packet)),

@@ -35,50 +35,64 @@ impl Display for Name {
 
 /// Where names stood in a packet before they were blanked: part of what a flow is, so that nobody's
 /// packet is taken for one whose name was blanked.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Blanks(u8);
-
-impl Blanks {
-    const SOURCE: u8 = 1;
-    const DESTINATION: u8 = 2;
-    const QUOTED_SOURCE: u8 = 4;
-    const QUOTED_DESTINATION: u8 = 8;
-    /// An ICMP error from or to the external address that its quote names.
-    const SOURCE_AS_QUOTED: u8 = 16;
-    const DESTINATION_AS_QUOTED: u8 = 32;
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Blanks {
+    /// Of all names.
+    all: u8,
+    /// Of the one whose life is looked at: what it says and what it hears are two directions.
+    own: u8,
 }
+
+const SOURCE: u8 = 1;
+const DESTINATION: u8 = 2;
+const QUOTED_SOURCE: u8 = 4;
+const QUOTED_DESTINATION: u8 = 8;
+/// An ICMP error from or to the external address that its quote names.
+const SOURCE_AS_QUOTED: u8 = 16;
+const DESTINATION_AS_QUOTED: u8 = 32;
 
 /// The names in a packet: at most its two ends and those of the packet that it quotes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
-    names: [Option<Name>; 4],
-    /// Where they stood.
-    pub blanks: Blanks,
+    /// Each once, with all its places.
+    names: [Option<(Name, u8)>; 4],
+    /// All places.
+    places: u8,
 }
 
 impl Names {
-    /// The names, each once.
-    pub fn each(&self) -> impl Iterator<Item = Name> + '_ {
-        let is_first = |&(index, name): &(usize, Name)| !self.names[..index].contains(&Some(name));
-        let named = self.names.iter().enumerate();
-        named
-            .filter_map(|(index, name)| Some((index, (*name)?)))
-            .filter(is_first)
-            .map(|(_, name)| name)
+    /// The names, each with where it stood and where others did.
+    pub fn each(&self) -> impl Iterator<Item = (Name, Blanks)> + '_ {
+        let all = self.places;
+        let named = self.names.iter().flatten();
+        named.map(move |&(name, own)| (name, Blanks { all, own }))
+    }
+
+    /// Where names stood.
+    pub const fn blanks(&self) -> Blanks {
+        Blanks {
+            all: self.places,
+            own: 0,
+        }
+    }
+
+    /// The port of a name, if one has any.
+    pub fn port(&self) -> Option<u16> {
+        self.names.iter().flatten().find_map(|(name, _)| name.port)
     }
 
     fn add(&mut self, place: u8, name: Name) {
-        self.blanks.0 |= place;
-        if let Some(free) = self.names.iter_mut().find(|name| name.is_none()) {
-            *free = Some(name);
+        self.places |= place;
+        let is_for = |slot: &&mut Option<(Name, u8)>| slot.is_none_or(|(known, _)| known == name);
+        if let Some(slot) = self.names.iter_mut().find(is_for) {
+            let places = slot.map_or(0, |(_, places)| places);
+            *slot = Some((name, places | place));
         }
     }
 
     fn has_address(&self, address: Address) -> bool {
-        self.names
-            .iter()
-            .flatten()
-            .any(|name| name.address == address)
+        let mut names = self.names.iter().flatten();
+        names.any(|(name, _)| name.address == address)
     }
 }
 
@@ -102,15 +116,15 @@ pub(crate) fn blank(
         _ => has_ports(frame, layout).then_some(end.port),
     };
     let places = [
-        (Blanks::SOURCE, Blanks::SOURCE_AS_QUOTED),
-        (Blanks::DESTINATION, Blanks::DESTINATION_AS_QUOTED),
+        (SOURCE, SOURCE_AS_QUOTED),
+        (DESTINATION, DESTINATION_AS_QUOTED),
     ];
     for (end, (place, as_quoted)) in ends.into_iter().zip(places) {
         if !renaming.has(end.address) {
             continue;
         }
         if quoted.has_address(end.address) {
-            names.blanks.0 |= as_quoted;
+            names.places |= as_quoted;
             continue;
         }
         let name = Name {
@@ -120,16 +134,16 @@ pub(crate) fn blank(
         };
         names.add(place, name);
     }
-    blank_ends(frame, layout, names.blanks);
+    blank_ends(frame, layout, names.places);
     names
 }
 
-fn blank_ends(frame: &mut [u8], layout: &Layout, Blanks(blanks): Blanks) {
+fn blank_ends(frame: &mut [u8], layout: &Layout, blanks: u8) {
     // The addresses are of the packet's own IP version and the frame is whole: these cannot fail.
-    if blanks & (Blanks::SOURCE | Blanks::SOURCE_AS_QUOTED) != 0 {
+    if blanks & (SOURCE | SOURCE_AS_QUOTED) != 0 {
         let _ = rewrite::set_source(frame, layout, nobody(layout.network));
     }
-    if blanks & (Blanks::DESTINATION | Blanks::DESTINATION_AS_QUOTED) != 0 {
+    if blanks & (DESTINATION | DESTINATION_AS_QUOTED) != 0 {
         let _ = rewrite::set_destination(frame, layout, nobody(layout.network));
     }
 }
@@ -142,12 +156,12 @@ fn blank_quote(renaming: &Renaming, frame: &mut [u8], layout: &Layout, names: &m
     let ends: [(_, _, Set); 2] = [
         (
             fields::inner_source(frame, layout),
-            Blanks::QUOTED_SOURCE,
+            QUOTED_SOURCE,
             rewrite::set_inner_source,
         ),
         (
             fields::inner_destination(frame, layout),
-            Blanks::QUOTED_DESTINATION,
+            QUOTED_DESTINATION,
             rewrite::set_inner_destination,
         ),
     ];

@@ -65,7 +65,7 @@ impl<'o> Normaliser<'o> {
             ids::blank(&mut self.bytes, &layout);
         }
         Normal {
-            flow: Flow::of(&self.steering, &self.bytes, &layout, names.blanks),
+            flow: Flow::of(&self.steering, &self.bytes, &layout, names.blanks()),
             layout: Some(layout),
             names,
             bytes: &self.bytes,
@@ -79,7 +79,7 @@ impl<'o> Normaliser<'o> {
         let datagram = Datagram::of(&self.bytes, layout);
         let later_port = || self.ports.get(&datagram?).copied();
         let names = names::blank(renaming, &mut self.bytes, layout, later_port);
-        let port = names.each().find_map(|name| name.port);
+        let port = names.port();
         if let (Fragment::First, Some(datagram), Some(port)) = (layout.fragment, datagram, port) {
             self.ports.insert(datagram, port);
         }
