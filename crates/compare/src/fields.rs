@@ -101,6 +101,12 @@ pub(crate) fn differing(a: &Normal<'_>, b: &Normal<'_>) -> Vec<Field> {
         (Some(in_a), Some(in_b)) => headers(&Cut(a.bytes, in_a), &Cut(b.bytes, in_b), &mut found),
         _ => bytes("frame", a.bytes, b.bytes, &mut found),
     }
+    if a.names.any() {
+        let checksums = found
+            .iter_mut()
+            .filter(|field| field.name.ends_with("checksum"));
+        checksums.for_each(|field| field.name += " with names blanked");
+    }
     found
 }
 
@@ -270,5 +276,58 @@ impl Display for Shown<'_> {
             true => f.write_str(" ..."),
             false => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_all_widths_are_read() {
+        let header: Vec<u8> = (0..36).map(|byte| byte * 7).collect();
+        for first in [0, 3, 8, 51, 180] {
+            for count in [1, 4, 13, 16, 48, 100] {
+                let expected =
+                    (first..first + count).map(|bit| header[bit / 8] >> (7 - bit % 8) & 1);
+                let found = bits(&header, first, count);
+                let digits = (0..count).rev().map(|bit| (found >> bit) as u8 & 1);
+                assert!(digits.eq(expected), "{first} {count}");
+            }
+        }
+        assert_eq!(bits(&[], 0, 128), 0);
+    }
+
+    #[test]
+    fn every_bit_of_a_header_is_in_a_field() {
+        let tables: [(&[Spec], usize); 6] = [
+            (&ETHERNET, 12),
+            (&IPV4, ipv4::HEADER_BYTES),
+            (&IPV6, ipv6::HEADER_BYTES),
+            (&TCP, tcp::HEADER_BYTES),
+            (&UDP, 8),
+            (&ICMP, 8),
+        ];
+        for (specs, header_bytes) in tables {
+            let end = specs.iter().try_fold(0, |at, &(name, first, count, _)| {
+                if at == first {
+                    Ok(first + count)
+                } else {
+                    Err(name)
+                }
+            });
+            assert_eq!(end, Ok(8 * header_bytes));
+        }
+    }
+
+    #[test]
+    fn values_are_written_as_people_read_them() {
+        assert_eq!(Number.told(7), "7");
+        assert_eq!(Hex.told(0x12), "0x12");
+        assert_eq!(Mac.told(0x0200_0000_0001), "02:00:00:00:00:01");
+        assert_eq!(V4.told(0x0a00_0001), "10.0.0.1");
+        assert_eq!(V6.told(1), "::1");
+        assert_eq!(Shown(&[1, 0xab]).to_string(), "01 ab");
+        assert_eq!(Shown(&[0; 9]).to_string(), "00 00 00 00 00 00 00 00 ...");
     }
 }

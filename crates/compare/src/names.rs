@@ -43,6 +43,7 @@ pub(crate) struct Blanks {
     own: u8,
 }
 
+// The places of a packet in which a name can stand.
 const SOURCE: u8 = 1;
 const DESTINATION: u8 = 2;
 const QUOTED_SOURCE: u8 = 4;
@@ -74,6 +75,11 @@ impl Names {
             all: self.places,
             own: 0,
         }
+    }
+
+    /// Whether there is one.
+    pub const fn any(&self) -> bool {
+        self.places != 0
     }
 
     /// The port of a name, if one has any.
@@ -205,5 +211,76 @@ fn quote_has_ports(frame: &[u8], inner: &Inner) -> bool {
             .get(usize::from(inner.l4))
             .is_some_and(|&kind| icmp::is_echo(inner.network, kind)),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::wire::{PacketBuilder, dissect, icmp::IcmpError, verify_transport_checksum};
+
+    const SERVER: Endpoint = Endpoint::v4([192, 0, 2, 1], 53);
+    const NAME: Endpoint = Endpoint::v4([198, 51, 100, 1], 4001);
+
+    /// The names in a packet, with where they stood, and its bytes without them.
+    fn blanked(packet: PacketBuilder<'_>) -> (Vec<(String, u8)>, Vec<u8>) {
+        let renaming = Renaming::of(vec!["198.51.100.0/24".parse().unwrap()]);
+        let mut frame = packet.to_vec().unwrap();
+        let layout = dissect(&frame).unwrap();
+        let names = blank(&renaming, &mut frame, &layout, || Some(9));
+        assert!(verify_transport_checksum(&frame, &layout));
+        let told = |(name, blanks): (Name, Blanks)| (name.to_string(), blanks.own);
+        (names.each().map(told).collect(), frame)
+    }
+
+    fn names(packet: PacketBuilder<'_>) -> Vec<(String, u8)> {
+        blanked(packet).0
+    }
+
+    #[test]
+    fn names_are_found_at_both_ends() {
+        let name = |text: &str, places| vec![(text.to_owned(), places)];
+        let udp = "udp 198.51.100.1:4001";
+        assert_eq!(names(PacketBuilder::udp(SERVER, SERVER)), []);
+        assert_eq!(names(PacketBuilder::udp(NAME, SERVER)), name(udp, SOURCE));
+        assert_eq!(
+            names(PacketBuilder::udp(SERVER, NAME)),
+            name(udp, DESTINATION)
+        );
+        assert_eq!(
+            names(PacketBuilder::udp(NAME, NAME)),
+            name(udp, SOURCE | DESTINATION)
+        );
+        let echo = PacketBuilder::icmp_echo(NAME, SERVER);
+        assert_eq!(
+            names(echo),
+            name("icmp 198.51.100.1 identifier 4001", SOURCE)
+        );
+        let gre = PacketBuilder::raw(47, NAME.address, SERVER.address);
+        assert_eq!(names(gre), name("gre 198.51.100.1", SOURCE));
+        let later = PacketBuilder::udp(NAME, SERVER)
+            .fragment(8, false)
+            .payload_len(8);
+        assert_eq!(names(later), name("udp 198.51.100.1:9", SOURCE));
+    }
+
+    #[test]
+    fn an_error_from_the_host_that_it_quotes_has_one_name() {
+        let answer = PacketBuilder::udp(SERVER, NAME).to_vec().unwrap();
+        let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 3 }, &answer);
+        let quoted = ("udp 198.51.100.1:4001".to_owned(), QUOTED_DESTINATION);
+        assert_eq!(names(error), std::slice::from_ref(&quoted));
+        let router = error.source_address(Address::from_v4([198, 51, 100, 254]));
+        let own = ("icmp 198.51.100.254".to_owned(), SOURCE);
+        assert_eq!(names(router), [quoted, own]);
+    }
+
+    #[test]
+    fn packets_that_differ_by_their_name_alone_become_equal() {
+        let other = Endpoint::v4([198, 51, 100, 77], 1);
+        let packet = |name| PacketBuilder::tcp(name, SERVER).payload(b"1");
+        assert_eq!(blanked(packet(NAME)).1, blanked(packet(other)).1);
+        assert_ne!(blanked(packet(NAME)).1, blanked(packet(other).ttl(3)).1);
+        assert_eq!(blanked(packet(SERVER)).1, packet(SERVER).to_vec().unwrap());
     }
 }
