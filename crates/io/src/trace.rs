@@ -79,7 +79,7 @@ impl Trace {
     }
 
     /// The frames in the order in which they were pushed.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = TraceFrame<'_>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = TraceFrame<'_>> + Clone {
         let mut start = 0;
         self.entries.iter().map(move |entry| {
             let frame = &self.bytes[start..entry.end];

@@ -2,14 +2,15 @@
 //!
 //! `twinpath run` runs a service, `rules` shows what it has cached meanwhile and `apply` changes
 //! it, `explain` tells what of it runs where and why, `trace` follows one packet through it,
-//! `generate` makes captures to run it on, `check` searches the protocol between the paths for an
-//! error, `lab` redoes the papers' figures under virtual time, and `kv` is a client of the
-//! key-value store. Each is a file of [`commands`] with its arguments, its help and its one
-//! function.
+//! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
+//! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
+//! under virtual time, and `kv` is a client of the key-value store. Each is a file of [`commands`]
+//! with its arguments, its help and its one function.
 //!
 //! Results go to standard output; progress, warnings and errors to standard error. The exit code
-//! is 0 if all is well, 1 if the answer is a negative one (the check found a violation, the key is
-//! not there), 2 if there is no answer (wrong usage, a wrong file, no permission, no server).
+//! is 0 if all is well, 1 if the answer is a negative one (the check found a violation, captures
+//! differ, the key is not there), 2 if there is no answer (wrong usage, a wrong file, no
+//! permission, no server).
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -21,7 +22,7 @@ mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
-use commands::{apply, check, explain, generate, kv, lab, rules, run, trace};
+use commands::{apply, check, compare, explain, generate, kv, lab, rules, run, trace};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -58,6 +59,7 @@ enum Command {
     Explain(explain::Arguments),
     Trace(trace::Arguments),
     Generate(generate::Arguments),
+    Compare(compare::Arguments),
     Check(check::Arguments),
     Lab(lab::Arguments),
     Kv(kv::Arguments),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::execute(&arguments),
         Command::Trace(arguments) => trace::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),
+        Command::Compare(arguments) => compare::execute(&arguments),
         Command::Check(arguments) => check::execute(&arguments),
         Command::Lab(arguments) => lab::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),

@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod check;
+pub mod compare;
 pub mod explain;
 pub mod generate;
 pub mod kv;

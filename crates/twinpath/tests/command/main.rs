@@ -1,6 +1,7 @@
 //! The command as a user meets it: what it prints, what it leaves behind, how it exits.
 
 mod check;
+mod compare;
 mod examples;
 mod explain;
 mod generate;

@@ -5,7 +5,7 @@ use crate::place::Place;
 #[test]
 fn help_has_examples_everywhere() {
     let place = Place::new();
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &[],
         &["run"],
         &["rules"],
@@ -13,6 +13,7 @@ fn help_has_examples_everywhere() {
         &["explain"],
         &["trace"],
         &["generate"],
+        &["compare"],
         &["check"],
         &["kv"],
         &["lab"],

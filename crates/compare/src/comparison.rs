@@ -1,0 +1,252 @@
+//! The comparison.
+
+use crate::difference::{Capture, Difference, FlowText, Mention, Problem};
+use crate::fields::{Field, differing};
+use crate::index::{Index, Packet};
+use crate::lives::Pairs;
+use crate::merged::{Merged, first_merged, first_unlike};
+use crate::normal::Normaliser;
+use crate::options::Options;
+use crate::packets::{InFile, InMemory, Packets};
+use crate::streams::{Parting, Way, first_parting};
+use crate::words;
+use std::path::Path;
+use twinpath_io::CaptureError;
+
+/// Compares captures under some options.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    options: Options,
+}
+
+/// What is the same in two captures.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Packets.
+    pub packets: u64,
+    /// Flows, each direction for itself; one for each name and life where names are blanked.
+    pub flows: u64,
+    /// Lives of names that a translation gave out.
+    pub bindings: u64,
+    /// Those of them that have another name in B.
+    pub renamed: u64,
+}
+
+/// A difference, before its packets are looked at again.
+enum Finding<'i> {
+    Parting(Parting<'i>),
+    Merged(Capture, Merged),
+    Crossed(u64, [u64; 2]),
+}
+
+impl Comparison {
+    /// A comparison under these options.
+    pub fn new(options: Options) -> Self {
+        Self { options }
+    }
+
+    /// Compares packets in memory: timestamps in nanoseconds, and frames from the Ethernet header
+    /// on.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn compare<'p>(
+        &self,
+        a: impl Iterator<Item = (u64, &'p [u8])> + Clone,
+        b: impl Iterator<Item = (u64, &'p [u8])> + Clone,
+    ) -> Result<Summary, Box<Difference>> {
+        match self.compare_packets(&InMemory(a), &InMemory(b)) {
+            Ok(result) => result,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Compares captures in files, pcap or pcapng, gzipped or not. They are read once if they are
+    /// the same, and up to the difference again if not; of their packets only digests are kept.
+    /// Bytes that were cut off when a packet was captured are not compared.
+    ///
+    /// # Errors
+    /// A file that cannot be read. The inner result is that of the comparison.
+    pub fn compare_captures(
+        &self,
+        a: &Path,
+        b: &Path,
+    ) -> Result<Result<Summary, Box<Difference>>, CaptureError> {
+        self.compare_packets(&InFile(a), &InFile(b))
+    }
+
+    fn compare_packets<E, A, B>(&self, a: &A, b: &B) -> Result<Result<Summary, Box<Difference>>, E>
+    where
+        A: Packets<Error = E>,
+        B: Packets<Error = E>,
+    {
+        let in_a = Index::of(a, &self.options)?;
+        let in_b = Index::of(b, &self.options)?;
+        let pairs = Pairs::of(&in_a, &in_b, self.options.timestamps);
+        let teller = Teller {
+            options: &self.options,
+            a,
+            b,
+            in_a: &in_a,
+            in_b: &in_b,
+        };
+        Ok(match self.first_finding(&in_a, &in_b, &pairs) {
+            Some(finding) => Err(Box::new(teller.tell(&finding)?)),
+            None => Ok(Summary {
+                packets: in_a.packets,
+                flows: in_a.streams.len() as u64,
+                bindings: in_a.lives.len() as u64,
+                renamed: pairs.renamed,
+            }),
+        })
+    }
+
+    fn first_finding<'i>(&self, a: &'i Index, b: &'i Index, pairs: &Pairs) -> Option<Finding<'i>> {
+        let timestamps = self.options.timestamps;
+        let unnamed = first_parting((a, None), (b, None), timestamps).map(Finding::Parting);
+        let named = self.first_among_lives(a, b, pairs);
+        let order = |finding: &Finding<'_>| finding.order(a, b);
+        unnamed.into_iter().chain(named).min_by_key(order)
+    }
+
+    fn first_among_lives<'i>(
+        &self,
+        a: &'i Index,
+        b: &'i Index,
+        pairs: &Pairs,
+    ) -> Option<Finding<'i>> {
+        let Pairs { left_a, left_b, .. } = pairs;
+        if left_a.is_empty() && left_b.is_empty() {
+            let crossing = pairs.first_crossing(a, b);
+            return crossing.map(|(a, b)| Finding::Crossed(a, b));
+        }
+        let (left_a, left_b) = ((a, &left_a[..]), (b, &left_b[..]));
+        let in_a = || Some(Finding::Merged(Capture::A, first_merged(left_a, left_b)?));
+        let in_b = || Some(Finding::Merged(Capture::B, first_merged(left_b, left_a)?));
+        let unlike = || first_unlike(a, b, pairs, self.options.timestamps);
+        in_b()
+            .or_else(in_a)
+            .or_else(|| unlike().map(Finding::Parting))
+    }
+}
+
+impl Finding<'_> {
+    /// Orders findings by where they are in A, and in B if A has no packet there.
+    fn order(&self, a: &Index, b: &Index) -> (u64, bool) {
+        match self {
+            Self::Parting(parting) => parting.order(),
+            Self::Merged(Capture::A, merged) => (a.first_of(merged.life), false),
+            Self::Merged(Capture::B, merged) => (
+                a.first_of(merged.parts[0]).min(b.first_of(merged.life)),
+                false,
+            ),
+            Self::Crossed(number, _) => (*number, false),
+        }
+    }
+}
+
+/// Looks at packets again to tell a finding in words.
+struct Teller<'t, A, B> {
+    options: &'t Options,
+    a: &'t A,
+    b: &'t B,
+    in_a: &'t Index,
+    in_b: &'t Index,
+}
+
+impl<E, A: Packets<Error = E>, B: Packets<Error = E>> Teller<'_, A, B> {
+    fn tell(&self, finding: &Finding<'_>) -> Result<Difference, E> {
+        match finding {
+            Finding::Parting(parting) => self.parting(parting),
+            Finding::Merged(by, merged) => self.merged(*by, merged),
+            Finding::Crossed(a, b) => Ok(Difference {
+                flow: self.flow(Some(*a), Some(b[0]))?,
+                problem: Problem::Crossed { a: *a, b: *b },
+            }),
+        }
+    }
+
+    fn parting(&self, parting: &Parting<'_>) -> Result<Difference, E> {
+        let place = parting.same as u64 + 1;
+        let (held_a, held_b) = (parting.in_a().len() as u64, parting.in_b().len() as u64);
+        let problem = match parting.way() {
+            Way::Missing(packet) => Problem::Missing {
+                place,
+                a: packet.number,
+                held: held_b,
+            },
+            Way::Reordered(packet, later, other) => Problem::Reordered {
+                place,
+                a: packet.number,
+                later: later as u64 + 1,
+                b: other.number,
+            },
+            Way::Changed(packet, other) => Problem::Changed {
+                place,
+                a: packet.number,
+                b: other.number,
+                fields: self.fields(packet.number, other.number)?,
+            },
+            Way::Extra(packet) => Problem::Extra {
+                place,
+                b: packet.number,
+                held: held_a,
+            },
+        };
+        // Any packet of the flow tells which it is.
+        let near = |packets: &[Packet]| {
+            let packet = packets.get(parting.same).or(packets.last());
+            packet.map(|packet| packet.number)
+        };
+        let flow = self.flow(near(parting.in_a()), near(parting.in_b()))?;
+        Ok(Difference { flow, problem })
+    }
+
+    fn merged(&self, by: Capture, merged: &Merged) -> Result<Difference, E> {
+        let (here, there) = match by {
+            Capture::A => (self.in_a, self.in_b),
+            Capture::B => (self.in_b, self.in_a),
+        };
+        let mention = |index: &Index, life: usize| Mention {
+            name: index.lives[life].name.to_string(),
+            packet: index.first_of(life),
+        };
+        let name = mention(here, merged.life);
+        let parts = merged.parts.map(|part| mention(there, part));
+        let (first, other) = (Some(name.packet), Some(parts[0].packet));
+        let flow = match by {
+            Capture::A => self.flow(first, other)?,
+            Capture::B => self.flow(other, first)?,
+        };
+        let problem = Problem::Merged { by, name, parts };
+        Ok(Difference { flow, problem })
+    }
+
+    fn flow(&self, a: Option<u64>, b: Option<u64>) -> Result<FlowText, E> {
+        let a = a.map(|number| self.a.pick(number)).transpose()?;
+        let b = b.map(|number| self.b.pick(number)).transpose()?;
+        let [a, b] = [a, b].map(|packet| packet.map(|(_, frame)| words::flow(&frame)));
+        Ok(FlowText { a, b })
+    }
+
+    fn fields(&self, a: u64, b: u64) -> Result<Vec<Field>, E> {
+        let ((time_a, frame_a), (time_b, frame_b)) = (self.a.pick(a)?, self.b.pick(b)?);
+        let mut normalisers = [(); 2].map(|()| Normaliser::new(self.options));
+        let [of_a, of_b] = &mut normalisers;
+        let mut fields = differing(&of_a.normal(&frame_a), &of_b.normal(&frame_b));
+        if self.options.timestamps && time_a != time_b {
+            fields.push(Field::new("time", Seconds(time_a), Seconds(time_b)));
+        }
+        Ok(fields)
+    }
+}
+
+/// A timestamp.
+struct Seconds(u64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (seconds, rest_ns) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
+        write!(f, "{seconds}.{rest_ns:09} s")
+    }
+}

@@ -1,0 +1,165 @@
+//! What is kept of a capture: for each flow and direction, the digests of its packets in order.
+
+use crate::digest::Digest;
+use crate::flow::Flow;
+use crate::names::{Name, Names};
+use crate::normal::Normaliser;
+use crate::options::Options;
+use crate::packets::Packets;
+use std::collections::HashMap;
+
+/// A packet, as far as it is kept.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    /// Of its bytes, with what may differ blanked.
+    pub digest: Digest,
+    /// Its place in the capture, counted from 1.
+    pub number: u64,
+    /// When it was captured.
+    pub timestamp_ns: u64,
+}
+
+/// The packets of one flow in one direction, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub flow: Flow,
+    /// The binding's life that they are part of, if a name stood in them.
+    pub life: Option<usize>,
+    pub packets: Vec<Packet>,
+}
+
+/// What a name said from one long silence to the next.
+#[derive(Clone, Debug)]
+pub(crate) struct Life {
+    pub name: Name,
+    last_ns: u64,
+    /// The numbers of its streams, in order of their first packets.
+    pub streams: Vec<usize>,
+}
+
+/// Where a packet is kept: the number of a stream, and the place in it.
+pub(crate) type Place = (usize, usize);
+
+/// A capture, as far as it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// How many packets there are.
+    pub packets: u64,
+    /// In order of their first packets.
+    pub streams: Vec<Stream>,
+    /// In order of their first packets.
+    pub lives: Vec<Life>,
+    /// Packets that are part of several lives: all places of each.
+    pub several: Vec<Vec<Place>>,
+    numbers: HashMap<(Option<usize>, Flow), usize>,
+    /// The latest life of each name.
+    latest: HashMap<Name, usize>,
+}
+
+impl Index {
+    /// Reads a capture.
+    pub fn of<P: Packets>(packets: &P, options: &Options) -> Result<Self, P::Error> {
+        let mut index = Self::default();
+        let mut normaliser = Normaliser::new(options);
+        let idle_ns = options
+            .renaming
+            .as_ref()
+            .map_or(0, |of| of.binding_idle_ns());
+        packets.walk(&mut |timestamp_ns, frame| {
+            index.packets += 1;
+            let normal = normaliser.normal(frame);
+            let packet = Packet {
+                digest: Digest::of(normal.bytes),
+                number: index.packets,
+                timestamp_ns,
+            };
+            index.add(normal.flow, &normal.names, packet, idle_ns);
+            true
+        })?;
+        Ok(index)
+    }
+
+    /// The stream of a flow within a life.
+    pub fn stream(&self, life: Option<usize>, flow: Flow) -> Option<&Stream> {
+        let number = self.numbers.get(&(life, flow))?;
+        self.streams.get(*number)
+    }
+
+    /// The streams of a life; those in which no name stood for `None`.
+    pub fn streams_of(&self, life: Option<usize>) -> Box<dyn Iterator<Item = &Stream> + '_> {
+        match life {
+            Some(life) => {
+                let numbers = self.lives.get(life).map_or(&[][..], |life| &life.streams);
+                Box::new(
+                    numbers
+                        .iter()
+                        .filter_map(|&number| self.streams.get(number)),
+                )
+            }
+            None => Box::new(self.streams.iter().filter(|stream| stream.life.is_none())),
+        }
+    }
+
+    /// The packets of a life, one stream after the other.
+    pub fn packets_of(&self, life: usize) -> impl Iterator<Item = (Flow, Packet)> + '_ {
+        self.streams_of(Some(life))
+            .flat_map(|stream| stream.packets.iter().map(|packet| (stream.flow, *packet)))
+    }
+
+    /// The number of the first packet of a life.
+    pub fn first_of(&self, life: usize) -> u64 {
+        let mut streams = self.streams_of(Some(life));
+        let first = streams.next().and_then(|stream| stream.packets.first());
+        first.map_or(0, |packet| packet.number)
+    }
+
+    fn add(&mut self, flow: Flow, names: &Names, packet: Packet, idle_ns: u64) {
+        let mut places = Vec::new();
+        for (name, blanks) in names.each() {
+            let life = self.life(name, packet.timestamp_ns, idle_ns);
+            places.push(self.push(Some(life), flow.seen_with(blanks), packet));
+        }
+        match places.len() {
+            0 => drop(self.push(None, flow, packet)),
+            1 => {}
+            _ => self.several.push(places),
+        }
+    }
+
+    /// The life that a name has at a time.
+    fn life(&mut self, name: Name, now_ns: u64, idle_ns: u64) -> usize {
+        let latest = self.latest.get(&name).copied();
+        if let Some((number, life)) = latest.and_then(|of| Some((of, self.lives.get_mut(of)?)))
+            && now_ns.saturating_sub(life.last_ns) <= idle_ns
+        {
+            life.last_ns = life.last_ns.max(now_ns);
+            return number;
+        }
+        let number = self.lives.len();
+        self.latest.insert(name, number);
+        self.lives.push(Life {
+            name,
+            last_ns: now_ns,
+            streams: Vec::new(),
+        });
+        number
+    }
+
+    fn push(&mut self, life: Option<usize>, flow: Flow, packet: Packet) -> Place {
+        let next = self.streams.len();
+        let number = *self.numbers.entry((life, flow)).or_insert(next);
+        if number == next {
+            self.streams.push(Stream {
+                flow,
+                life,
+                packets: Vec::new(),
+            });
+            if let Some(life) = life.and_then(|life| self.lives.get_mut(life)) {
+                life.streams.push(number);
+            }
+        }
+        let packets = &mut self.streams[number].packets;
+        packets.push(packet);
+        (number, packets.len() - 1)
+    }
+}

@@ -1,0 +1,96 @@
+//! `twinpath compare`: whether two captures hold the same packets.
+
+use crate::error::CommandError;
+use crate::{Outcome, output};
+use std::path::PathBuf;
+use twinpath_classify::Prefix;
+use twinpath_compare::{Comparison, Options, Renaming, Summary};
+use twinpath_control::report::units;
+use twinpath_nf::duration::Human;
+
+/// Compares two captures, flow by flow
+///
+/// They are the same if each flow and direction has the same packets in the same order, byte for
+/// byte; packets of several flows may come in any order. If they are not, the first difference is
+/// told: which packet is missing, extra or at another place, or which header fields and payload
+/// bytes are others. Exit code 0 if they are the same, 1 if not, 2 if a capture cannot be read.
+///
+/// With --renamed, what an address translation gave out (the port of an external address, or the
+/// identifier of an echo) may differ, up to a one-to-one renaming for as long as a binding lives.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath compare both.pcap slow.pcap",
+    "twinpath compare both.pcap slow.pcap --renamed 198.51.100.0/24",
+    "twinpath compare a.pcap b.pcap.gz --ignore-ip-ids --timestamps",
+))]
+pub struct Arguments {
+    /// A capture: pcap or pcapng, gzip too
+    a: PathBuf,
+    /// The capture to compare it with
+    b: PathBuf,
+    /// Names within these external addresses may differ, one to one: protocol, address and port
+    #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
+    renamed: Vec<Prefix>,
+    /// How long an external port is silent until its binding is over; it may stand for another then
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "renamed",
+        default_value = "120s"
+    )]
+    binding_idle: Human,
+    /// Timestamps must be the same, too
+    #[arg(long)]
+    timestamps: bool,
+    /// The identifications of IP packets may differ
+    #[arg(long)]
+    ignore_ip_ids: bool,
+}
+
+/// Compares.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let comparison = Comparison::new(arguments.options());
+    let (a, b) = (&arguments.a, &arguments.b);
+    match comparison.compare_captures(a, b)? {
+        Ok(summary) => {
+            output::print(&told(&summary, !arguments.renamed.is_empty()))?;
+            Ok(Outcome::Good)
+        }
+        Err(difference) => {
+            let (a, b) = (a.to_string_lossy(), b.to_string_lossy());
+            output::print(&format!("different: {}\n", difference.between(&a, &b)))?;
+            Ok(Outcome::Bad)
+        }
+    }
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        let renaming = Renaming::of(self.renamed.clone());
+        let renaming = renaming.with_binding_idle(self.binding_idle.duration());
+        Options {
+            timestamps: self.timestamps,
+            ignore_ip_ids: self.ignore_ip_ids,
+            renaming: (!self.renamed.is_empty()).then_some(renaming),
+        }
+    }
+}
+
+fn told(summary: &Summary, with_bindings: bool) -> String {
+    let Summary {
+        packets,
+        flows,
+        bindings,
+        renamed,
+    } = summary;
+    let mut text = format!(
+        "the same: {} packets in {} flows and directions",
+        units::count(*packets),
+        units::count(*flows)
+    );
+    if with_bindings {
+        let (bindings, renamed) = (units::count(*bindings), units::count(*renamed));
+        text += &format!(", {bindings} bindings, {renamed} of them renamed");
+    }
+    text + "\n"
+}
