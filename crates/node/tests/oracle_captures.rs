@@ -7,6 +7,7 @@ mod common;
 use common::derived::profiled;
 use common::trial::both_paths;
 use common::{Variant, vary};
+use twinpath_captures::FunctionText;
 use twinpath_control::service::Execution;
 
 /// All functions that share flow state; the balancer's servers answer through it.
@@ -14,12 +15,12 @@ const ALL: [&str; 4] = ["firewall", "reassembler", "inspector", "load_balancer"]
 
 fn compare(chain: &[&str], variant: Variant, execution: Execution) {
     for capture in profiled() {
-        let Ok(derived) = capture.profile.service(chain) else {
-            continue;
-        };
-        let trace = match capture.profile.load_balancer() {
-            Ok(balancer) if chain.contains(&"load_balancer") => capture.met_by(&balancer),
-            _ => common::copy(&capture.trace),
+        let functions = capture.functions_of(chain);
+        let derived = capture.profile.service_of(functions.clone());
+        let is_balancer = |all: &&FunctionText| all.function == "load_balancer";
+        let trace = match functions.iter().find(is_balancer) {
+            Some(balancer) => capture.met_by(balancer),
+            None => common::copy(&capture.trace),
         };
         let what = chain.join(" ");
         let service = vary(&capture.service(&what, &derived), variant);
@@ -58,5 +59,9 @@ fn eager_pulls() {
 #[test]
 fn threads_that_race() {
     compare(&ALL, Variant::EagerPulls, Execution::Threads);
-    compare(&["reassembler"], Variant::EagerPulls, Execution::Threads);
+    compare(
+        &["firewall", "reassembler"],
+        Variant::EagerPulls,
+        Execution::Threads,
+    );
 }

@@ -102,13 +102,11 @@ const CHAINS: [(&[&str], Option<&str>); 3] = [
 fn chains(execution: Execution, captures: impl Iterator<Item = &'static Capture>) {
     for capture in captures {
         for (chain, answers) in CHAINS {
-            let Ok(derived) = capture.profile.service(chain) else {
-                continue;
-            };
-            let trace = match answers {
-                Some(name) => {
-                    capture.met_by(&capture.profile.function(name).expect("in the chain"))
-                }
+            let functions = capture.functions_of(chain);
+            let derived = capture.profile.service_of(functions.clone());
+            let answered = functions.iter().find(|all| Some(all.function) == answers);
+            let trace = match answered {
+                Some(function) => capture.met_by(function),
                 None => common::copy(&capture.trace),
             };
             let what = chain.join(" ");

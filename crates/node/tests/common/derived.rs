@@ -13,9 +13,6 @@ use twinpath_core::wire::kv::KvView;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_io::Trace;
 
-/// More packets of a capture would only take longer.
-const MOST_PACKETS: usize = 40_000;
-
 /// A capture and what is in it.
 pub struct Capture {
     pub name: String,
@@ -37,10 +34,7 @@ pub fn profiled() -> &'static [Capture] {
 impl Capture {
     /// Packets with their profile; in captures whose clock stands still time passes.
     pub fn of(name: &str, trace: &Trace) -> Self {
-        let mut first = Trace::new();
-        let packets = trace.iter().take(MOST_PACKETS);
-        packets.for_each(|frame| first.push(frame.timestamp_ns, frame.frame));
-        let trace = ticking(&first);
+        let trace = ticking(trace);
         Self {
             name: name.to_owned(),
             profile: Profile::of(&trace),
@@ -61,6 +55,18 @@ impl Capture {
         derived.write_files(&folder).expect("a folder for tests");
         let parsed = Service::parse(&derived.text, &folder.join("derived.toml"));
         parsed.unwrap_or_else(|error| panic!("{} {what}: {error}\n{}", self.name, derived.text))
+    }
+
+    /// The functions of a chain, without those that have nothing to do here.
+    pub fn functions_of(&self, chain: &[&str]) -> Vec<FunctionText> {
+        let mut functions = Vec::new();
+        for name in chain {
+            match self.profile.function(name) {
+                Ok(function) => functions.push(function),
+                Err(lacking) => println!("{:<34} without {name}: {lacking}", self.name),
+            }
+        }
+        functions
     }
 
     /// The packets that such a function is to meet: requests for a store, and answers to what the
