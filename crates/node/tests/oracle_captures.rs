@@ -1,101 +1,66 @@
-//! Server-only is the oracle: over every shared capture, every chain gives the same packets with
-//! both paths as with the cores alone, per flow in the same order, byte for byte.
+//! Server-only is the oracle: over every shared capture a chain whose functions all act on it gives
+//! the same packets in all variants of the fast path as with the cores alone, per flow and
+//! direction in the same order, byte for byte. (Each function alone: `oracle_derived.rs`.)
 
 mod common;
 
-use common::{Variant, assert_same, captures, load, run, service, vary};
-use twinpath_control::service::{Execution, Paths};
+use common::derived::profiled;
+use common::trial::both_paths;
+use common::{Variant, vary};
+use twinpath_captures::FunctionText;
+use twinpath_control::service::Execution;
 
-const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
-const BALANCER: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.254.0.1:8080\" }] }]\n";
+/// All functions that share flow state; the balancer's servers answer through it.
+const ALL: [&str; 4] = ["firewall", "reassembler", "inspector", "load_balancer"];
 
-fn chain(functions: &str) -> String {
-    let rules = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../examples/inspector.rules"
-    );
-    let mut text = format!("[service]\nchain = [{functions}]\n");
-    for (name, table) in [
-        ("firewall", FIREWALL.to_owned()),
-        ("load_balancer", BALANCER.to_owned()),
-        ("inspector", format!("[inspector]\nrules = {rules:?}\n")),
-    ] {
-        if functions.contains(name) {
-            text.push_str(&table);
-        }
+fn compare(chain: &[&str], variant: Variant, execution: Execution) {
+    for capture in profiled() {
+        let functions = capture.functions_of(chain);
+        let derived = capture.profile.service_of(functions.clone());
+        let is_balancer = |all: &&FunctionText| all.function == "load_balancer";
+        let trace = match functions.iter().find(is_balancer) {
+            Some(balancer) => capture.met_by(balancer),
+            None => common::copy(&capture.trace),
+        };
+        let what = chain.join(" ");
+        let service = vary(&capture.service(&what, &derived), variant);
+        let what = format!("{} {what} {variant:?} {execution:?}", capture.name);
+        let (slow, both) = both_paths(&service, &trace, execution, &what);
+        let seen = slow.report.fast.packets + slow.report.slow.packets;
+        assert_eq!(seen, trace.len() as u64, "{what}");
+        println!(
+            "{what}: {} of {} packets on the fast path",
+            both.report.fast.packets,
+            trace.len()
+        );
     }
-    text
-}
-
-const EACH: [&str; 5] = [
-    "\"reassembler\"",
-    "\"inspector\"",
-    "\"firewall\"",
-    "\"load_balancer\"",
-    "\"kv_store\"",
-];
-const ALL: &str = "\"firewall\", \"reassembler\", \"inspector\", \"load_balancer\"";
-
-fn compare(chains: &[&str], variant: Variant, execution: Execution) {
-    for path in captures() {
-        let trace = load(&path);
-        for functions in chains {
-            let service = service(&chain(functions));
-            let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
-            assert_eq!(
-                expected.report.fast.packets + expected.report.slow.packets,
-                trace.len() as u64
-            );
-            let found = run(&vary(&service, variant), &trace, Paths::Both, execution);
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            assert_same(
-                &expected.flows,
-                &found.flows,
-                &format!("{name} {functions} {variant:?} {execution:?}"),
-            );
-            println!(
-                "{name} {functions}: {} of {} packets on the fast path",
-                found.report.fast.packets,
-                trace.len()
-            );
-        }
-    }
-}
-
-#[test]
-fn each_function() {
-    compare(&EACH, Variant::Plain, Execution::Virtual);
-}
-
-#[test]
-fn all_in_one_chain() {
-    compare(&[ALL], Variant::Plain, Execution::Virtual);
 }
 
 #[test]
 fn few_slots() {
-    compare(&[ALL], Variant::FewSlots, Execution::Virtual);
+    compare(&ALL, Variant::FewSlots, Execution::Virtual);
 }
 
 #[test]
 fn one_way() {
-    compare(&[ALL], Variant::OneWay, Execution::Virtual);
+    compare(&ALL, Variant::OneWay, Execution::Virtual);
 }
 
 #[test]
 fn short_life() {
-    compare(&[ALL], Variant::ShortLife, Execution::Virtual);
+    compare(&ALL, Variant::ShortLife, Execution::Virtual);
 }
 
 #[test]
 fn eager_pulls() {
-    compare(&[ALL], Variant::EagerPulls, Execution::Virtual);
+    compare(&ALL, Variant::EagerPulls, Execution::Virtual);
 }
 
 #[test]
 fn threads_that_race() {
+    compare(&ALL, Variant::EagerPulls, Execution::Threads);
     compare(
-        &[ALL, "\"reassembler\""],
+        &["firewall", "reassembler"],
         Variant::EagerPulls,
         Execution::Threads,
     );

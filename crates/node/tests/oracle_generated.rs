@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{VARIANTS, assert_same, generate, run, service, tcp_traffic, traffic, vary};
+use common::{
+    VARIANTS, assert_same, generate, inspected_traffic, run, service, tcp_traffic, traffic, vary,
+};
 use twinpath_control::service::{Execution, Paths};
 use twinpath_io::Trace;
 
@@ -74,11 +76,20 @@ fn firewall() {
 
 #[test]
 fn inspector() {
-    compare(
-        &format!("[service]\nchain = [\"inspector\"]\n{}", rules()),
-        &tcp_traffic(0.01, 20_000),
-        0.3,
-    );
+    let text = format!("[service]\nchain = [\"inspector\"]\n{}", rules());
+    let trace = inspected_traffic(0.01, 20_000);
+    assert_inspected(&text, &trace);
+    compare(&text, &trace, 0.3);
+}
+
+/// The traffic carries what the rules look for: on the fast path, on the cores, and what passes.
+fn assert_inspected(text: &str, trace: &Trace) {
+    let report = run(&service(text), trace, Paths::Slow, Execution::Virtual).report;
+    let inspector = report.functions.iter().find(|all| all.name == "inspector");
+    let counters = &inspector.expect("in the chain").counters;
+    for counter in ["shallow_bans", "deep_bans", "alerts"] {
+        assert!(counters[counter] > 0, "{counter}: {counters:?}");
+    }
 }
 
 #[test]
@@ -107,7 +118,9 @@ fn everything_in_one_chain() {
         "[service]\nchain = [\"firewall\", \"reassembler\", \"inspector\", \"load_balancer\"]\n[firewall]\ndefault = \"allow\"\n{BALANCED}{}",
         rules()
     );
-    compare(&text, &tcp_traffic(0.05, 20_000), 0.1);
+    let trace = inspected_traffic(0.05, 20_000);
+    assert_inspected(&text, &trace);
+    compare(&text, &trace, 0.1);
 }
 
 #[test]

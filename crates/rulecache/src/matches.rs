@@ -63,10 +63,11 @@ impl Count {
 
     /// As it stands in a window; of a match that is a little late it stands as in the latest.
     const fn in_window(self, window: u32) -> Self {
-        if self.window >= window {
+        // Numbers of windows wrap; nothing was ever counted in number 0.
+        if self.window != 0 && self.window.wrapping_sub(window) as i32 >= 0 {
             return self;
         }
-        let follows = self.window + 1 == window;
+        let follows = self.window.wrapping_add(1) == window;
         Self {
             name: self.name,
             window,
@@ -240,6 +241,14 @@ mod tests {
     fn a_late_match_takes_nothing_away() {
         let mut counts = MatchCounts::new(WAYS);
         for (window, previous) in [(5, 0), (6, 1), (5, 1), (6, 1), (7, 3)] {
+            assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_windows_wrap() {
+        let mut counts = MatchCounts::new(WAYS);
+        for (window, previous) in [(u32::MAX, 0), (1, 0), (2, 1), (3, 1)] {
             assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
         }
     }

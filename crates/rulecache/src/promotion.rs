@@ -396,7 +396,9 @@ impl RuleTable {
     }
 
     fn report_one(&mut self, id: RuleId, effects: &mut Vec<Effect>) {
-        if self.slots.state(id) == State::Active && self.take_hit(id) {
+        // One that waits to become active again was used before.
+        let is_in_use = matches!(self.slots.state(id), State::Active | State::Holding);
+        if is_in_use && self.take_hit(id) {
             let message = CacheMessage::Used(self.name(id), self.uses(id));
             effects.push(Effect::Send(message));
         }

@@ -138,9 +138,12 @@ impl Slots {
         uses[STANDING] |= HIT;
     }
 
-    /// Adds uses that were counted elsewhere.
+    /// Adds uses that were counted elsewhere, and are still to be reported.
     pub fn add_uses(&mut self, id: RuleId, more: Uses) {
         let uses = self.uses_mut(id);
+        if more.packets > 0 {
+            uses[STANDING] |= HIT;
+        }
         uses[LAST] = uses[LAST].max(more.last.0);
         uses[PACKETS] += more.packets;
         uses[BYTES] += more.bytes;

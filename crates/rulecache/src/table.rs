@@ -260,6 +260,7 @@ impl RuleTable {
         match self.flows.take_uses(id) {
             Some(uses) => {
                 self.slots.add_uses(id, uses);
+                self.slots.take_hit(id);
                 true
             }
             None => self.slots.take_hit(id),

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod changing;
+pub mod derived;
+pub mod trial;
 pub mod world;
 
 use std::collections::{BTreeMap, HashMap};
@@ -342,15 +344,31 @@ pub fn traffic(text: &str) -> TrafficConfig {
 
 /// TCP and some UDP, fragments and ICMP errors, with signatures planted.
 pub fn tcp_traffic(out_of_order: f64, packets: u64) -> Trace {
-    generate(
-        &traffic(&format!(
-            "packets = {packets}\nflows = 200\nchurn_per_minute = 60000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
-             arrivals = {{ process = \"poisson\", rate_pps = 200000.0 }}\npacket_size = {{ kind = \"imix\" }}\ntcp_share = 0.9\n\
-             fragment_share = 0.01\nicmp_error_share = 0.005\ntcp = {{ out_of_order_share = {out_of_order} }}\n\
-             signatures = [{{ text = \"GET /etc/passwd\", share = 0.002 }}]\n"
-        )),
-        7,
-    )
+    generate(&tcp_config(out_of_order, packets), 7)
+}
+
+/// The same, with what `examples/inspector.toml` plants, ten times as often: what its rules find.
+pub fn inspected_traffic(out_of_order: f64, packets: u64) -> Trace {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/inspector.toml");
+    let example = Service::load(Path::new(example)).unwrap_or_else(|error| panic!("{error}"));
+    let mut signatures = example.traffic.expect("it has traffic").signatures;
+    signatures
+        .iter_mut()
+        .for_each(|planted| planted.share *= 10.0);
+    let config = TrafficConfig {
+        signatures,
+        ..tcp_config(out_of_order, packets)
+    };
+    generate(&config, 7)
+}
+
+fn tcp_config(out_of_order: f64, packets: u64) -> TrafficConfig {
+    traffic(&format!(
+        "packets = {packets}\nflows = 200\nchurn_per_minute = 60000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
+         arrivals = {{ process = \"poisson\", rate_pps = 200000.0 }}\npacket_size = {{ kind = \"imix\" }}\ntcp_share = 0.9\n\
+         fragment_share = 0.01\nicmp_error_share = 0.005\ntcp = {{ out_of_order_share = {out_of_order} }}\n\
+         signatures = [{{ text = \"GET /etc/passwd\", share = 0.002 }}]\n"
+    ))
 }
 
 /// Whole connections to the balanced service, as they pass a balancer: the servers' packets come

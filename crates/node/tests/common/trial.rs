@@ -1,0 +1,201 @@
+//! A derived service on trial: both paths against the cores alone, what the functions must have
+//! done, and how much the fast path must have carried.
+
+use super::derived::{Capture, by_entry, seen};
+use super::{Outcome, Variant, assert_same, by_direction, run, vary};
+use std::collections::BTreeMap;
+use twinpath_captures::{FunctionText, ServiceText};
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_io::Trace;
+use twinpath_nf::catalogue::FunctionConfig;
+
+/// Of what the fast path could settle, it must have settled so much.
+const LEAST_SETTLED: f64 = 0.5;
+/// Where it could settle less than this share of the packets, nothing is asked of it.
+const LEAST_SETTLEABLE: f64 = 0.05;
+/// Nor where it could settle fewer packets than these.
+const FEWEST_SETTLEABLE: u64 = 30;
+
+/// Captures that exceptions are made for: the rule cache numbers its windows from 1970 in 32 bits,
+/// and after the numbers have wrapped, entries that were counted before are not counted any more,
+/// so that nothing that depends on them is cached. In this capture they wrap behind packet 25.
+const WINDOWS_WRAP: [&str; 1] = ["pcpp_many_protocols.pcap"];
+
+/// A service that is derived from a capture, over packets that it is to meet.
+pub struct Trial<'a> {
+    capture: &'a Capture,
+    /// The function that must be seen to act.
+    function: &'static str,
+    what: String,
+    derived: ServiceText,
+    trace: Trace,
+}
+
+impl<'a> Trial<'a> {
+    /// One function.
+    pub fn alone(capture: &'a Capture, function: FunctionText) -> Self {
+        Self {
+            capture,
+            function: function.function,
+            what: format!("{} {}", function.function, function.variant)
+                .trim()
+                .to_owned(),
+            trace: capture.met_by(&function),
+            derived: capture.profile.service_of(vec![function]),
+        }
+    }
+
+    /// One function, and behind it another that does not decide what is seen of the first.
+    pub fn beside(capture: &'a Capture, function: FunctionText, other: FunctionText) -> Self {
+        let expectations = function.expectations.clone();
+        let what = format!("{} beside {}", function.function, other.function);
+        let trial = Self::alone(capture, function.clone());
+        let derived = ServiceText {
+            expectations,
+            ..capture.profile.service_of(vec![function, other])
+        };
+        Self {
+            what,
+            derived,
+            ..trial
+        }
+    }
+
+    /// Runs it under virtual time and prints what was seen; returns what was not as expected.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        let service = self.capture.service(&self.what, &self.derived);
+        let what = format!("{} {}", self.capture.name, self.what);
+        let (slow, both) = both_paths(&service, &self.trace, Execution::Virtual, &what);
+        let asked = self.asked(&service, &slow);
+        let share = both.report.fast.share;
+        let expectations = self.derived.expectations.iter();
+        let seen = expectations.map(|expected| (expected, seen(expected, &slow, &both)));
+        let seen: Vec<_> = seen.collect();
+        let told = seen
+            .iter()
+            .map(|(expected, seen)| format!("{expected}: {seen}"));
+        println!(
+            "{:<34} {:<26} {:>6} packets, {:>5.1} % on the fast path ({}) | {}",
+            self.capture.name,
+            self.what,
+            self.trace.len(),
+            100.0 * share,
+            match &asked {
+                Ok(least) => format!("at least {:.1} %", 100.0 * least),
+                Err(why) => why.clone(),
+            },
+            told.collect::<Vec<_>>().join(", ")
+        );
+        let unmet = seen
+            .iter()
+            .filter(|(expected, seen)| !expected.is_met_by(*seen));
+        let unmet =
+            unmet.map(|(expected, seen)| format!("{what}: expected {expected}, seen {seen}"));
+        let little = asked.ok().filter(|least| share < *least);
+        let little = little.map(|least| format!("{what}: share {share}, asked was {least}"));
+        unmet.chain(little).collect()
+    }
+
+    /// Compares variants of the fast path with the cores alone, under virtual time and on threads.
+    pub fn compare(&self, variants: &[Variant]) {
+        let service = self.capture.service(&self.what, &self.derived);
+        for &variant in variants {
+            for execution in [Execution::Virtual, Execution::Threads] {
+                let what = format!(
+                    "{} {} {variant:?} {execution:?}",
+                    self.capture.name, self.what
+                );
+                both_paths(&vary(&service, variant), &self.trace, execution, &what);
+            }
+        }
+    }
+
+    /// The share of packets that is asked of the fast path, or why none is.
+    fn asked(&self, service: &Service, slow: &Outcome) -> Result<f64, String> {
+        let makes_rules = service.chain.iter().all(FunctionConfig::makes_rules);
+        if makes_rules && WINDOWS_WRAP.contains(&self.capture.name.as_str()) {
+            return Err("EXCEPTION: numbers of windows wrap in this capture".into());
+        }
+        let settleable = self.capture.settleable(self.function, makes_rules, slow);
+        let share = settleable as f64 / self.trace.len().max(1) as f64;
+        if settleable < FEWEST_SETTLEABLE || share < LEAST_SETTLEABLE {
+            let percent = 100.0 * share;
+            return Err(format!("not asked: it could {settleable}, {percent:.1} %"));
+        }
+        Ok(LEAST_SETTLED * share)
+    }
+}
+
+/// Runs a service on the cores alone and on both paths; fails with the first difference of what
+/// left, by which ports, of what was dropped and of what rules were credited with.
+pub fn both_paths(
+    service: &Service,
+    trace: &Trace,
+    execution: Execution,
+    what: &str,
+) -> (Outcome, Outcome) {
+    let slow = run(service, trace, Paths::Slow, Execution::Virtual);
+    let both = run(service, trace, Paths::Both, execution);
+    match service
+        .chain
+        .iter()
+        .any(|function| function.name().to_string() == "kv_store")
+    {
+        true => assert_same(&by_entry(&slow), &by_entry(&both), what),
+        false => assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what),
+    }
+    assert_eq!(slow.ports, both.ports, "{what}: ports");
+    assert_eq!(slow.report.drops, both.report.drops, "{what}: drops");
+    check_credits(service, &slow, &both, what);
+    (slow, both)
+}
+
+/// Counts of functions whose rules were used must be those of the cores alone.
+///
+/// An exception is made where rules depend on bits that differ within a flow, TCP flags or times to
+/// live, because of a translation, a balancer or a router: what such a rule was used for before a
+/// packet with other such bits takes it out for a while is lost, unless it is used again. Counts
+/// may then be too small, never too large.
+fn check_credits(service: &Service, slow: &Outcome, both: &Outcome, what: &str) {
+    let (slow, both) = (credited(slow), credited(both));
+    let is_guarded = |function: &FunctionConfig| {
+        matches!(
+            function,
+            FunctionConfig::Napt(_) | FunctionConfig::RuleBalancer(_) | FunctionConfig::Router(_)
+        )
+    };
+    if slow == both || !service.chain.iter().any(is_guarded) {
+        return assert_eq!(slow, both, "{what}: what rules were credited with");
+    }
+    let missing = slow.iter().filter(|(name, count)| both[*name] != **count);
+    for (name, count) in missing {
+        println!(
+            "EXCEPTION: {what}: {name}: {} of {count} were credited",
+            both[name]
+        );
+        assert!(both[name] < *count, "{what}: {name}");
+    }
+}
+
+/// Counts of functions that are right also for packets that the cores never saw.
+fn credited(outcome: &Outcome) -> BTreeMap<String, u64> {
+    const COUNTED: [(&str, &[&str]); 3] = [
+        ("acl", &["allowed", "denied", "default_hits"]),
+        (
+            "router",
+            &["forwarded", "forwarded_bytes", "discarded", "no_route"],
+        ),
+        ("monitor", &["packets", "bytes"]),
+    ];
+    let mut counts = BTreeMap::new();
+    for function in &outcome.report.functions {
+        for (name, counters) in COUNTED.iter().filter(|(name, _)| *name == function.name) {
+            for counter in *counters {
+                let count = function.counters.get(*counter).copied();
+                counts.insert(format!("{name} {counter}"), count.unwrap_or_default());
+            }
+        }
+    }
+    counts
+}
