@@ -43,6 +43,8 @@ pub enum Fed {
         timestamp_ns: u64,
         /// Its length in bytes.
         len: usize,
+        /// The number of the port that it came from.
+        ingress: u16,
     },
     /// A packet that does not fit the buffer; it is skipped.
     TooLong,
@@ -136,8 +138,12 @@ impl Source {
             return Ok(Read::End);
         }
         match self.feed.next_into(&mut self.buffer) {
-            Ok(Fed::Packet { timestamp_ns, len }) => {
-                self.len = len;
+            Ok(Fed::Packet {
+                timestamp_ns,
+                len,
+                ingress,
+            }) => {
+                (self.len, self.ingress) = (len, ingress);
                 self.clock = self.clock.max(Instant(timestamp_ns));
                 Ok(Read::Packet(self.clock))
             }
@@ -179,6 +185,7 @@ impl Feed for CaptureReader {
             Next::Frame(record) => Fed::Packet {
                 timestamp_ns: record.timestamp_ns,
                 len: record.captured_len,
+                ingress: 0,
             },
             Next::Oversized(_) => Fed::TooLong,
             Next::End => Fed::End,
@@ -196,6 +203,7 @@ impl Feed for Generator {
         Ok(generated.map_or(Fed::End, |packet| Fed::Packet {
             timestamp_ns: packet.timestamp_ns,
             len: packet.len,
+            ingress: 0,
         }))
     }
 }
@@ -218,6 +226,7 @@ impl Feed for TraceFeed {
         Ok(Fed::Packet {
             timestamp_ns: frame.timestamp_ns,
             len: frame.frame.len(),
+            ingress: 0,
         })
     }
 

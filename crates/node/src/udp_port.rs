@@ -115,6 +115,7 @@ impl Feed for UdpFeed {
             Ok(len) => Fed::Packet {
                 timestamp_ns: self.clock.now_ns(),
                 len,
+                ingress: 0,
             },
             Err(_) => Fed::TooLong,
         })
@@ -271,7 +272,9 @@ mod tests {
     fn wait_for_packet(feed: &mut UdpFeed, buffer: &mut [u8]) -> (u64, usize) {
         for _ in 0..5000 {
             match feed.next_into(buffer).expect("a sound socket") {
-                Fed::Packet { timestamp_ns, len } => return (timestamp_ns, len),
+                Fed::Packet {
+                    timestamp_ns, len, ..
+                } => return (timestamp_ns, len),
                 Fed::Nothing => std::thread::sleep(Duration::from_millis(1)),
                 other => panic!("{other:?}"),
             }

@@ -153,15 +153,13 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         workers.for_each(|worker| worker.start(at));
     }
 
-    /// The source has nothing now: somebody may be waiting for a change to be made.
+    /// The source has nothing now. What is under way goes on, and a change that somebody waits for.
     fn let_time_pass(&mut self) -> Result<(), CaptureError> {
-        match self.asked.is_some() {
-            true => self.go_on(),
-            false => {
-                std::thread::yield_now();
-                Ok(())
-            }
+        if self.asked.is_some() || !self.node.machine.is_quiet() {
+            return self.wait_for_one();
         }
+        std::thread::yield_now();
+        Ok(())
     }
 
     /// Packets that arrive at `at` enter; what is due before happens before. If none may enter yet,

@@ -74,6 +74,7 @@ impl Feed for ChangingFeed {
         Ok(Fed::Packet {
             timestamp_ns: frame.timestamp_ns,
             len: frame.frame.len(),
+            ingress: 0,
         })
     }
 }
@@ -132,7 +133,8 @@ pub fn run_changing(
     let mut report = Report::default();
     observer.finish(0, 0, &node.machine, &node.workers, &mut report);
     Outcome {
-        flows: by_flow(sink.packets),
+        flows: by_flow(super::packets_of(&sink)),
+        packets: sink.packets,
         ports: sink.ports,
         report,
     }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod changing;
+pub mod conversing;
 pub mod derived;
 pub mod trial;
 pub mod world;
@@ -11,6 +12,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use twinpath_compare::{Comparison, Options, Renaming};
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
@@ -36,6 +38,8 @@ pub type OneWayFlows = BTreeMap<Option<(FlowKey, Side, Role)>, Vec<Vec<u8>>>;
 
 /// What a run gave.
 pub struct Outcome {
+    /// What left, with its time.
+    pub packets: Vec<(u64, Vec<u8>)>,
     pub flows: Flows,
     /// How many packets left by each port, or by none that a function named.
     pub ports: BTreeMap<Option<u16>, u64>,
@@ -86,7 +90,8 @@ pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution)
     let mut sink = Leaving::default();
     let report = run_into(&mut sink, service, trace, paths, execution);
     Outcome {
-        flows: by_flow(sink.packets),
+        flows: by_flow(packets_of(&sink)),
+        packets: sink.packets,
         ports: sink.ports,
         report,
     }
@@ -106,39 +111,15 @@ pub fn run_without_causality(service: &Service, trace: &Trace) -> Outcome {
         )
         .expect("memory never fails");
     Outcome {
-        flows: by_flow(sink.packets),
+        flows: by_flow(packets_of(&sink)),
+        packets: sink.packets,
         ports: sink.ports,
         report: reported(observer, &node),
     }
 }
 
-/// What leaves the cores alone, with the time of arrival.
-pub fn run_in_order(service: &Service, trace: &Trace) -> Vec<(u64, Vec<u8>)> {
-    let mut sink = Timed::default();
-    run_into(&mut sink, service, trace, Paths::Slow, Execution::Virtual);
-    sink.0
-}
-
-/// Packets, and an answer to each that leaves the cores alone, `after` it arrived.
-pub fn answered(service: &Service, requests: &Trace, after: Duration) -> Trace {
-    let sent = run_in_order(service, requests);
-    let mut all: Vec<(u64, Vec<u8>)> = requests
-        .iter()
-        .map(|frame| (frame.timestamp_ns, frame.frame.to_vec()))
-        .collect();
-    let after = after.as_nanos() as u64;
-    let answers = sent
-        .iter()
-        .filter_map(|(at, packet)| Some((at + after, answer(packet)?)));
-    all.extend(answers);
-    all.sort_by_key(|(at, _)| *at);
-    let mut trace = Trace::new();
-    all.iter().for_each(|(at, packet)| trace.push(*at, packet));
-    trace
-}
-
 /// A packet with its ends swapped.
-fn answer(packet: &[u8]) -> Option<Vec<u8>> {
+pub fn answer(packet: &[u8]) -> Option<Vec<u8>> {
     let layout = dissect(packet).ok()?;
     let (source, destination) = (
         fields::source(packet, &layout),
@@ -152,7 +133,7 @@ fn answer(packet: &[u8]) -> Option<Vec<u8>> {
 
 #[derive(Default)]
 pub struct Leaving {
-    packets: Vec<Vec<u8>>,
+    packets: Vec<(u64, Vec<u8>)>,
     ports: BTreeMap<Option<u16>, u64>,
 }
 
@@ -160,18 +141,8 @@ impl Sink for Leaving {
     fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
         let frame = &departure.frame;
         *self.ports.entry(frame.trip().egress).or_default() += 1;
-        self.packets.push(frame.bytes().to_vec());
-        Ok(())
-    }
-}
-
-#[derive(Default)]
-struct Timed(Vec<(u64, Vec<u8>)>);
-
-impl Sink for Timed {
-    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
-        let frame = &departure.frame;
-        self.0.push((frame.timestamp().0, frame.bytes().to_vec()));
+        let at = frame.timestamp().0;
+        self.packets.push((at, frame.bytes().to_vec()));
         Ok(())
     }
 }
@@ -203,6 +174,13 @@ fn run_into(
     )
     .expect("memory never fails");
     reported(observer, &node)
+}
+
+fn packets_of(sink: &Leaving) -> Vec<Vec<u8>> {
+    sink.packets
+        .iter()
+        .map(|(_, packet)| packet.clone())
+        .collect()
 }
 
 fn lossless(service: &Service, paths: Paths, execution: Execution) -> Service {
@@ -294,6 +272,26 @@ pub fn assert_same<K: Ord + Debug>(
         extra.is_empty(),
         "{what}: flows that should not be there: {extra:?}"
     );
+}
+
+/// Fails with the first difference, up to a renaming of ports at these external addresses.
+pub fn assert_same_but_for_names(expected: &Outcome, found: &Outcome, external: &str, what: &str) {
+    let external = vec![external.parse().expect("a prefix")];
+    let comparison = Comparison::new(Options {
+        renaming: Some(Renaming::of(external).with_binding_idle(Duration::from_millis(500))),
+        ..Options::default()
+    });
+    let (a, b) = (&expected.packets, &found.packets);
+    let compared = comparison.compare(
+        a.iter().map(|(at, packet)| (*at, packet.as_slice())),
+        b.iter().map(|(at, packet)| (*at, packet.as_slice())),
+    );
+    if let Err(difference) = compared {
+        panic!(
+            "{what}: {}",
+            difference.between("slow path alone", "both paths")
+        );
+    }
 }
 
 /// The shared captures, by name; empty (with a notice) where they are absent.

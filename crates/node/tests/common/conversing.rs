@@ -1,0 +1,157 @@
+//! Servers that answer what reaches them, to whatever address it bore. When they do is planned
+//! beforehand, so that packets come in one order whatever the paths; an answer whose request is
+//! still under way waits for it, and everybody behind it.
+
+use super::{Leaving, Outcome, built, by_flow, lossless, reported};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use twinpath_control::live::Live;
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_io::{CaptureError, Trace};
+use twinpath_node::command::no_commands;
+use twinpath_node::observe::Observer;
+use twinpath_node::run::drive;
+use twinpath_node::sink::Sink;
+use twinpath_node::source::{Fed, Feed, Source};
+use twinpath_node::{Departure, Ports};
+
+/// Where requests come from, and answers.
+const CLIENTS: u16 = 0;
+const SERVERS: u16 = 1;
+
+/// What clients have sent and servers have seen, by the time at which it was sent.
+type Seen = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    Request(usize),
+    /// To the request of this time.
+    Answer(u64),
+}
+
+struct Conversation {
+    requests: Trace,
+    /// What comes when, the last first.
+    plan: Vec<(u64, Next)>,
+    seen: Seen,
+    /// How often a server was asked that has not seen its request.
+    waits: u32,
+}
+
+/// After so many times a request counts as lost.
+const MOST_WAITS: u32 = 1000;
+
+impl Conversation {
+    fn bytes(&mut self, next: Next) -> Option<Vec<u8>> {
+        match next {
+            Next::Request(number) => self.requests.at(number).map(|frame| frame.frame.to_vec()),
+            Next::Answer(to) => {
+                let seen = self.seen.lock().expect("nobody panics");
+                seen.get(&to).and_then(|request| super::answer(request))
+            }
+        }
+    }
+}
+
+impl Feed for Conversation {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        let Some(&(timestamp_ns, next)) = self.plan.last() else {
+            return Ok(Fed::End);
+        };
+        let bytes = self.bytes(next);
+        self.waits += 1;
+        if bytes.is_none() && self.waits < MOST_WAITS {
+            std::thread::yield_now();
+            return Ok(Fed::Nothing);
+        }
+        (self.waits, _) = (0, self.plan.pop());
+        let Some(bytes) = bytes else {
+            return Ok(Fed::Nothing);
+        };
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Fed::Packet {
+            timestamp_ns,
+            len: bytes.len(),
+            ingress: match next {
+                Next::Request(_) => CLIENTS,
+                Next::Answer(_) => SERVERS,
+            },
+        })
+    }
+}
+
+struct Servers {
+    left: Leaving,
+    seen: Seen,
+}
+
+impl Sink for Servers {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        let frame = &departure.frame;
+        if frame.port() == CLIENTS && !departure.is_reply {
+            let mut seen = self.seen.lock().expect("nobody panics");
+            seen.insert(frame.timestamp().0, frame.bytes().to_vec());
+        }
+        self.left.packet(departure)
+    }
+}
+
+/// When requests come, and answers to those that the slow path alone lets through.
+fn plan(service: &Service, requests: &Trace, after: Duration) -> Vec<(u64, Next)> {
+    let answered = super::run(service, requests, Paths::Slow, Execution::Virtual);
+    let answers = answered.packets.iter().map(|(at, _)| *at);
+    let answers = answers.map(|at| (at + after.as_nanos() as u64, Next::Answer(at)));
+    let requests = requests.iter().enumerate();
+    let requests = requests.map(|(number, frame)| (frame.timestamp_ns, Next::Request(number)));
+    let mut plan: Vec<_> = requests.chain(answers).collect();
+    plan.sort();
+    plan.dedup();
+    plan.reverse();
+    plan
+}
+
+/// Runs requests through a service, and the answers to them that servers give so long after.
+pub fn converse(
+    service: &Service,
+    requests: &Trace,
+    after: Duration,
+    (paths, execution): (Paths, Execution),
+) -> Outcome {
+    let service = lossless(service, paths, execution);
+    let seen = Seen::default();
+    let mut source = Source::new(Conversation {
+        plan: plan(&service, requests, after),
+        requests: super::copy(requests),
+        seen: Arc::clone(&seen),
+        waits: 0,
+    });
+    let mut sink = Servers {
+        left: Leaving::default(),
+        seen,
+    };
+    let (mut node, mut observer) = (built(&service), Observer::new(Live::hidden()));
+    let ports = Ports {
+        input: Some("memory".into()),
+        ..Ports::default()
+    };
+    drive(
+        &service,
+        &ports,
+        &mut node,
+        &mut source,
+        &mut sink,
+        &mut observer,
+        &no_commands(),
+        &AtomicBool::new(false),
+    )
+    .expect("memory never fails");
+    let Leaving { packets, ports } = sink.left;
+    Outcome {
+        flows: by_flow(packets.iter().map(|(_, packet)| packet.clone()).collect()),
+        packets,
+        ports,
+        report: reported(observer, &node),
+    }
+}
