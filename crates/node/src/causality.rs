@@ -6,8 +6,8 @@
 //! hands in a packet only when those of the other direction that came before have left or were
 //! dropped. Nothing in the data plane waits.
 
-use twinpath_core::wire::layout::Network;
-use twinpath_core::wire::{dissect, fields};
+use twinpath_core::wire::layout::{Layout, Network};
+use twinpath_core::wire::{Address, dissect, fields};
 use twinpath_core::{Direction, Side, Steering};
 use twinpath_rulecache::Sides;
 
@@ -26,9 +26,17 @@ pub struct Causality {
 pub enum Scope {
     /// The packets between two hosts.
     Hosts(Steering),
-    /// All packets: addresses are translated, so that an answer does not tell whom it is for. Its
-    /// ends are inside and outside.
-    Everything(Sides),
+    /// Addresses are translated, so that an answer does not tell whom it is for: all packets that
+    /// may be translated are one conversation. One end are hosts inside; what comes from outside, or
+    /// to an external address, is from the other.
+    Translated {
+        /// How packets are assigned to flows.
+        steering: Steering,
+        /// Hosts inside.
+        inside: Sides,
+        /// External addresses, in order.
+        external: Vec<Address>,
+    },
     /// None: packets enter as they come, as on a wire that nobody waits at.
     Nothing,
 }
@@ -43,11 +51,7 @@ pub struct Party {
 impl Causality {
     /// Nothing has arrived.
     pub fn new(scope: Scope) -> Self {
-        let places = match scope {
-            Scope::Hosts(_) => PLACES,
-            Scope::Everything(_) | Scope::Nothing => 1,
-        };
-        let last = vec![[0; 2]; places];
+        let last = vec![[0; 2]; 1 + PLACES];
         Self { scope, last }
     }
 
@@ -57,24 +61,39 @@ impl Causality {
         if layout.network == Network::None {
             return None;
         }
-        Some(match &self.scope {
-            Scope::Nothing => return None,
-            Scope::Hosts(steering) => {
-                let keyed = steering.key(bytes, &layout)?;
-                let (low, high) = (keyed.key.end(Side::Low), keyed.key.end(Side::High));
-                let mixed = mix(low.address.0) ^ mix(high.address.0).rotate_left(1);
-                Party {
-                    place: mixed as usize % self.last.len(),
-                    end: keyed.side as usize,
+        match &self.scope {
+            Scope::Nothing => None,
+            Scope::Hosts(steering) => self.between_hosts(steering, bytes, &layout),
+            Scope::Translated {
+                steering,
+                inside,
+                external,
+            } => {
+                let is_inside = |address| inside.direction(address) == Direction::Original;
+                let (from, to) = (
+                    fields::source(bytes, &layout).address,
+                    fields::destination(bytes, &layout).address,
+                );
+                let is_external = external.binary_search(&to).is_ok();
+                if is_inside(from) && is_inside(to) {
+                    return self.between_hosts(steering, bytes, &layout);
                 }
+                let is_answer = is_external || !is_inside(from);
+                Some(Party {
+                    place: 0,
+                    end: usize::from(is_answer),
+                })
             }
-            Scope::Everything(sides) => Party {
-                place: 0,
-                end: match sides.direction(fields::source(bytes, &layout).address) {
-                    Direction::Original => 0,
-                    Direction::Reply => 1,
-                },
-            },
+        }
+    }
+
+    fn between_hosts(&self, steering: &Steering, bytes: &[u8], layout: &Layout) -> Option<Party> {
+        let keyed = steering.key(bytes, layout)?;
+        let (low, high) = (keyed.key.end(Side::Low), keyed.key.end(Side::High));
+        let mixed = mix(low.address.0) ^ mix(high.address.0).rotate_left(1);
+        Some(Party {
+            place: 1 + mixed as usize % PLACES,
+            end: keyed.side as usize,
         })
     }
 
@@ -138,7 +157,15 @@ mod tests {
     fn behind_a_translation_all_answers_wait_for_all_questions() {
         let inside = "10.0.0.0/8".parse().expect("a prefix");
         let sides = Sides::new(&[inside]).expect("few");
-        let mut causality = Causality::new(Scope::Everything(sides));
+        let external: Address = "198.51.100.1"
+            .parse::<std::net::IpAddr>()
+            .expect("one")
+            .into();
+        let mut causality = Causality::new(Scope::Translated {
+            steering: Steering::new(1),
+            inside: sides,
+            external: vec![external],
+        });
         let question = causality
             .party(&packet("10.0.0.1:5", "192.0.2.1:53"))
             .expect("IP");
@@ -147,5 +174,9 @@ mod tests {
             .party(&packet("192.0.2.9:53", "198.51.100.1:77"))
             .expect("IP");
         assert!(!causality.is_due(answer, 3) && causality.is_due(answer, 4));
+        let back = causality
+            .party(&packet("10.0.0.9:53", "198.51.100.1:77"))
+            .expect("IP");
+        assert!(!causality.is_due(back, 3), "from a host inside to another");
     }
 }

@@ -183,13 +183,22 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
 /// A file that a function needs, or too many networks inside.
 pub fn causality(service: &Service) -> Result<Causality, BuildError> {
     let translated = service.chain.iter().filter_map(|config| match config {
-        FunctionConfig::Napt(napt) => Some(napt.inside()),
+        FunctionConfig::Napt(napt) => Some(napt),
         _ => None,
     });
-    let inside: Vec<_> = translated.flatten().copied().collect();
-    Ok(Causality::new(match inside.is_empty() {
+    let (mut inside, mut external) = (Vec::new(), Vec::new());
+    for napt in translated {
+        inside.extend(napt.inside());
+        external.extend(napt.external());
+    }
+    external.sort();
+    Ok(Causality::new(match external.is_empty() {
         true => Scope::Hosts(steering(service)?),
-        false => Scope::Everything(Sides::new(&inside)?),
+        false => Scope::Translated {
+            steering: steering(service)?,
+            inside: Sides::new(&inside)?,
+            external,
+        },
     }))
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::conversing::converse;
+use common::conversing::{converse, converse_alone};
 use common::{
     Flows, assert_same, assert_same_but_for_names, by_direction, captures, generate, load, run,
     run_without_causality, service, tcp_traffic, traffic,
@@ -146,10 +146,9 @@ fn answers_through_a_translation() {
         for after in [7, 37, 300] {
             let service = crossed(chain, "200us", true);
             let after = Duration::from_micros(after);
-            let slow = (Paths::Slow, Execution::Virtual);
-            let expected = converse(&service, &requests, after, slow);
+            let (expected, plan) = converse_alone(&service, &requests, after);
             for execution in EXECUTIONS {
-                let found = converse(&service, &requests, after, (Paths::Both, execution));
+                let found = converse(&service, &requests, &plan, execution);
                 let what = format!("{chain:?} answered after {after:?} {execution:?}");
                 assert_same_but_for_names(&expected, &found, "198.51.100.0/24", &what);
                 assert_eq!(expected.report.drops, found.report.drops, "{what}");

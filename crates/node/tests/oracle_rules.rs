@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::conversing::converse;
+use common::conversing::{converse, converse_alone};
 use common::{
     Outcome, assert_same, assert_same_but_for_names, by_direction, captures, generate, load, run,
     service, traffic,
@@ -210,13 +210,11 @@ fn compare_answered(chain: &[&str], packets: u64, after: Duration) -> f64 {
         service(&text(chain)),
         arriving("process = \"constant\"", packets),
     );
-    let slow = (Paths::Slow, Execution::Virtual);
-    let expected = converse(&service, &requests, after, slow);
+    let (expected, plan) = converse_alone(&service, &requests, after);
     let mut share = 0.0;
     for variant in VARIANTS {
         for &execution in executions(variant) {
-            let both = (Paths::Both, execution);
-            let found = converse(&vary(&service, variant), &requests, after, both);
+            let found = converse(&vary(&service, variant), &requests, &plan, execution);
             let what = format!("answered {chain:?} {variant:?} {execution:?}");
             assert_same_but_for_names(&expected, &found, "198.51.100.0/24", &what);
             assert_eq!(expected.report.drops, found.report.drops, "{what}");

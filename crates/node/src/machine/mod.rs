@@ -129,6 +129,11 @@ impl Machine {
         &mut self.path
     }
 
+    /// The fast path and its buffers, for models that give it another link.
+    pub fn parts(&mut self) -> (&mut FastPath, &mut Pools) {
+        (&mut self.path, &mut self.pools)
+    }
+
     /// Buffers for packets that arrive.
     pub fn pools(&mut self) -> &mut Pools {
         &mut self.pools

@@ -63,7 +63,6 @@ impl Feed for Conversation {
         let bytes = self.bytes(next);
         self.waits += 1;
         if bytes.is_none() && self.waits < MOST_WAITS {
-            std::thread::yield_now();
             return Ok(Fed::Nothing);
         }
         (self.waits, _) = (0, self.plan.pop());
@@ -98,38 +97,68 @@ impl Sink for Servers {
     }
 }
 
-/// When requests come, and answers to those that the slow path alone lets through.
-fn plan(service: &Service, requests: &Trace, after: Duration) -> Vec<(u64, Next)> {
-    let answered = super::run(service, requests, Paths::Slow, Execution::Virtual);
-    let answers = answered.packets.iter().map(|(at, _)| *at);
-    let answers = answers.map(|at| (at + after.as_nanos() as u64, Next::Answer(at)));
-    let requests = requests.iter().enumerate();
-    let requests = requests.map(|(number, frame)| (frame.timestamp_ns, Next::Request(number)));
-    let mut plan: Vec<_> = requests.chain(answers).collect();
-    plan.sort();
-    plan.dedup();
-    plan.reverse();
-    plan
+/// When requests come, and answers to some of them.
+pub struct Plan(Vec<(u64, Next)>);
+
+impl Plan {
+    /// All requests are answered so long after they were sent.
+    fn of_all(requests: &Trace, after: Duration) -> Self {
+        let after = after.as_nanos() as u64;
+        let each = requests.iter().enumerate();
+        let mut plan: Vec<_> = each
+            .flat_map(|(number, frame)| {
+                let at = frame.timestamp_ns;
+                [(at, Next::Request(number)), (at + after, Next::Answer(at))]
+            })
+            .collect();
+        plan.sort();
+        plan.dedup();
+        plan.reverse();
+        Self(plan)
+    }
+
+    /// Only what servers have seen is answered.
+    fn without_lost(mut self, seen: &Seen) -> Self {
+        let seen = seen.lock().expect("nobody panics");
+        self.0.retain(|(_, next)| match next {
+            Next::Request(_) => true,
+            Next::Answer(to) => seen.contains_key(to),
+        });
+        self
+    }
 }
 
-/// Runs requests through a service, and the answers to them that servers give so long after.
-pub fn converse(
+/// Runs requests through the slow path alone, and the answers to them that servers give so long
+/// after. Returns what left, and when which packets came.
+pub fn converse_alone(service: &Service, requests: &Trace, after: Duration) -> (Outcome, Plan) {
+    let plan = || Plan::of_all(requests, after);
+    let slow = (Paths::Slow, Execution::Virtual);
+    let (outcome, seen) = run(service, requests, &plan(), slow);
+    (outcome, plan().without_lost(&seen))
+}
+
+/// Runs the same on both paths.
+pub fn converse(service: &Service, requests: &Trace, plan: &Plan, execution: Execution) -> Outcome {
+    run(service, requests, plan, (Paths::Both, execution)).0
+}
+
+fn run(
     service: &Service,
     requests: &Trace,
-    after: Duration,
+    plan: &Plan,
     (paths, execution): (Paths, Execution),
-) -> Outcome {
+) -> (Outcome, Seen) {
     let service = lossless(service, paths, execution);
     let seen = Seen::default();
     let mut source = Source::new(Conversation {
-        plan: plan(&service, requests, after),
+        plan: plan.0.clone(),
         requests: super::copy(requests),
         seen: Arc::clone(&seen),
         waits: 0,
     });
     let mut sink = Servers {
         left: Leaving::default(),
-        seen,
+        seen: Arc::clone(&seen),
     };
     let (mut node, mut observer) = (built(&service), Observer::new(Live::hidden()));
     let ports = Ports {
@@ -148,10 +177,11 @@ pub fn converse(
     )
     .expect("memory never fails");
     let Leaving { packets, ports } = sink.left;
-    Outcome {
+    let outcome = Outcome {
         flows: by_flow(packets.iter().map(|(_, packet)| packet.clone()).collect()),
         packets,
         ports,
         report: reported(observer, &node),
-    }
+    };
+    (outcome, seen)
 }
