@@ -7,17 +7,16 @@ use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, number};
-use twinpath_node::{BATCH, FETCHED_AHEAD, FastOutput, Node, build};
+use twinpath_node::{BATCH, FETCHED_AHEAD, Limits, Node, Output, build};
 
 /// A node with the numbering of its link.
 pub struct BenchNode {
     /// The node.
     pub node: Node,
-    output: FastOutput,
+    output: Output,
     returns: Vec<Frame>,
     batch: Vec<Frame>,
-    to_cores: Sender,
-    from_cores: Sender,
+    numbers: Sender,
     clock: Clock,
 }
 
@@ -45,15 +44,19 @@ impl BenchNode {
             Service::parse(text, Path::new("bench.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut node = build(&service, paths).unwrap_or_else(|error| panic!("{error}"));
         let now = ARRIVAL;
-        node.fast_path.start(now);
+        node.machine.set_limits(Limits {
+            ring_frames: 1 << 20,
+            is_lossless: false,
+            is_replay: false,
+        });
+        node.machine.start(now);
         node.workers[0].start(now);
         Self {
             node,
-            output: FastOutput::default(),
+            output: Output::default(),
             returns: Vec::new(),
             batch: Vec::with_capacity(BATCH),
-            to_cores: Sender::default(),
-            from_cores: Sender::default(),
+            numbers: Sender::default(),
             clock: Clock {
                 packet: now,
                 link: now,
@@ -68,10 +71,7 @@ impl BenchNode {
             packet: now,
             link: now,
         };
-        let Node {
-            fast_path, pools, ..
-        } = &mut self.node;
-        fast_path.sweep(self.clock, pools, &mut self.output);
+        self.node.machine.advance(self.clock, &mut self.output);
         self.serve_punts();
         now
     }
@@ -88,13 +88,10 @@ impl BenchNode {
             if self.batch.is_empty() {
                 break;
             }
-            self.node.fast_path.process(
-                &mut self.batch,
-                self.clock,
-                &mut self.node.pools,
-                &mut self.output,
-            );
-            if !self.output.punts.is_empty() {
+            self.node
+                .machine
+                .receive(&mut self.batch, self.clock, &mut self.output);
+            if !self.output.frames.is_empty() {
                 self.serve_punts();
             }
             done.extend(
@@ -110,27 +107,27 @@ impl BenchNode {
 
     fn serve_punts(&mut self) {
         let Node {
-            fast_path,
+            machine,
             workers,
-            pools,
             worker_pools,
         } = &mut self.node;
         // What comes back may make the fast path send again.
-        while !self.output.punts.is_empty() {
-            let punts = std::mem::take(&mut self.output.punts);
-            for (worker, mut frame) in punts {
-                number(&mut frame, self.to_cores.number());
+        while !self.output.frames.is_empty() {
+            let frames = std::mem::take(&mut self.output.frames);
+            for (worker, frame) in frames {
                 workers[worker].receive(frame, &mut worker_pools[worker], &mut self.returns);
-                for mut frame in self.returns.drain(..) {
-                    number(&mut frame, self.from_cores.number());
-                    fast_path.returned(worker, frame, self.clock, pools, &mut self.output);
+                for frame in &mut self.returns {
+                    number(frame, self.numbers.number());
                 }
+                let out = &mut self.output;
+                machine.returned(worker, &mut self.returns, self.clock, out);
+                machine.progress(worker, workers[worker].progress(), out);
             }
         }
     }
 
     /// Share of packets since the start that never saw the cores.
     pub fn fast_packets(&self) -> u64 {
-        self.node.fast_path.counts().fast_packets
+        self.node.machine.path().counts().fast_packets
     }
 }

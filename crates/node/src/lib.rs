@@ -2,7 +2,8 @@
 //!
 //! [`wiring`] shows a packet's whole walk on one screen. The same [`Machine`] and [`Worker`]s are
 //! driven under [`virtual_time`], in one thread and perfectly repeatable, and on [`threads`], each
-//! on one of its own. [`run`] is one run, from packets in to report out.
+//! on one of its own. [`run`] is one run, from packets in to report out,
+//! and [`trace`] one packet's walk with everything that it meets.
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
@@ -19,6 +20,7 @@ pub mod run;
 pub mod sink;
 pub mod source;
 pub mod threads;
+pub mod trace;
 pub mod udp_port;
 pub mod virtual_time;
 pub mod wiring;

@@ -4,6 +4,8 @@
 //! The packet clock is that of the packets. The link's runs ahead of it where packets have to wait
 //! for what caused them, or for room: then frames under way arrive while no packet does.
 
+mod traced;
+
 use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
@@ -60,6 +62,8 @@ pub struct VirtualRun<'a, S: Sink> {
     commands: Option<&'a Commands>,
     /// Who waits for a change.
     asked: Option<mpsc::Sender<Replaced>>,
+    /// When the first packet arrived.
+    started: Option<Instant>,
     is_over: bool,
 }
 
@@ -99,6 +103,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             ahead: Duration::ZERO,
             commands: None,
             asked: None,
+            started: None,
             is_over: false,
         }
     }
@@ -119,21 +124,42 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         source: &mut Source,
         causality: Causality,
     ) -> Result<Duration, CaptureError> {
+        self.run_source(source, causality)?;
+        let end = self.packet_now();
+        self.finish()?;
+        Ok(end.since(self.started.unwrap_or(end)))
+    }
+
+    /// Runs until the source ends, and leaves what is under way where it is.
+    ///
+    /// # Errors
+    /// Packets cannot be read or written.
+    pub(crate) fn run_before(
+        &mut self,
+        source: &mut Source,
+        causality: Causality,
+    ) -> Result<(), CaptureError> {
+        self.run_source(source, causality)
+    }
+
+    fn run_source(
+        &mut self,
+        source: &mut Source,
+        causality: Causality,
+    ) -> Result<(), CaptureError> {
         let mut arrivals = Arrivals::new(source, causality, TEMPO);
         let began = WallClock::now();
-        let mut started = None;
         while !arrivals.is_over() {
             self.take_command();
             let Some(at) = arrivals.first()? else {
                 self.let_time_pass()?;
                 continue;
             };
-            if started.is_none() {
-                started = Some(at);
+            if self.started.is_none() {
                 self.start(at);
             }
             self.arrive(at, &mut arrivals)?;
-            let elapsed = self.packet_now().since(started.unwrap_or(at));
+            let elapsed = self.packet_now().since(self.started.unwrap_or(at));
             self.observer.tick(
                 elapsed.as_nanos() as u64,
                 began.elapsed().as_nanos() as u64,
@@ -141,13 +167,11 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 || dropped_by(&self.node.workers),
             );
         }
-        let end = self.packet_now();
-        self.finish()?;
-        Ok(end.since(started.unwrap_or(end)))
+        Ok(())
     }
 
     fn start(&mut self, at: Instant) {
-        self.now = at;
+        (self.now, self.started) = (at, Some(at));
         self.node.machine.start(at);
         let workers = self.node.workers.iter_mut();
         workers.for_each(|worker| worker.start(at));

@@ -282,7 +282,7 @@ mod tests {
     }
 
     /// Rows that stand for several fields, which are documented once.
-    const IN_GENERAL: [&str; 6] = [
+    const IN_GENERAL: [&str; 5] = [
         "parking",
         "latency.fast",
         "latency.slow",

@@ -72,7 +72,8 @@ fn rules_alone(service: &Service) -> Result<Node, BuildError> {
     });
     let steering = wiring::steering(service)?;
     let sides = Sides::new(&service.inside)?;
-    node.fast_path = FastPath::new(steering, sides, elements.collect(), node.workers.len());
+    *node.machine.path_mut() =
+        FastPath::new(steering, sides, elements.collect(), node.workers.len());
     Ok(node)
 }
 
@@ -85,7 +86,7 @@ fn read_only(service: &Service) -> Result<Node, BuildError> {
     let elements = vec![FastElement::State(Box::new(stage))];
     let steering = wiring::steering(service)?;
     let sides = Sides::new(&service.inside)?;
-    node.fast_path = FastPath::new(steering, sides, elements, node.workers.len());
+    *node.machine.path_mut() = FastPath::new(steering, sides, elements, node.workers.len());
     for worker in &mut node.workers {
         let chain = read_only_chain(service)?;
         let cores = Cores::new(chain, service.slow_path.flows, 1, service.seed);

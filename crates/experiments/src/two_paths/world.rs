@@ -42,7 +42,7 @@ pub(super) fn run(setting: &Setting, rate: f64) -> Result<Outcome, Misfit> {
 pub(super) fn run_tapped(setting: &Setting, rate: f64, tap: Tap<'_>) -> Result<Outcome, Misfit> {
     let mut testbed = Testbed::new(setting, rate, tap)?;
     let mut agenda = Agenda::default();
-    testbed.node.fast_path.start(instant(Time::ZERO));
+    testbed.node.machine.path_mut().start(instant(Time::ZERO));
     let workers = testbed.node.workers.iter_mut();
     workers.for_each(|worker| worker.start(instant(Time::ZERO)));
     testbed.fetch(&mut agenda);
@@ -221,7 +221,7 @@ impl<'a> Testbed<'a> {
         self.measures.arrived += 1;
         self.measures.arrived_bytes += incoming.len as u64;
         let bytes = &self.buffer[..incoming.len];
-        let Some(mut frame) = self.node.pools.take_filled(bytes) else {
+        let Some(mut frame) = self.node.machine.pools().take_filled(bytes) else {
             self.measures.lost += 1;
             return self.fetch(agenda);
         };
@@ -246,7 +246,7 @@ impl<'a> Testbed<'a> {
     fn enter(&mut self, frame: Frame, agenda: &mut Agenda<Event>) {
         let clock = clock(agenda.now());
         self.batch.push(frame);
-        let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
+        let (path, pools) = self.node.machine.parts();
         path.process(&mut self.batch, clock, pools, &mut self.output);
         path.sweep(clock, pools, &mut self.output);
         self.put_out(agenda);
@@ -262,7 +262,7 @@ impl<'a> Testbed<'a> {
         }
         let (brings_home, releases) = (change.brings_flows_home(), change.releases_packets());
         let clock = clock(agenda.now());
-        let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
+        let (path, pools) = self.node.machine.parts();
         let are_home =
             !brings_home || path.bring_flows_home(HOME_AT_ONCE, clock, pools, &mut self.output);
         let is_settled = path.settle_rules(clock, pools, &mut self.output);
@@ -306,7 +306,7 @@ impl<'a> Testbed<'a> {
             }
         }
         self.steering = replacement.steering.clone();
-        let path = &mut self.node.fast_path;
+        let path = self.node.machine.path_mut();
         path.replace(
             replacement.sides,
             replacement.steering,
@@ -315,7 +315,7 @@ impl<'a> Testbed<'a> {
         );
         path.keep_flows();
         if let Some(pools) = replacement.pools {
-            left.add(self.node.pools.grow_to(pools));
+            left.add(self.node.machine.pools().grow_to(pools));
         }
         let (setting, waiting) = change.end(agenda.now());
         if let Ok(elements) = setting.elements() {
@@ -356,7 +356,7 @@ impl<'a> Testbed<'a> {
     fn left(&mut self, frame: Frame, is_fast: bool, end: Time) {
         let latency = end.since(Time::from_ns(frame.received_ns()));
         self.measures.departed(frame.len(), is_fast, latency);
-        self.node.pools.give(frame);
+        self.node.machine.pools().give(frame);
     }
 
     fn punt(&mut self, worker: usize, frame: Frame, now: Time, agenda: &mut Agenda<Event>) {
@@ -401,7 +401,7 @@ impl<'a> Testbed<'a> {
 
     fn lose(&mut self, frame: Frame) {
         self.measures.lost += 1;
-        self.node.pools.give(frame);
+        self.node.machine.pools().give(frame);
     }
 
     /// Reports of rules must not overtake packets, which several cores work on.
@@ -522,7 +522,7 @@ impl<'a> Testbed<'a> {
     fn returned(&mut self, worker: usize, mut frame: Frame, agenda: &mut Agenda<Event>) {
         number(&mut frame, self.numbers[worker].1.number());
         let clock = clock(agenda.now());
-        let (path, pools) = (&mut self.node.fast_path, &mut self.node.pools);
+        let (path, pools) = self.node.machine.parts();
         path.returned(worker, frame, clock, pools, &mut self.output);
         self.put_out(agenda);
     }
@@ -543,7 +543,7 @@ impl<'a> Testbed<'a> {
     }
 
     fn counts(&self) -> NodeCounts {
-        let path = &self.node.fast_path;
+        let path = self.node.machine.path();
         let mut counts = NodeCounts::default();
         if let Some(stage) = path.stage() {
             let stats = stage.stats();
@@ -587,7 +587,8 @@ impl World for Testbed<'_> {
             Event::Reading => {
                 let active = self
                     .node
-                    .fast_path
+                    .machine
+                    .path()
                     .rule_stages()
                     .map(|stage| stage.table.active());
                 self.measures.rules(active.sum());

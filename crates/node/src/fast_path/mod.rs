@@ -9,8 +9,10 @@ mod batch;
 mod lane;
 mod parking;
 mod rules;
+mod steps;
 
 pub use rules::RuleStage;
+pub(crate) use steps::Step;
 
 use crate::machine::UnderWay;
 use crate::place::Place;

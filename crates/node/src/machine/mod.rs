@@ -33,7 +33,7 @@ use link::Link;
 use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
-use twinpath_link::carries_packet;
+use twinpath_link::{Header, carries_packet};
 
 /// How a machine treats what it has no room for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -132,6 +132,13 @@ impl Machine {
     /// The fast path and its buffers, for models that give it another link.
     pub fn parts(&mut self) -> (&mut FastPath, &mut Pools) {
         (&mut self.path, &mut self.pools)
+    }
+
+    /// What a worker says with a packet that is followed meets the state.
+    pub(crate) fn take_answer(&mut self, header: &Header, clock: Clock, out: &mut Output) {
+        let (pools, punts) = (&mut self.pools, &mut self.out);
+        self.path.take_answer(header, clock, pools, punts);
+        self.put_out(out);
     }
 
     /// Buffers for packets that arrive.

@@ -1,6 +1,9 @@
 //! One worker of the slow path.
 
 mod rules;
+mod watched;
+
+pub(crate) use watched::{Watched, Whither};
 
 use crate::machine::Progress;
 use crate::place::Place;

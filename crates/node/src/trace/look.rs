@@ -1,0 +1,168 @@
+//! Packets and rules in words.
+
+use super::{EntryLook, RuleLook};
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::Duration;
+use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
+use twinpath_core::wire::{dissect, fields};
+use twinpath_nf::duration::Human;
+use twinpath_rulecache::{Action, EntryId, MatchKey, words};
+
+/// A packet, as bytes and in words.
+#[derive(Clone, Debug, Serialize)]
+pub struct PacketLook {
+    /// Its bytes from Ethernet on, hexadecimal.
+    pub hex: String,
+    /// How many there are.
+    pub bytes: usize,
+    /// Its headers, outermost first.
+    pub headers: Vec<String>,
+}
+
+/// Some bits of a field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Quantity {
+    /// The field and its value, such as `source address 10.0.0.0/8`.
+    pub what: String,
+    /// How many bits.
+    pub bits: u32,
+}
+
+impl PacketLook {
+    /// A packet's looks.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut hex = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            let _ = write!(hex, "{byte:02x}");
+        }
+        Self {
+            hex,
+            bytes: bytes.len(),
+            headers: dissect(bytes).map_or(Vec::new(), |layout| headers(bytes, &layout)),
+        }
+    }
+}
+
+fn headers(bytes: &[u8], layout: &Layout) -> Vec<String> {
+    let (source, destination) = (fields::source_mac(bytes), fields::destination_mac(bytes));
+    let mut headers = vec![format!("Ethernet {source} > {destination}")];
+    if layout.network == Network::None {
+        headers.push("no IP".into());
+        return headers;
+    }
+    headers.push(network(bytes, layout));
+    headers.extend(transport(bytes, layout));
+    let payload = fields::payload(bytes, layout).len();
+    headers.push(format!("{payload} bytes of payload"));
+    headers
+}
+
+fn network(bytes: &[u8], layout: &Layout) -> String {
+    let (version, life) = match layout.network {
+        Network::V6 => ("IPv6", "hop limit"),
+        _ => ("IPv4", "time to live"),
+    };
+    let from = fields::source_address(bytes, layout);
+    let to = fields::destination_address(bytes, layout);
+    let ttl = fields::ttl(bytes, layout);
+    let fragment = match layout.fragment {
+        Fragment::Whole => "",
+        Fragment::First => ", first fragment",
+        Fragment::Later => ", later fragment",
+    };
+    let protocol = layout.protocol;
+    format!("{version} {from} > {to}, {life} {ttl}, protocol {protocol}{fragment}")
+}
+
+fn transport(bytes: &[u8], layout: &Layout) -> Option<String> {
+    let from = fields::source_port(bytes, layout);
+    let to = fields::destination_port(bytes, layout);
+    Some(match layout.transport {
+        Transport::Tcp => {
+            let flags = words::flag_names(fields::tcp_flags(bytes, layout));
+            let sequence = fields::tcp_seq(bytes, layout);
+            let acknowledged = fields::tcp_ack(bytes, layout);
+            format!("TCP {from} > {to}, {flags}, seq {sequence}, ack {acknowledged}")
+        }
+        Transport::Udp => format!("UDP {from} > {to}"),
+        Transport::Icmp | Transport::Icmp6 => {
+            let (kind, code) = fields::icmp_kind(bytes, layout)?;
+            let about = layout.inner.map_or("", |_| ", about another packet");
+            format!("ICMP type {kind}, code {code}{about}")
+        }
+        Transport::None | Transport::Other => return None,
+    })
+}
+
+/// Bits of a key in words.
+pub(super) fn quantities(mask: &MatchKey, value: &MatchKey) -> Vec<Quantity> {
+    let matched = words::matched(mask, value).into_iter();
+    matched
+        .map(|one| Quantity {
+            what: one.text,
+            bits: one.bits,
+        })
+        .collect()
+}
+
+/// A rule in words.
+pub(crate) fn rule_look(
+    mask: &MatchKey,
+    value: &MatchKey,
+    action: &Action,
+    entries: Vec<EntryLook>,
+) -> RuleLook {
+    let decrements = action.rewrites.decrements;
+    RuleLook {
+        matches: quantities(mask, value),
+        mask: lanes(mask),
+        value: lanes(value),
+        rewrites: words::rewritten(&action.rewrites),
+        fate: words::fate(action),
+        least_time_to_live: (decrements > 0).then(|| u16::from(decrements) + 1),
+        idle: action.idle.map(idle_text),
+        entries,
+    }
+}
+
+fn lanes(key: &MatchKey) -> String {
+    let lanes: Vec<String> = key.0.iter().map(|lane| format!("{lane:016x}")).collect();
+    lanes.join(" ")
+}
+
+/// An entry with its function's name; `functions` are those of the element.
+pub(crate) fn entry_look(
+    functions: &[String],
+    entry: EntryId,
+    idle: Option<Duration>,
+) -> EntryLook {
+    let function = functions.get(usize::from(entry.function));
+    EntryLook {
+        function: function.cloned().unwrap_or_default(),
+        entry: entry.entry,
+        idle: idle.map(idle_text),
+    }
+}
+
+fn idle_text(idle: Duration) -> String {
+    Human(idle).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::wire::PacketBuilder;
+
+    #[test]
+    fn a_packet_is_told_from_the_outside_in() {
+        let (from, to) = ("10.0.0.1:4000", "192.0.2.1:80");
+        let (from, to) = (from.parse().expect("v4"), to.parse().expect("v4"));
+        let packet = PacketBuilder::tcp(from, to).flags(0x12).payload_len(7);
+        let look = PacketLook::of(&packet.to_vec().expect("fits"));
+        assert_eq!(look.hex.len(), 2 * look.bytes);
+        assert!(look.headers[1].starts_with("IPv4 10.0.0.1 > 192.0.2.1, time to live "));
+        assert!(look.headers[2].starts_with("TCP 4000 > 80, SYN ACK, seq "));
+        assert_eq!(look.headers[3], "7 bytes of payload");
+    }
+}
