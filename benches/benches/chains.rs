@@ -45,7 +45,7 @@ fn main() {
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let scale = Scale { packets, is_test };
     println!("{packets} packets of 64 bytes per pass, {ROUNDS} passes\n");
-    let parts: [Part; 8] = [
+    let parts: [Part; 7] = [
         ("length", lengths),
         ("flows", flow_counts),
         ("node", node_flow_counts),

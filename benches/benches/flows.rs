@@ -51,7 +51,8 @@ fn creation(flows: usize, paths: Paths, what: &str) {
 
 fn slot_bytes(node: &BenchNode) -> usize {
     node.node
-        .fast_path
+        .machine
+        .path()
         .stage()
         .map_or(0, |stage| stage.memory_bytes() / stage.slots())
 }

@@ -11,7 +11,7 @@ use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Collect;
 use twinpath_node::source::Source;
-use twinpath_node::threads::no_commands;
+use twinpath_node::command::no_commands;
 use twinpath_node::{Ports, build};
 
 /// Flow state that both paths share.

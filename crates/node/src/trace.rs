@@ -295,7 +295,7 @@ pub fn trace_packet(
     with_run(service, |run, names| {
         let before = number.saturating_sub(1);
         source.limit(Some(before));
-        run.run_before(source, causality)?;
+        run.run_source(source, causality)?;
         let read = before - source.left().unwrap_or(0);
         source.limit(None);
         match source.read()? {

@@ -134,15 +134,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     ///
     /// # Errors
     /// Packets cannot be read or written.
-    pub(crate) fn run_before(
-        &mut self,
-        source: &mut Source,
-        causality: Causality,
-    ) -> Result<(), CaptureError> {
-        self.run_source(source, causality)
-    }
-
-    fn run_source(
+    pub(crate) fn run_source(
         &mut self,
         source: &mut Source,
         causality: Causality,

@@ -443,9 +443,6 @@ impl FastPath {
     ) {
         let first = out.departures.len();
         let mut io = Io { clock, pools, out };
-        // What a function had kept comes as of now.
-        let ordinal = frame.ordinal().max(self.under_way.watermark());
-        frame.set_ordinal(ordinal);
         let Ok(header) = detach(&mut frame) else {
             return self.drop(frame, DropReason::BadLinkFrame, &mut io);
         };

@@ -235,7 +235,10 @@ impl Machine {
         if self.path.parking().is_some() {
             self.let_parking_pass(clock, out);
         }
-        for frame in frames.drain(..) {
+        for mut frame in frames.drain(..) {
+            // What a function had kept comes as of now.
+            let ordinal = frame.ordinal().max(self.path.under_way().watermark());
+            frame.set_ordinal(ordinal);
             self.path
                 .returned(worker, frame, clock, &mut self.pools, &mut self.out);
             self.put_out(out);
