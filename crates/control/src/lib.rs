@@ -11,3 +11,4 @@ pub mod live;
 pub mod operator;
 pub mod report;
 pub mod service;
+pub mod text_place;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use twinpath_control::text_place::TextPlace;
 
 /// Why a plan cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -15,18 +16,14 @@ pub enum PlanError {
         source: std::io::Error,
     },
     /// It is wrong.
-    #[error("{}:{line}:{column}: {message}\n    {excerpt}\n    {:>column$}", path.display(), '^')]
+    #[error("{}:{}:{}: {message}\n{}", path.display(), place.line, place.column, place.excerpt)]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
+        /// Where.
+        place: TextPlace,
         /// What is wrong, with the field's name, and what was expected.
         message: String,
-        /// The line at fault.
-        excerpt: String,
     },
 }
 
@@ -48,14 +45,10 @@ impl PlanError {
     }
 
     pub(crate) fn at((span, message): Misplaced, text: &str, path: &Path) -> Self {
-        let before = text.get(..span.start).unwrap_or("");
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Self::Wrong {
             path: path.into(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            place: TextPlace::of(span.start, text),
             message,
-            excerpt: text[line_start..].lines().next().unwrap_or("").to_owned(),
         }
     }
 }

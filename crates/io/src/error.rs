@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::link_type::SUPPORTED_LINK_TYPES;
-use crate::{MAX_RECORD_BYTES, MAX_WRITTEN_FRAME_BYTES};
+use crate::{MAX_INTERFACES, MAX_RECORD_BYTES, MAX_WRITTEN_FRAME_BYTES};
 
 /// Why a capture could not be read or written. Every variant names the file.
 #[derive(Debug, Error)]
@@ -102,6 +102,34 @@ pub enum CaptureError {
         /// The timestamp in nanoseconds since 1970.
         timestamp_ns: u64,
     },
+    /// A frame of an interface that the file being written does not have.
+    #[error("{}: a frame of interface {interface} cannot be written, the file has {interfaces}", path.display())]
+    NoSuchInterface {
+        /// The capture file, or the pattern of several.
+        path: PathBuf,
+        /// The interface's number, from 0.
+        interface: u32,
+        /// How many interfaces the file has.
+        interfaces: usize,
+    },
+    /// More interfaces than a reader of the file would keep.
+    #[error("{}: {interfaces} interfaces are too many, at most {MAX_INTERFACES}", path.display())]
+    TooManyInterfaces {
+        /// The capture file.
+        path: PathBuf,
+        /// How many interfaces it was to have.
+        interfaces: usize,
+    },
+    /// An interface's or port's name that cannot stand in the file or its name.
+    #[error("{}: the interface name {name:?} {problem}", path.display())]
+    InterfaceName {
+        /// The capture file, or the pattern of several.
+        path: PathBuf,
+        /// The name, its beginning if it is too long.
+        name: String,
+        /// What is wrong with it.
+        problem: NameProblem,
+    },
     /// The capture needs more memory than the caller allowed.
     #[error("{} does not fit in memory: its frames exceed {limit_bytes} bytes", path.display())]
     TraceTooLarge {
@@ -110,6 +138,20 @@ pub enum CaptureError {
         /// The limit on frame bytes.
         limit_bytes: usize,
     },
+}
+
+/// What is wrong with an interface's name.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum NameProblem {
+    /// Longer than the format can say.
+    #[error("is longer than 65535 bytes")]
+    TooLong,
+    /// Nothing, a folder, or with what separates folders.
+    #[error("cannot be part of a file's name")]
+    FileName,
+    /// Two ports would write the same file.
+    #[error("is given twice")]
+    Twice,
 }
 
 /// Where in a capture file something is wrong.
@@ -161,13 +203,15 @@ pub enum Malformation {
     #[error("the interface description cannot be decoded")]
     InterfaceDescription,
     /// A packet that names an interface which the section has not described.
-    #[error("interface {interface} is not described")]
+    #[error("the packet is of interface {interface}, but only {described} are described before it")]
     UnknownInterface {
-        /// The interface's number in the section.
+        /// The interface's number in the section, from 0.
         interface: u32,
+        /// How many interfaces the section has described.
+        described: usize,
     },
-    /// More interfaces in a section than the reader keeps.
-    #[error("a section describes more than {limit} interfaces")]
+    /// More interfaces in a file than the reader keeps.
+    #[error("the file describes more than {limit} interfaces")]
     TooManyInterfaces {
         /// The limit.
         limit: usize,

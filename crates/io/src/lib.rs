@@ -5,11 +5,18 @@
 //! crate hides what a capture file really holds. [`CaptureReader`] reads pcap
 //! and pcapng, gzipped or not, recognises them by their first bytes, and gives
 //! every packet an Ethernet header if the capture had none (raw IP, BSD
-//! loopback, Linux cooked). [`CaptureWriter`] writes one plain dialect, pcap
-//! with nanoseconds and Ethernet, under a temporary name until it is complete.
-//! [`OrderedWriter`] stands before a writer when packets leave two paths and
-//! must appear in the order of their timestamps. [`Trace`] holds a whole
-//! capture in memory for benches and tests.
+//! loopback, Linux cooked). [`CaptureWriter`] writes Ethernet with nanoseconds,
+//! pcap or pcapng by the file's name, under a temporary name until it is
+//! complete. [`OrderedWriter`] stands before a writer when packets leave two
+//! paths and must appear in the order of their timestamps. [`Trace`] holds a
+//! whole capture in memory for benches and tests.
+//!
+//! Every frame has a number that tells its interface. In a pcapng file the
+//! interfaces have names ([`CaptureReader::interfaces`],
+//! [`CaptureWriter::with_interfaces`]). A classic pcap knows of one interface
+//! alone, so several ports are several files there, named by a [`PortPattern`]
+//! such as `out-{port}.pcap`: [`PortFiles`] writes them and [`MergedReader`]
+//! reads them back as one.
 //!
 //! Nothing here allocates per packet: the reader copies into the caller's
 //! buffer and the ordered writer recycles its own. No file, however broken,
@@ -40,11 +47,16 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod clock;
 mod error;
+mod interface;
 mod link_type;
+mod merged;
 mod ordered;
 mod pcap;
 mod pcapng;
+mod port_files;
+mod port_pattern;
 mod reader;
 mod recycle;
 mod source;
@@ -54,8 +66,12 @@ mod trace;
 mod window;
 mod writer;
 
-pub use error::{CaptureError, Malformation, Place};
+pub use error::{CaptureError, Malformation, NameProblem, Place};
+pub use interface::{Interface, Resolution};
+pub use merged::MergedReader;
 pub use ordered::{OrderedCounters, OrderedWriter};
+pub use port_files::PortFiles;
+pub use port_pattern::PortPattern;
 pub use reader::{CaptureReader, Next, Record};
 pub use trace::{Trace, TraceFrame};
 pub use writer::{CaptureWriter, FrameSink, WrittenTotals};
@@ -64,6 +80,9 @@ pub use writer::{CaptureWriter, FrameSink, WrittenTotals};
 /// above it is taken for corruption: otherwise one flipped bit would swallow
 /// the rest of the file.
 pub const MAX_RECORD_BYTES: usize = 16 << 20;
+
+/// The most interfaces that a capture may describe.
+pub const MAX_INTERFACES: usize = 4096;
 
 /// The longest frame that [`CaptureWriter`] writes, in bytes. Common readers
 /// refuse longer ones.

@@ -10,6 +10,9 @@
 pub(crate) const SUPPORTED_LINK_TYPES: &str = "1 (Ethernet), 101, 12, 14, 228 and 229 (raw IP), \
      0 and 108 (BSD loopback), 113 and 276 (Linux cooked)";
 
+/// The LINKTYPE number of Ethernet.
+pub(crate) const LINK_TYPE_ETHERNET: u32 = 1;
+
 pub(crate) const ETHERNET_HEADER_LEN: usize = 14;
 
 const ETHER_TYPE_IPV4: u16 = 0x0800;

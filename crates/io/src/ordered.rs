@@ -6,6 +6,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::fmt;
 
 use crate::error::CaptureError;
 use crate::recycle::Recycler;
@@ -27,6 +28,7 @@ pub struct OrderedWriter<S: FrameSink = CaptureWriter> {
 }
 
 /// How often order could not be kept.
+#[must_use = "an output that was not kept in order should say so"]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderedCounters {
     /// Frames written before the watermark reached them because the limit on
@@ -35,6 +37,23 @@ pub struct OrderedCounters {
     /// Frames that arrived with a timestamp older than one already written,
     /// and were written with that one's instead.
     pub out_of_order: u64,
+}
+
+impl OrderedCounters {
+    /// Whether every frame waited for its turn and got it with its own timestamp.
+    pub fn is_in_order(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl fmt::Display for OrderedCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} frames written before their turn, {} written late with a raised timestamp",
+            self.written_early, self.out_of_order
+        )
+    }
 }
 
 impl<S: FrameSink> OrderedWriter<S> {
@@ -52,8 +71,7 @@ impl<S: FrameSink> OrderedWriter<S> {
         }
     }
 
-    /// Lets a copy of `frame` wait for its turn. Of frames with one timestamp
-    /// the lower `sequence` goes first; of equal ones, the first pushed.
+    /// Lets a copy of a frame of interface 0 wait, as [`Self::push_on`] does.
     ///
     /// # Errors
     /// Those of the sink, if the limit forces a frame out.
@@ -63,9 +81,26 @@ impl<S: FrameSink> OrderedWriter<S> {
         sequence: u64,
         frame: &[u8],
     ) -> Result<(), CaptureError> {
+        self.push_on(0, timestamp_ns, sequence, frame)
+    }
+
+    /// Lets a copy of a frame of `interface` wait for its turn. Of frames with
+    /// one timestamp the lower `sequence` goes first, whatever their
+    /// interfaces; of equal ones, the first pushed.
+    ///
+    /// # Errors
+    /// Those of the sink, if the limit forces a frame out.
+    pub fn push_on(
+        &mut self,
+        interface: u32,
+        timestamp_ns: u64,
+        sequence: u64,
+        frame: &[u8],
+    ) -> Result<(), CaptureError> {
         let timestamp_ns = self.in_order(timestamp_ns);
         let frame = self.recycler.filled(frame);
         let waiting = Waiting {
+            interface,
             timestamp_ns,
             sequence,
             arrival: self.arrivals,
@@ -93,7 +128,9 @@ impl<S: FrameSink> OrderedWriter<S> {
         Ok(())
     }
 
-    /// Writes every frame and finishes the sink.
+    /// Writes every frame and finishes the sink. What the sink leaves comes with
+    /// how often order could not be kept, which whoever reads the output should
+    /// be told: [`OrderedCounters`] says it in a line.
     ///
     /// # Errors
     /// Those of the sink.
@@ -133,13 +170,16 @@ impl<S: FrameSink> OrderedWriter<S> {
         };
         self.buffered_bytes -= oldest.cost_bytes();
         self.last_written_ns = oldest.timestamp_ns;
-        let written = self.sink.write(oldest.timestamp_ns, &oldest.frame);
+        let written = self
+            .sink
+            .write_on(oldest.interface, oldest.timestamp_ns, &oldest.frame);
         self.recycler.put(oldest.frame);
         written
     }
 }
 
 struct Waiting {
+    interface: u32,
     timestamp_ns: u64,
     sequence: u64,
     arrival: u64,
@@ -190,6 +230,35 @@ mod tests {
             .iter()
             .map(|entry| (entry.timestamp_ns, entry.frame.to_vec()))
             .collect()
+    }
+
+    #[test]
+    fn a_frame_keeps_its_interface_and_order_knows_nothing_of_it() {
+        let mut writer = OrderedWriter::new(Trace::new(), 1 << 20);
+        for (interface, timestamp_ns, sequence) in [(1, 30, 0), (3, 20, 1), (2, 20, 1), (7, 20, 0)]
+        {
+            writer
+                .push_on(interface, timestamp_ns, sequence, &[])
+                .unwrap();
+        }
+        writer.push(10, 0, &[]).unwrap();
+        let (trace, counters) = writer.finish().unwrap();
+        let interfaces: Vec<u32> = trace.iter().map(|entry| entry.interface).collect();
+        assert_eq!(interfaces, [0, 7, 3, 2, 1]);
+        assert!(counters.is_in_order());
+    }
+
+    #[test]
+    fn what_was_not_in_order_is_said_in_a_line() {
+        let counters = OrderedCounters {
+            written_early: 2,
+            out_of_order: 1,
+        };
+        assert!(!counters.is_in_order());
+        assert_eq!(
+            counters.to_string(),
+            "2 frames written before their turn, 1 written late with a raised timestamp"
+        );
     }
 
     #[test]

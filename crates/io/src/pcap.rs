@@ -9,6 +9,7 @@ use pcap_parser::{
 };
 
 use crate::error::{Fault, Malformation};
+use crate::interface::{Interface, Resolution};
 use crate::link_type::LinkType;
 use crate::window::Window;
 
@@ -22,6 +23,8 @@ const NS_PER_US: u64 = 1_000;
 /// A packet as it lies in the window, before it becomes an Ethernet frame.
 #[derive(Debug)]
 pub(crate) struct RawRecord {
+    /// Number of the interface in the file.
+    pub(crate) interface: u32,
     pub(crate) link_type: LinkType,
     pub(crate) timestamp_ns: u64,
     /// Length on the wire in bytes, as the file has it.
@@ -36,6 +39,7 @@ type ParseRecord = fn(&[u8]) -> IResult<&[u8], LegacyPcapBlock<'_>, PcapError<&[
 
 /// A pcap file behind its header.
 pub(crate) struct PcapFormat {
+    interface: Interface,
     link_type: LinkType,
     ns_per_unit: u64,
     parse: ParseRecord,
@@ -54,16 +58,26 @@ impl PcapFormat {
     fn from_header(header: &PcapHeader) -> Result<Self, Fault> {
         let number = header.network.0.cast_unsigned() & LINK_TYPE_MASK;
         let link_type = LinkType::from_number(number).ok_or(Fault::LinkType(number))?;
-        let ns_per_unit = if header.is_nanosecond_precision() {
-            1
+        let (resolution, ns_per_unit) = if header.is_nanosecond_precision() {
+            (Resolution::NANOSECONDS, 1)
         } else {
-            NS_PER_US
+            (Resolution::MICROSECONDS, NS_PER_US)
         };
         Ok(Self {
+            interface: Interface {
+                name: None,
+                link_type: number,
+                resolution,
+            },
             link_type,
             ns_per_unit,
             parse: parse_function(header),
         })
+    }
+
+    /// The only interface that the file knows of.
+    pub(crate) fn interfaces(&self) -> &[Interface] {
+        std::slice::from_ref(&self.interface)
     }
 
     /// The next record, whole in the window but not consumed; none at the end.
@@ -86,6 +100,7 @@ impl PcapFormat {
     fn record(&self, record_len: usize, block: &LegacyPcapBlock<'_>) -> RawRecord {
         let fraction_ns = u64::from(block.ts_usec) * self.ns_per_unit;
         RawRecord {
+            interface: 0,
             link_type: self.link_type,
             timestamp_ns: u64::from(block.ts_sec) * NS_PER_S + fraction_ns,
             original_len: block.origlen as usize,
@@ -109,6 +124,7 @@ fn parse_function(header: &PcapHeader) -> ParseRecord {
 mod tests {
     use crate::MAX_RECORD_BYTES;
     use crate::error::{CaptureError, Malformation, Place};
+    use crate::interface::{Interface, Resolution};
     use crate::testing::{ByteOrder, Packet, PcapFile, delivered, open};
 
     fn packets() -> Vec<Packet> {
@@ -145,6 +161,13 @@ mod tests {
                 let (frames, end) = delivered(file.bytes(&packets));
                 assert_eq!(frames, packets);
                 assert!(end.is_ok());
+                let reader = open(file.bytes(&packets)).unwrap();
+                let expected = Interface {
+                    name: None,
+                    link_type: 1,
+                    resolution: Resolution::Decimal(if nanoseconds { 9 } else { 6 }),
+                };
+                assert_eq!(reader.interfaces(), [expected]);
             }
         }
     }

@@ -8,12 +8,15 @@
 //! the clock's options, which it reads in one byte order only.
 
 use pcap_parser::{
-    BOM_MAGIC, EPB_MAGIC, IDB_MAGIC, InterfaceDescriptionBlock, OptionCode, PcapNGOption,
-    SHB_MAGIC, SPB_MAGIC, parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le,
+    BOM_MAGIC, EPB_MAGIC, IDB_MAGIC, InterfaceDescriptionBlock, OptionCode, SHB_MAGIC, SPB_MAGIC,
+    parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le,
     parse_sectionheaderblock,
 };
 
+use crate::MAX_INTERFACES;
+use crate::clock::Clock;
 use crate::error::{Fault, Malformation};
+use crate::interface::Interface;
 use crate::link_type::LinkType;
 use crate::pcap::RawRecord;
 use crate::window::Window;
@@ -28,12 +31,15 @@ const BLOCK_TRAILER_LEN: usize = 4;
 const PACKET_OFFSET: usize = 28;
 const SIMPLE_PACKET_OFFSET: usize = 12;
 
-const MAX_INTERFACES: usize = 4096;
-
 /// A pcapng file behind its first section header.
 pub(crate) struct PcapngFormat {
     order: ByteOrder,
+    /// Every interface of the file so far.
     interfaces: Vec<Interface>,
+    /// Those of this section, in the order in which its packets number them.
+    section: Vec<Described>,
+    /// The number in the file that was last given to an interface with this number in its section.
+    last_numbers: Vec<u32>,
     /// A simple packet has no timestamp and takes that of the packet before it.
     last_timestamp_ns: u64,
 }
@@ -44,12 +50,19 @@ impl PcapngFormat {
         let mut format = Self {
             order: ByteOrder::Little,
             interfaces: Vec::new(),
+            section: Vec::new(),
+            last_numbers: Vec::new(),
             last_timestamp_ns: 0,
         };
         let length = format.whole_block(window)?;
         format.decode(window.head(length))?;
         window.consume(length);
         Ok(format)
+    }
+
+    /// Every interface that was described so far, by its number in the file.
+    pub(crate) fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
     }
 
     /// The next packet, whole in the window but not consumed; none at the end.
@@ -107,25 +120,54 @@ impl PcapngFormat {
         if section.major_version != 1 {
             return Err(Malformation::SectionHeader.into());
         }
-        self.interfaces.clear();
+        self.section.clear();
         Ok(())
     }
 
     fn add_interface(&mut self, block: &[u8]) -> Result<(), Fault> {
+        let parse = match self.order {
+            ByteOrder::Little => parse_interfacedescriptionblock_le,
+            ByteOrder::Big => parse_interfacedescriptionblock_be,
+        };
+        let (_, description) = parse(block).map_err(|_| Malformation::InterfaceDescription)?;
+        let clock = clock(&description, self.order);
+        let interface = Interface {
+            name: name(&description),
+            link_type: description.linktype.0.cast_unsigned(),
+            resolution: clock.resolution,
+        };
+        let described = Described {
+            link_type_number: interface.link_type,
+            snap_len: snap_len(&description),
+            clock,
+            number: self.number_in_file(interface)?,
+        };
+        self.section.push(described);
+        Ok(())
+    }
+
+    /// The number of the section's next interface. One that an earlier section described alike,
+    /// at the same place, is the same: sections of a file are mostly one capture after another.
+    fn number_in_file(&mut self, interface: Interface) -> Result<u32, Fault> {
+        let place = self.section.len();
+        if let Some(&number) = self.last_numbers.get(place)
+            && self.interfaces.get(number as usize) == Some(&interface)
+        {
+            return Ok(number);
+        }
         if self.interfaces.len() == MAX_INTERFACES {
             return Err(Malformation::TooManyInterfaces {
                 limit: MAX_INTERFACES,
             }
             .into());
         }
-        let parse = match self.order {
-            ByteOrder::Little => parse_interfacedescriptionblock_le,
-            ByteOrder::Big => parse_interfacedescriptionblock_be,
-        };
-        let (_, description) = parse(block).map_err(|_| Malformation::InterfaceDescription)?;
-        self.interfaces
-            .push(Interface::new(&description, self.order));
-        Ok(())
+        let number = self.interfaces.len() as u32;
+        self.interfaces.push(interface);
+        match self.last_numbers.get_mut(place) {
+            Some(last) => *last = number,
+            None => self.last_numbers.push(number),
+        }
+        Ok(number)
     }
 
     /// An enhanced packet; the old kind differs only in how it names the interface.
@@ -142,6 +184,7 @@ impl PcapngFormat {
             return Err(Malformation::PacketExceedsBlock { captured }.into());
         }
         Ok(RawRecord {
+            interface: interface.number,
             link_type: interface.link_type()?,
             timestamp_ns: interface.clock.to_ns(units),
             original_len,
@@ -159,6 +202,7 @@ impl PcapngFormat {
             .saturating_sub(SIMPLE_PACKET_OFFSET + BLOCK_TRAILER_LEN);
         let captured = original_len.min(interface.snap_len).min(room);
         Ok(RawRecord {
+            interface: interface.number,
             link_type: interface.link_type()?,
             timestamp_ns: self.last_timestamp_ns,
             original_len,
@@ -167,9 +211,16 @@ impl PcapngFormat {
         })
     }
 
-    fn interface(&self, number: u32) -> Result<&Interface, Fault> {
-        let found = self.interfaces.get(number as usize);
-        found.ok_or(Malformation::UnknownInterface { interface: number }.into())
+    fn interface(&self, number: u32) -> Result<&Described, Fault> {
+        let found = self.section.get(number as usize);
+        found.ok_or_else(|| self.unknown_interface(number).into())
+    }
+
+    fn unknown_interface(&self, interface: u32) -> Malformation {
+        Malformation::UnknownInterface {
+            interface,
+            described: self.section.len(),
+        }
     }
 }
 
@@ -220,91 +271,57 @@ fn field<const N: usize>(block: &[u8], at: usize) -> Result<&[u8; N], Malformati
     })
 }
 
-/// What packets need to know of the interface they were captured on.
-struct Interface {
+/// What packets need to know of an interface that their section describes.
+struct Described {
+    /// The interface's number in the file.
+    number: u32,
     link_type_number: u32,
     snap_len: usize,
     clock: Clock,
 }
 
-impl Interface {
-    fn new(description: &InterfaceDescriptionBlock<'_>, order: ByteOrder) -> Self {
-        let snap_len = if description.snaplen == 0 {
-            u32::MAX
-        } else {
-            description.snaplen
-        };
-        Self {
-            link_type_number: description.linktype.0.cast_unsigned(),
-            snap_len: snap_len as usize,
-            clock: Clock::new(&description.options, order),
-        }
-    }
-
+impl Described {
     /// An unsupported interface is an error only once it has a packet.
     fn link_type(&self) -> Result<LinkType, Fault> {
         LinkType::from_number(self.link_type_number).ok_or(Fault::LinkType(self.link_type_number))
     }
 }
 
-/// How an interface counts time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Clock {
-    resolution: u8,
-    offset_s: i64,
+fn snap_len(description: &InterfaceDescriptionBlock<'_>) -> usize {
+    match description.snaplen {
+        0 => u32::MAX as usize,
+        limit => limit as usize,
+    }
 }
 
-const NS_PER_S: u128 = 1_000_000_000;
-const MICROSECONDS: u8 = 6;
-const POWER_OF_TWO: u8 = 0x80;
-/// Ten to this power is the largest that fits, with a timestamp, in 128 bits.
-const MAX_DECIMAL_EXPONENT: u32 = 38;
+/// The options up to the one that ends them, with their bytes.
+fn options<'a>(
+    description: &'a InterfaceDescriptionBlock<'_>,
+) -> impl Iterator<Item = (OptionCode, &'a [u8])> {
+    let all = description.options.iter();
+    all.take_while(|option| option.code != OptionCode::EndOfOpt)
+        .filter_map(|option| Some((option.code, option.as_bytes().ok()?)))
+}
 
-impl Clock {
-    fn new(options: &[PcapNGOption<'_>], order: ByteOrder) -> Self {
-        let mut clock = Self {
-            resolution: MICROSECONDS,
-            offset_s: 0,
-        };
-        for option in options
-            .iter()
-            .take_while(|option| option.code != OptionCode::EndOfOpt)
-        {
-            match (option.code, option.as_bytes()) {
-                (OptionCode::IfTsresol, Ok([resolution])) => clock.resolution = *resolution,
-                (OptionCode::IfTsoffset, Ok(value)) => clock.set_offset(value, order),
-                _ => {}
+fn clock(description: &InterfaceDescriptionBlock<'_>, order: ByteOrder) -> Clock {
+    let mut clock = Clock::DEFAULT;
+    for (code, value) in options(description) {
+        match (code, value) {
+            (OptionCode::IfTsresol, [resolution]) => clock.set_resolution(*resolution),
+            (OptionCode::IfTsoffset, value) => {
+                if let Ok(bytes) = value.try_into() {
+                    clock.offset_s = order.seconds(bytes);
+                }
             }
-        }
-        clock
-    }
-
-    fn set_offset(&mut self, value: &[u8], order: ByteOrder) {
-        if let Ok(bytes) = value.try_into() {
-            self.offset_s = order.seconds(bytes);
+            _ => {}
         }
     }
+    clock
+}
 
-    /// Nanoseconds since 1970, limited to what 64 bits hold.
-    fn to_ns(self, units: u64) -> u64 {
-        let since_offset_ns = self.scale_to_ns(units);
-        let offset_ns = u128::from(self.offset_s.unsigned_abs()) * NS_PER_S;
-        let ns = match self.offset_s {
-            0.. => since_offset_ns.saturating_add(offset_ns),
-            _ => since_offset_ns.saturating_sub(offset_ns),
-        };
-        u64::try_from(ns).unwrap_or(u64::MAX)
-    }
-
-    fn scale_to_ns(self, units: u64) -> u128 {
-        let scaled = u128::from(units) * NS_PER_S;
-        let exponent = u32::from(self.resolution & !POWER_OF_TWO);
-        if self.resolution & POWER_OF_TWO == 0 {
-            scaled / 10_u128.pow(exponent.min(MAX_DECIMAL_EXPONENT))
-        } else {
-            scaled.checked_shr(exponent).unwrap_or(0)
-        }
-    }
+fn name(description: &InterfaceDescriptionBlock<'_>) -> Option<String> {
+    let (_, value) = options(description).find(|(code, _)| *code == OptionCode::IfName)?;
+    Some(String::from_utf8_lossy(value).into_owned())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Tests of the pcapng decoder on files built block by block.
 
-use super::{Clock, MAX_INTERFACES};
 use crate::error::{CaptureError, Malformation, Place};
+use crate::interface::{Interface, Resolution};
 use crate::testing::{ByteOrder, Packet, PcapngFile, delivered, open};
+use crate::{CaptureReader, MAX_INTERFACES, Next};
 
 fn packet(timestamp_ns: u64, fill: u8, len: usize) -> Packet {
     Packet {
@@ -43,6 +44,127 @@ fn interfaces_keep_their_own_link_type_and_clock() {
     }
 }
 
+/// What a reader says of a file's interfaces before its first record, and the interface of each
+/// record.
+fn interfaces(bytes: Vec<u8>) -> (Vec<Interface>, Vec<u32>, CaptureReader) {
+    let mut reader = open(bytes).unwrap();
+    let interfaces = reader.read_interfaces().unwrap().to_vec();
+    let mut numbers = Vec::new();
+    while let Next::Frame(record) = reader.next_into(&mut [0; 100]).unwrap() {
+        numbers.push(record.interface);
+    }
+    (interfaces, numbers, reader)
+}
+
+fn interface(name: Option<&str>, link_type: u32, resolution: Resolution) -> Interface {
+    Interface {
+        name: name.map(str::to_owned),
+        link_type,
+        resolution,
+    }
+}
+
+#[test]
+fn interfaces_are_told_with_their_name_link_type_and_resolution() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let mut file = PcapngFile::new(order);
+        file.interface(1, 0, &[(2, b"eth0".to_vec()), (9, vec![9])]);
+        file.interface(101, 0, &[(3, b"described".to_vec()), (9, vec![0x80 | 20])]);
+        // What stands behind the end of the options is none.
+        file.interface(1, 0, &[(2, vec![b'a', 0xff]), (0, vec![]), (9, vec![3])]);
+        file.enhanced(2, 1, &[1; 60], 60);
+        file.old_packet(1, 1, &[1; 60], 60);
+        file.interface(1, 0, &[(2, b"later".to_vec())]);
+        file.simple(&[1; 60], 60);
+        file.enhanced(3, 1, &[1; 60], 60);
+        let (found, numbers, reader) = interfaces(file.bytes);
+        let expected = [
+            interface(Some("eth0"), 1, Resolution::NANOSECONDS),
+            interface(None, 101, Resolution::Binary(20)),
+            interface(Some("a\u{fffd}"), 1, Resolution::MICROSECONDS),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(numbers, [2, 1, 0, 3]);
+        let later = interface(Some("later"), 1, Resolution::MICROSECONDS);
+        assert_eq!(reader.interfaces()[3..], [later]);
+    }
+}
+
+#[test]
+fn an_interface_keeps_its_number_through_the_sections_of_a_file() {
+    let name = |name: &[u8]| [(2, name.to_vec())];
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    file.interface(1, 0, &name(b"a"));
+    file.interface(1, 0, &name(b"b"));
+    file.enhanced(1, 1, &[1; 60], 60);
+    file.section(ByteOrder::Big);
+    file.interface(1, 0, &name(b"a"));
+    file.interface(1, 0, &name(b"c"));
+    file.enhanced(1, 1, &[1; 60], 60);
+    file.enhanced(0, 1, &[1; 60], 60);
+    file.section(ByteOrder::Little);
+    file.interface(101, 0, &name(b"a"));
+    file.enhanced(0, 1, &[1; 60], 60);
+    file.section(ByteOrder::Little);
+    file.interface(101, 0, &name(b"a"));
+    file.interface(1, 0, &name(b"c"));
+    file.enhanced(1, 1, &[1; 60], 60);
+    let (found, numbers, reader) = interfaces(file.bytes);
+    assert_eq!(found.len(), 2);
+    assert_eq!(numbers, [1, 2, 0, 3, 2]);
+    let names: Vec<&str> = reader
+        .interfaces()
+        .iter()
+        .flat_map(|interface| interface.name.as_deref())
+        .collect();
+    assert_eq!(names, ["a", "b", "c", "a"]);
+}
+
+#[test]
+fn a_packet_of_an_unknown_interface_is_an_error_that_names_its_record() {
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    file.interface(1, 0, &[]);
+    file.enhanced(0, 1, &[1; 60], 60);
+    file.enhanced(u32::MAX, 2, &[2; 60], 60);
+    let text = delivered(file.bytes).1.unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "test is malformed at record 2 (byte 140): the packet is of interface 4294967295, \
+         but only 1 are described before it"
+    );
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    file.simple(&[1; 60], 60);
+    let mut reader = open(file.bytes).unwrap();
+    let problem = Malformation::UnknownInterface {
+        interface: 0,
+        described: 0,
+    };
+    let place = Place {
+        record: 1,
+        offset: 28,
+    };
+    assert_malformed(reader.read_interfaces().map(drop), place, problem);
+    assert_eq!(reader.next_into(&mut []).unwrap(), Next::End);
+}
+
+#[test]
+fn looking_for_interfaces_takes_no_record() {
+    let mut file = PcapngFile::new(ByteOrder::Little);
+    file.interface(1, 0, &[]);
+    file.enhanced(0, 1, &[1; 60], 60);
+    let mut reader = open(file.bytes).unwrap();
+    assert!(reader.interfaces().is_empty());
+    for _ in 0..3 {
+        assert_eq!(reader.read_interfaces().unwrap().len(), 1);
+    }
+    assert!(matches!(
+        reader.next_into(&mut [0; 60]).unwrap(),
+        Next::Frame(_)
+    ));
+    assert_eq!(reader.read_interfaces().unwrap().len(), 1);
+    assert_eq!(reader.next_into(&mut [0; 60]).unwrap(), Next::End);
+}
+
 #[test]
 fn a_new_section_forgets_interfaces_and_may_change_byte_order() {
     let mut file = PcapngFile::new(ByteOrder::Little);
@@ -59,7 +181,10 @@ fn a_new_section_forgets_interfaces_and_may_change_byte_order() {
     assert_malformed(
         end,
         Place { record: 3, offset },
-        Malformation::UnknownInterface { interface: 0 },
+        Malformation::UnknownInterface {
+            interface: 0,
+            described: 0,
+        },
     );
 }
 
@@ -155,7 +280,10 @@ fn contradictions_are_named_with_record_and_byte() {
         (
             start + 8,
             3,
-            Malformation::UnknownInterface { interface: 3 },
+            Malformation::UnknownInterface {
+                interface: 3,
+                described: 1,
+            },
         ),
         (
             start + 20,
@@ -226,26 +354,6 @@ fn a_section_header_of_another_version_or_byte_order_is_refused() {
             Malformation::SectionHeader,
         );
     }
-}
-
-#[test]
-fn clocks_scale_without_overflow() {
-    let clock = |resolution, offset_s| Clock {
-        resolution,
-        offset_s,
-    };
-    assert_eq!(clock(6, 0).to_ns(1), 1_000);
-    assert_eq!(clock(9, 0).to_ns(u64::MAX), u64::MAX);
-    assert_eq!(clock(12, 0).to_ns(1_999), 1);
-    assert_eq!(clock(0, 0).to_ns(3), 3_000_000_000);
-    assert_eq!(clock(0, 0).to_ns(u64::MAX), u64::MAX);
-    assert_eq!(clock(0x7f, 0).to_ns(u64::MAX), 0);
-    assert_eq!(clock(0xff, 0).to_ns(u64::MAX), 0);
-    assert_eq!(clock(0x80, 0).to_ns(2), 2_000_000_000);
-    assert_eq!(clock(9, -1).to_ns(1_500_000_000), 500_000_000);
-    assert_eq!(clock(9, -2).to_ns(1_500_000_000), 0);
-    assert_eq!(clock(9, i64::MIN).to_ns(0), 0);
-    assert_eq!(clock(9, i64::MAX).to_ns(0), u64::MAX);
 }
 
 fn assert_malformed(

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::error::{CaptureError, Fault, Place};
+use crate::interface::Interface;
 use crate::pcap::{PcapFormat, RawRecord};
 use crate::pcapng::PcapngFormat;
 use crate::source::Source;
@@ -33,6 +34,8 @@ pub struct CaptureReader {
     format: Format,
     bytes_total: u64,
     records: u64,
+    /// A record that lies in the window and was looked at before its turn.
+    ahead: Option<RawRecord>,
     ended: bool,
 }
 
@@ -47,9 +50,12 @@ pub enum Next {
     End,
 }
 
-/// A frame's place in time and its lengths.
+/// A frame's interface, its place in time and its lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
+    /// The interface that the frame came from, by its place in
+    /// [`CaptureReader::interfaces`]: the interface id of a pcapng file, 0 for a pcap.
+    pub interface: u32,
     /// Nanoseconds since 1970. A pcapng packet without a timestamp has that of
     /// the packet before it.
     pub timestamp_ns: u64,
@@ -105,6 +111,7 @@ impl CaptureReader {
                 format,
                 bytes_total,
                 records: 0,
+                ahead: None,
                 ended: false,
             }),
             Err(fault) => Err(fault.at(path, start)),
@@ -119,20 +126,39 @@ impl CaptureReader {
     /// every frame before the fault was delivered. There is no way past an
     /// error: further calls return [`Next::End`].
     pub fn next_into(&mut self, buffer: &mut [u8]) -> Result<Next, CaptureError> {
-        if self.ended {
-            return Ok(Next::End);
+        let next = match self.ahead.take() {
+            Some(raw) => Some(raw),
+            None => self.read_record()?,
+        };
+        Ok(next.map_or(Next::End, |raw| self.deliver(&raw, buffer)))
+    }
+
+    /// The interfaces that the file has described so far. In a pcapng file more may be described
+    /// between any two records; a pcap file has one, without a name.
+    ///
+    /// Numbers run through a pcapng file of several sections: an interface that a later section
+    /// describes at the same place with the same name, link type and resolution is the same
+    /// interface, any other gets the next number.
+    pub fn interfaces(&self) -> &[Interface] {
+        self.format.interfaces()
+    }
+
+    /// Reads on to the first record, without taking it, and gives the interfaces described up to
+    /// there: all of them in most files.
+    ///
+    /// # Errors
+    /// As [`Self::next_into`].
+    pub fn read_interfaces(&mut self) -> Result<&[Interface], CaptureError> {
+        self.next_timestamp_ns()?;
+        Ok(self.interfaces())
+    }
+
+    /// The timestamp of the next record, which is not taken; none at the end.
+    pub(crate) fn next_timestamp_ns(&mut self) -> Result<Option<u64>, CaptureError> {
+        if self.ahead.is_none() {
+            self.ahead = self.read_record()?;
         }
-        match self.format.next(&mut self.window) {
-            Ok(Some(raw)) => Ok(self.deliver(&raw, buffer)),
-            Ok(None) => {
-                self.ended = true;
-                Ok(Next::End)
-            }
-            Err(fault) => {
-                self.ended = true;
-                Err(fault.at(self.path.clone(), self.next_place()))
-            }
-        }
+        Ok(self.ahead.as_ref().map(|raw| raw.timestamp_ns))
     }
 
     /// Bytes taken from the file so far, compressed ones for gzip. Runs ahead
@@ -147,6 +173,16 @@ impl CaptureReader {
         self.bytes_total
     }
 
+    /// The next record, whole in the window; none at the end and after an error.
+    fn read_record(&mut self) -> Result<Option<RawRecord>, CaptureError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let next = self.format.next(&mut self.window);
+        self.ended = !matches!(next, Ok(Some(_)));
+        next.map_err(|fault| fault.at(self.path.clone(), self.next_place()))
+    }
+
     fn deliver(&mut self, raw: &RawRecord, buffer: &mut [u8]) -> Next {
         self.records += 1;
         let packet = self
@@ -156,6 +192,7 @@ impl CaptureReader {
             .unwrap_or_default();
         let framing = raw.link_type.framing(packet);
         let record = Record {
+            interface: raw.interface,
             timestamp_ns: raw.timestamp_ns,
             captured_len: framing.framed_len(packet.len()),
             original_len: framing.framed_len(raw.original_len.max(packet.len())),
@@ -194,6 +231,13 @@ impl Format {
                 PcapFormat::start(window).map(Format::Pcap)
             }
             _ => Err(Fault::NotACapture(window.head(MAGIC_LEN).to_vec())),
+        }
+    }
+
+    fn interfaces(&self) -> &[Interface] {
+        match self {
+            Format::Pcap(format) => format.interfaces(),
+            Format::Pcapng(format) => format.interfaces(),
         }
     }
 

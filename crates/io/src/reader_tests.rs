@@ -49,6 +49,7 @@ fn a_frame_longer_than_the_buffer_is_skipped_and_reported() {
         .map(|_| reader.next_into(&mut buffer).unwrap())
         .collect();
     let record = |i: usize, captured_len| Record {
+        interface: 0,
         timestamp_ns: 1_000_000_000 + i as u64,
         captured_len,
         original_len: 2000,
@@ -74,6 +75,7 @@ fn a_synthesised_header_counts_against_the_buffer() {
         original_len: 50,
     };
     let record = Record {
+        interface: 0,
         timestamp_ns: 5,
         captured_len: 64,
         original_len: 64,

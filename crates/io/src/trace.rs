@@ -21,6 +21,8 @@ pub struct Trace {
 /// A frame of a [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceFrame<'a> {
+    /// The interface that the frame came from or leaves by.
+    pub interface: u32,
     /// Nanoseconds since 1970.
     pub timestamp_ns: u64,
     /// The Ethernet frame.
@@ -29,6 +31,7 @@ pub struct TraceFrame<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
+    interface: u32,
     timestamp_ns: u64,
     end: usize,
 }
@@ -64,15 +67,22 @@ impl Trace {
                     limit_bytes,
                 });
             }
-            trace.push(record.timestamp_ns, &buffer[..record.captured_len]);
+            let frame = &buffer[..record.captured_len];
+            trace.push_on(record.interface, record.timestamp_ns, frame);
         }
         Ok(trace)
     }
 
-    /// Appends a frame, stamped in nanoseconds since 1970.
+    /// Appends a frame of interface 0, stamped in nanoseconds since 1970.
     pub fn push(&mut self, timestamp_ns: u64, frame: &[u8]) {
+        self.push_on(0, timestamp_ns, frame);
+    }
+
+    /// Appends a frame of an interface, stamped in nanoseconds since 1970.
+    pub fn push_on(&mut self, interface: u32, timestamp_ns: u64, frame: &[u8]) {
         self.bytes.extend_from_slice(frame);
         self.entries.push(Entry {
+            interface,
             timestamp_ns,
             end: self.bytes.len(),
         });
@@ -82,12 +92,9 @@ impl Trace {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = TraceFrame<'_>> + Clone {
         let mut start = 0;
         self.entries.iter().map(move |entry| {
-            let frame = &self.bytes[start..entry.end];
+            let frame = self.frame(start, entry);
             start = entry.end;
-            TraceFrame {
-                timestamp_ns: entry.timestamp_ns,
-                frame,
-            }
+            frame
         })
     }
 
@@ -97,10 +104,15 @@ impl Trace {
         let start = index
             .checked_sub(1)
             .map_or(0, |before| self.entries[before].end);
-        Some(TraceFrame {
+        Some(self.frame(start, entry))
+    }
+
+    fn frame(&self, start: usize, entry: &Entry) -> TraceFrame<'_> {
+        TraceFrame {
+            interface: entry.interface,
             timestamp_ns: entry.timestamp_ns,
             frame: &self.bytes[start..entry.end],
-        })
+        }
     }
 
     /// Number of frames.
@@ -122,8 +134,13 @@ impl Trace {
 impl FrameSink for Trace {
     type Finished = Self;
 
-    fn write(&mut self, timestamp_ns: u64, frame: &[u8]) -> Result<(), CaptureError> {
-        self.push(timestamp_ns, frame);
+    fn write_on(
+        &mut self,
+        interface: u32,
+        timestamp_ns: u64,
+        frame: &[u8],
+    ) -> Result<(), CaptureError> {
+        self.push_on(interface, timestamp_ns, frame);
         Ok(())
     }
 
@@ -157,6 +174,16 @@ mod tests {
     }
 
     #[test]
+    fn frames_keep_their_interface() {
+        let mut trace = Trace::new();
+        trace.push(1, b"a");
+        trace.push_on(7, 2, b"b");
+        let interfaces: Vec<u32> = trace.iter().map(|entry| entry.interface).collect();
+        assert_eq!(interfaces, [0, 7]);
+        assert_eq!(trace.at(1).unwrap().interface, 7);
+    }
+
+    #[test]
     fn loads_up_to_its_limit_and_no_further() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pcap");
@@ -171,6 +198,7 @@ mod tests {
         assert_eq!(
             trace.iter().nth(1).unwrap(),
             TraceFrame {
+                interface: 0,
                 timestamp_ns: 2,
                 frame: &[2; 60]
             }

@@ -167,7 +167,7 @@ fn every_capture_survives_being_written_and_read_again() {
     for capture in captures() {
         let trace = whole_records(&capture.path);
         assert_eq!(trace.len(), capture.packets, "{}", capture.path.display());
-        for name in ["plain.pcap", "packed.pcap.gz"] {
+        for name in ["plain.pcap", "packed.pcap.gz", "plain.pcapng"] {
             let back = round_trip(&trace, &folder.path().join(name));
             assert!(back == trace, "{} through {name}", capture.path.display());
         }

@@ -37,12 +37,14 @@ pub struct Arrivals<'a> {
     clock: Instant,
     /// Of live traffic: packets whose cause has not left. In a replay everybody waits.
     late: VecDeque<Late>,
-    /// How many are late, by conversation.
+    /// How many are late, by conversation and end.
     late_in: Vec<u16>,
 }
 
 struct Late {
     party: Party,
+    /// The watermark at which its cause has left.
+    cause: u64,
     ingress: u16,
     bytes: Vec<u8>,
 }
@@ -178,7 +180,7 @@ impl<'a> Arrivals<'a> {
         party.is_none_or(|party| {
             let is_first = self
                 .late_in
-                .get(party.place())
+                .get(party.number())
                 .is_none_or(|&late| late == 0);
             is_first && self.causality.is_due(party, machine.watermark())
         })
@@ -193,12 +195,13 @@ impl<'a> Arrivals<'a> {
         if is_early || self.tempo.is_lossless || self.late.len() >= MOST_LATE {
             return false;
         }
-        if self.late_in.len() <= party.place() {
-            self.late_in.resize(party.place() + 1, 0);
+        if self.late_in.len() <= party.number() {
+            self.late_in.resize(party.number() + 1, 0);
         }
-        self.late_in[party.place()] += 1;
+        self.late_in[party.number()] += 1;
         self.late.push_back(Late {
             party,
+            cause: self.causality.cause(party),
             ingress: self.source.ingress(),
             bytes: self.source.bytes().to_vec(),
         });
@@ -218,12 +221,9 @@ impl<'a> Arrivals<'a> {
             let Some(late) = self.late.get(kept) else {
                 break;
             };
-            let is_due = self.causality.is_due(late.party, machine.watermark());
-            let is_first = !self
-                .late
-                .iter()
-                .take(kept)
-                .any(|other| other.party.place() == late.party.place());
+            let is_due = late.cause <= machine.watermark();
+            let is_behind = |other: &Late| other.party == late.party;
+            let is_first = !self.late.iter().take(kept).any(is_behind);
             if burst.len() >= room || !is_due || !is_first {
                 kept += 1;
                 continue;
@@ -231,7 +231,7 @@ impl<'a> Arrivals<'a> {
             let Some(late) = self.late.remove(kept) else {
                 break;
             };
-            self.late_in[late.party.place()] -= 1;
+            self.late_in[late.party.number()] -= 1;
             let Some(mut frame) = machine.pools().take_filled(&late.bytes) else {
                 machine.count_drop(DropReason::NoBuffer);
                 continue;

@@ -97,10 +97,15 @@ impl Causality {
         })
     }
 
-    /// Whether all that came before from the other end has left, was dropped, or is kept by a
-    /// function.
+    /// The watermark at which all that came before from the other end has left, was dropped, or is
+    /// kept by a function.
+    pub fn cause(&self, party: Party) -> u64 {
+        self.last[party.place][1 - party.end]
+    }
+
+    /// Whether that is reached.
     pub fn is_due(&self, party: Party, watermark: u64) -> bool {
-        self.last[party.place][1 - party.end] <= watermark
+        self.cause(party) <= watermark
     }
 
     /// A packet enters as the one with this number.
@@ -110,9 +115,9 @@ impl Causality {
 }
 
 impl Party {
-    /// The conversation's number.
-    pub fn place(self) -> usize {
-        self.place
+    /// A number for the conversation and the end.
+    pub fn number(self) -> usize {
+        2 * self.place + self.end
     }
 }
 

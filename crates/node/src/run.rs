@@ -1,6 +1,7 @@
 //! One run of a service, from packets in to report out.
 
 use crate::arrivals::Tempo;
+use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
@@ -10,7 +11,7 @@ use crate::source::Source;
 use crate::threads;
 use crate::udp_port::{SinkCounts, UdpPort, UdpSink};
 use crate::virtual_time::VirtualRun;
-use crate::wiring::{BuildError, Node, build, causality};
+use crate::wiring::{self, BuildError, Node, build};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -218,8 +219,13 @@ pub fn drive<S: Sink>(
     is_stopped: &AtomicBool,
 ) -> Result<Duration, RunError> {
     let round_trip = service.link.round_trip.duration();
-    let causality = causality(service)?;
     let tempo = tempo(service, ports);
+    let causality = match (ports.listen, &ports.input) {
+        // Who is at the other end of a socket waits for answers by itself.
+        (Some(_), _) => Causality::new(Scope::Nothing),
+        (None, Some(_)) => wiring::causality(service)?,
+        (None, None) => wiring::causality_of_hosts(service)?,
+    };
     let is_virtual = service.run.execution == Execution::Virtual;
     node.machine.set_limits(Limits {
         ring_frames: service.link.ring_frames,

@@ -177,6 +177,14 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     })
 }
 
+/// What makes generated packets wait for what caused them: their answers are to hosts inside.
+///
+/// # Errors
+/// A file that a function needs.
+pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
+    Ok(Causality::new(Scope::Hosts(steering(service)?)))
+}
+
 /// What makes packets of a replay wait for what caused them.
 ///
 /// # Errors

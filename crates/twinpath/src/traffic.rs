@@ -37,7 +37,7 @@ pub fn load(path: &Path) -> Result<TrafficConfig, crate::error::CommandError> {
         return Err(NoTraffic::IsService(path.into()).into());
     }
     let mut config: TrafficConfig =
-        toml::from_str(&text).map_err(|error| misread(&error, &text, path))?;
+        toml::from_str(&text).map_err(|error| ServiceError::of_toml(&error, &text, path))?;
     config.resolve_paths(path.parent().unwrap_or(Path::new(".")));
     config.validate().map_err(|source| NoTraffic::Invalid {
         path: path.into(),
@@ -53,22 +53,6 @@ pub fn load_service(path: &Path) -> Result<(TrafficConfig, u64), crate::error::C
         .traffic
         .ok_or(NoTraffic::NotDescribed(path.into()))?;
     Ok((traffic, service.seed))
-}
-
-/// What is wrong with a traffic file, told as of service files.
-fn misread(error: &toml::de::Error, text: &str, path: &Path) -> ServiceError {
-    let before = error
-        .span()
-        .and_then(|span| text.get(..span.start))
-        .unwrap_or("");
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    ServiceError::Wrong {
-        path: path.into(),
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-        message: error.message().trim().to_owned(),
-        excerpt: text[line_start..].lines().next().unwrap_or("").to_owned(),
-    }
 }
 
 /// How many packets will come, where that can be told: exactly by their number, about by their

@@ -11,15 +11,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod error;
 mod write;
 
-pub use error::BuildError;
+pub use crate::build_error::BuildError;
 
 use crate::address::{Address, Endpoint, MacAddress};
 use crate::icmp::{IcmpError, IcmpMessage};
 use crate::ipv6::MAX_EXTENSIONS;
-use crate::layout::{MAX_VLAN_TAGS, Network, dissect};
+use crate::kinds::Network;
+use crate::layout::{MAX_VLAN_TAGS, dissect};
 use crate::options::OptionBytes;
 use crate::tcp::{self, TcpOption, TcpRepr};
 use crate::{fields, vlan};

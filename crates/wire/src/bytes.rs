@@ -1,7 +1,7 @@
 //! Reads and writes of big-endian numbers at an offset. Outside the slice a read gives zero and
 //! a write does nothing, so a frame paired with a foreign layout can never cause a panic.
 
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 
 /// The first `N` bytes of `out`, to write a header into.
 pub(crate) fn header_mut<const N: usize>(out: &mut [u8]) -> Result<&mut [u8; N], BuildError> {

@@ -1,7 +1,7 @@
 //! The Ethernet II header.
 
 use crate::address::MacAddress;
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::header_mut;
 use crate::malformed::Malformed;
 

@@ -1,9 +1,9 @@
 //! The ICMP header of both IP versions: eight bytes, of which the last four depend on the type.
 
 use crate::address::Address;
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::header_mut;
-use crate::layout::Network;
+use crate::kinds::Network;
 use crate::malformed::Malformed;
 
 /// Type, code, checksum, and four bytes whose meaning depends on the type.

@@ -1,10 +1,10 @@
 //! The IPv4 header with its options.
 
 use crate::address::Address;
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::header_mut;
 use crate::checksum;
-use crate::layout::Fragment;
+use crate::kinds::Fragment;
 use crate::malformed::Malformed;
 use crate::options::{OptionBytes, SplitOption, split_option};
 

@@ -1,7 +1,7 @@
 //! The IPv6 header and the extension headers that may stand before the transport header.
 
 use crate::address::Address;
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::{array_at, header_mut};
 use crate::malformed::Malformed;
 

@@ -19,7 +19,7 @@
 
 use thiserror::Error;
 
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::{array_at, put, u16_at, u32_at};
 
 /// First two bytes of every message.

@@ -5,9 +5,9 @@ mod walk;
 
 use crate::bytes::u16_at;
 use crate::malformed::Malformed;
-pub use plain::{Plain, PlainEnds};
 
-pub use crate::verify::{verify_ipv4_checksum, verify_transport_checksum};
+pub use crate::kinds::{Fragment, Network, Transport};
+pub use plain::{Plain, PlainEnds};
 
 /// The longest frame: an untagged or once-tagged Ethernet header and the largest IP datagram.
 pub const MAX_FRAME_BYTES: usize = 65_535 + 18;
@@ -15,61 +15,6 @@ pub const MAX_FRAME_BYTES: usize = 65_535 + 18;
 pub const MAX_VLAN_TAGS: usize = 4;
 /// How much of an offending packet's transport header an ICMP error must quote to be of use.
 pub const MIN_INNER_TRANSPORT_BYTES: usize = 8;
-
-/// Which IP version a frame carries.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Network {
-    /// Neither: ARP and the like.
-    None,
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-/// Which transport header is there.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Transport {
-    /// No header: not IP, or a later fragment.
-    None,
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// ICMP for IPv4.
-    Icmp,
-    /// ICMP for IPv6.
-    Icmp6,
-    /// Something that is not looked into; [`Layout::protocol`] says what.
-    Other,
-}
-
-/// Which part of a datagram a packet is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Fragment {
-    /// All of it.
-    Whole,
-    /// The first part, with the transport header.
-    First,
-    /// Another part, without a transport header.
-    Later,
-}
-
-impl Fragment {
-    /// Classifies a fragment by its offset and whether more follow.
-    #[must_use]
-    #[inline(always)]
-    pub const fn of(offset_bytes: u32, more: bool) -> Self {
-        match (offset_bytes, more) {
-            (0, false) => Self::Whole,
-            (0, true) => Self::First,
-            _ => Self::Later,
-        }
-    }
-}
 
 /// Where the headers of a frame begin; all offsets count bytes from its first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

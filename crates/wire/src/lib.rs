@@ -19,6 +19,10 @@
 //! which IPv4 addresses are the v4-mapped block `::ffff:0:0/96`. An IPv6 packet that carries such
 //! an address is refused as malformed, so no two different packets look alike.
 //!
+//! A file imports from those of lower layers alone (`tests/layers.rs`), besides a folder's from each
+//! other: what can be wrong and what kinds of headers there are; bytes, checksums and options; the
+//! single headers; [`layout`]; [`fields`]; [`verify`]; [`rewrite`]; [`build`].
+//!
 //! Nothing here allocates (except the builder's `to_vec`), panics on input, keeps state or looks
 //! at a clock. Whatever is wrong with a frame is one value of [`Malformed`].
 #![forbid(unsafe_code)]
@@ -26,6 +30,7 @@
 
 pub mod address;
 pub mod build;
+pub mod build_error;
 mod bytes;
 pub mod checksum;
 pub mod ethernet;
@@ -33,6 +38,7 @@ pub mod fields;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod kinds;
 pub mod kv;
 pub mod layout;
 pub mod malformed;
@@ -45,8 +51,10 @@ pub mod verify;
 pub mod vlan;
 
 pub use address::{Address, AddressError, Endpoint, MacAddress};
-pub use build::{BuildError, PacketBuilder};
-pub use layout::{Fragment, Inner, Layout, Network, Transport, dissect};
+pub use build::PacketBuilder;
+pub use build_error::BuildError;
+pub use kinds::{Fragment, Network, Transport};
+pub use layout::{Inner, Layout, dissect};
 pub use malformed::Malformed;
 pub use rewrite::RewriteError;
 pub use verify::{verify_ipv4_checksum, verify_transport_checksum};

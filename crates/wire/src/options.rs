@@ -1,6 +1,6 @@
 //! The bytes of options that follow a fixed IPv4 or TCP header.
 
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 
 /// The most option bytes that a header length of 15 words leaves room for.
 pub const MAX_OPTION_BYTES: usize = 40;

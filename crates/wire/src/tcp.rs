@@ -1,6 +1,6 @@
 //! The TCP header with its options.
 
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::{header_mut, u16_at, u32_at};
 use crate::malformed::Malformed;
 use crate::options::{MAX_OPTION_BYTES, OptionBytes, SplitOption, split_option};

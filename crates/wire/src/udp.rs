@@ -1,6 +1,6 @@
 //! The UDP header.
 
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::header_mut;
 use crate::malformed::Malformed;
 

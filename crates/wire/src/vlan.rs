@@ -1,6 +1,6 @@
 //! The VLAN tag (IEEE 802.1Q), as it follows an EtherType that announces it.
 
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::header_mut;
 use crate::malformed::Malformed;
 

@@ -107,6 +107,7 @@ impl<'a> Scan<'a> {
         TraceFrame {
             timestamp_ns,
             frame,
+            ..
         }: TraceFrame<'a>,
     ) {
         self.counts.packets += 1;

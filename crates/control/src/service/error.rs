@@ -1,5 +1,6 @@
 //! Errors that say where.
 
+use crate::text_place::TextPlace;
 use std::path::{Path, PathBuf};
 
 /// Why a service file cannot be used.
@@ -14,44 +15,29 @@ pub enum ServiceError {
         source: std::io::Error,
     },
     /// It is wrong.
-    #[error("{}:{line}:{column}: {message}\n    {excerpt}\n    {:>column$}", path.display(), '^')]
+    #[error("{}:{}:{}: {message}\n{}", path.display(), place.line, place.column, place.excerpt)]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
+        /// Where.
+        place: TextPlace,
         /// What is wrong and what was expected.
         message: String,
-        /// The line at fault.
-        excerpt: String,
     },
 }
 
 impl ServiceError {
-    pub(super) fn of_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
-        Self::at(
-            error.span().map_or(0, |span| span.start),
-            error.message().trim().to_owned(),
-            text,
-            path,
-        )
+    /// What is wrong with a file, as its parser says.
+    pub fn of_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
+        let offset = error.span().map_or(0, |span| span.start);
+        Self::at(offset, error.message().trim().to_owned(), text, path)
     }
 
     pub(super) fn at(offset: usize, message: String, text: &str, path: &Path) -> Self {
-        let mut offset = offset.min(text.len());
-        while !text.is_char_boundary(offset) {
-            offset -= 1;
-        }
-        let before = &text[..offset];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Self::Wrong {
             path: path.into(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            place: TextPlace::of(offset, text),
             message,
-            excerpt: text[line_start..].lines().next().unwrap_or("").to_owned(),
         }
     }
 }

@@ -53,3 +53,23 @@ fn errors_name_file_line_column_and_what_was_expected() {
         "{many}"
     );
 }
+
+#[test]
+fn an_error_far_along_a_line_is_told_with_what_stands_around_it() {
+    let far = "x".repeat(70_000);
+    let message = refusal(&format!("[service]\nchain = [ \"{far}\" ]\n"));
+    assert!(
+        message.contains(":2:11: unknown variant"),
+        "{}",
+        message.len()
+    );
+    let message = refusal(&format!("a = \"{far}\" ! # {far}\n"));
+    assert!(message.contains(":1:70008: "), "{}", message.len());
+    let shown: Vec<&str> = message.lines().rev().take(2).collect();
+    assert!(
+        shown.iter().all(|line| line.chars().count() < 200),
+        "{shown:?}"
+    );
+    let marked = shown[0].chars().count() - 1;
+    assert_eq!(shown[1].chars().nth(marked), Some('!'), "{shown:?}");
+}

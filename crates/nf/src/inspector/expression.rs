@@ -99,11 +99,14 @@ fn shortest(literals: &[Vec<u8>]) -> usize {
     literals.iter().map(Vec::len).min().unwrap_or(0)
 }
 
-/// One set for each part that every match goes through, in their order.
+/// One set for each part that every match goes through, in their order. Only as many parts behind
+/// it are looked at as may put a byte into the window: a pattern may have tens of thousands.
 fn required_sets(hir: &Hir) -> impl Iterator<Item = Vec<Vec<u8>>> {
     let parts = required_parts(hir);
-    (0..parts.len())
-        .filter_map(move |first| usable(prefixes(&Hir::concat(parts[first..].to_vec()))))
+    (0..parts.len()).filter_map(move |first| {
+        let near = parts[first..].iter().take(WINDOW_BYTES);
+        usable(prefixes(&Hir::concat(near.cloned().collect())))
+    })
 }
 
 /// The parts of a concatenation, with groups and required repetitions opened

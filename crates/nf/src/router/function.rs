@@ -3,7 +3,8 @@
 use super::config::{Config, NextHop, NoRoute};
 use super::errors::{Cause, Errors};
 use super::region::Regions;
-use super::routes::{self, DISCARD, RouterError};
+use super::route_file::DISCARD;
+use super::routes::{self, RouterError};
 use std::error::Error;
 use std::path::Path;
 use twinpath_classify::Prefix;

@@ -63,13 +63,15 @@ mod config;
 mod errors;
 mod function;
 mod region;
+mod route_file;
 mod routes;
 #[cfg(test)]
 mod tests;
 
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
 pub use function::{Change, NewRoutes, Router};
-pub use routes::{RouteFileError, RouterError};
+pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
+pub use routes::RouterError;
 
 /// The function's name.
 pub const NAME: &str = "router";

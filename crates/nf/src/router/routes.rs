@@ -1,14 +1,11 @@
 //! The table of routes as it is first filled.
 
-use super::config::{Config, DISCARD_NAME};
-use std::collections::HashMap;
+use super::config::Config;
+use super::route_file::{DISCARD, NextHopNames, RouteFileError, read_routes};
 use std::io;
 use std::path::{Path, PathBuf};
+use twinpath_classify::Prefix;
 use twinpath_classify::lpm::{RouteError, RouteLimits, RouteTable};
-use twinpath_classify::{Prefix, PrefixError};
-
-/// The next hop that is none.
-pub(super) const DISCARD: u32 = u32::MAX >> 1;
 
 /// What no router forwards to (RFC 1812 §5.3.7, RFC 4291 §2.4).
 const NOWHERE: [&str; 9] = [
@@ -57,32 +54,9 @@ pub enum RouterError {
     },
 }
 
-/// What is wrong with a line of a file of routes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RouteFileError {
-    /// Not two words.
-    #[error("expected a prefix and the name of a next hop, found {0:?}")]
-    Words(String),
-    /// The first word is no prefix.
-    #[error("{text:?} is {source}")]
-    Prefix {
-        /// The word.
-        text: String,
-        /// Why.
-        source: PrefixError,
-    },
-    /// The second word names nothing.
-    #[error("{0:?} is no next hop and not \"discard\"")]
-    NoSuchNextHop(String),
-}
-
 /// All routes of a configuration; relative paths start from `folder`.
 pub(super) fn fill(config: &Config, folder: &Path) -> Result<RouteTable, RouterError> {
-    let mut numbers: HashMap<&str, u32> = (0..)
-        .zip(&config.next_hops)
-        .map(|(number, hop)| (hop.name.as_str(), number))
-        .collect();
-    numbers.insert(DISCARD_NAME, DISCARD);
+    let next_hops = NextHopNames::new(config.next_hops.iter().map(|hop| hop.name.as_str()));
     let mut table = RouteTable::new(RouteLimits {
         v4: config.most_routes,
         v6: config.most_routes,
@@ -92,11 +66,11 @@ pub(super) fn fill(config: &Config, folder: &Path) -> Result<RouteTable, RouterE
         insert(&mut table, prefix, DISCARD)?;
     }
     for route in &config.routes {
-        let number = numbers.get(route.via.as_str()).copied();
+        let number = next_hops.number(&route.via);
         insert(&mut table, route.to.0, number.unwrap_or(DISCARD))?;
     }
     if let Some(file) = &config.routes_file {
-        fill_from_file(&mut table, &folder.join(file), &numbers)?;
+        fill_from_file(&mut table, &folder.join(file), &next_hops)?;
     }
     Ok(table)
 }
@@ -114,43 +88,19 @@ pub(super) fn insert(
 fn fill_from_file(
     table: &mut RouteTable,
     path: &Path,
-    numbers: &HashMap<&str, u32>,
+    next_hops: &NextHopNames<'_>,
 ) -> Result<(), RouterError> {
     let text = std::fs::read_to_string(path).map_err(|source| RouterError::Unreadable {
         path: path.to_owned(),
         source,
     })?;
-    for (line, text) in (1..).zip(text.lines()) {
-        let route = read_line(text, numbers).map_err(|source| RouterError::Line {
+    for route in read_routes(&text, next_hops) {
+        let (prefix, number) = route.map_err(|wrong| RouterError::Line {
             path: path.to_owned(),
-            line,
-            source,
+            line: wrong.line,
+            source: wrong.problem,
         })?;
-        if let Some((prefix, number)) = route {
-            insert(table, prefix, number)?;
-        }
+        insert(table, prefix, number)?;
     }
     Ok(())
-}
-
-pub(super) fn read_line(
-    text: &str,
-    numbers: &HashMap<&str, u32>,
-) -> Result<Option<(Prefix, u32)>, RouteFileError> {
-    let content = text.split('#').next().unwrap_or("");
-    let mut words = content.split_whitespace();
-    let (prefix, name) = match (words.next(), words.next(), words.next()) {
-        (None, ..) => return Ok(None),
-        (Some(prefix), Some(name), None) => (prefix, name),
-        _ => return Err(RouteFileError::Words(content.trim().to_owned())),
-    };
-    let number = numbers.get(name).copied();
-    let prefix = prefix.parse().map_err(|source| RouteFileError::Prefix {
-        text: prefix.to_owned(),
-        source,
-    })?;
-    match number {
-        Some(number) => Ok(Some((prefix, number))),
-        None => Err(RouteFileError::NoSuchNextHop(name.to_owned())),
-    }
 }

@@ -1,8 +1,8 @@
 use super::{HEADER_BYTES, Ipv6View};
 use crate::address::Address;
-use crate::build::BuildError;
+use crate::build_error::BuildError;
 use crate::bytes::{array_at, header_mut, u8_at, u16_at};
-use crate::layout::Fragment;
+use crate::kinds::Fragment;
 use crate::malformed::Malformed;
 use crate::protocol;
 

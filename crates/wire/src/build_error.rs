@@ -1,3 +1,5 @@
+//! Why a header or a packet cannot be written.
+
 use thiserror::Error;
 
 use crate::malformed::Malformed;

@@ -1,0 +1,66 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::address::Endpoint;
+use crate::build::PacketBuilder;
+use crate::layout::walk::walk;
+use crate::{fields, vlan};
+
+const UNTAGGED: usize = ethernet::HEADER_BYTES;
+const TAGGED: usize = UNTAGGED + vlan::TAG_BYTES;
+
+fn frame(udp: bool, tagged: bool, payload: usize) -> Vec<u8> {
+    let (source, destination) = (Endpoint::v4([1; 4], 1), Endpoint::v4([2; 4], 2));
+    let builder = match udp {
+        true => PacketBuilder::udp(source, destination),
+        false => PacketBuilder::tcp(source, destination),
+    };
+    let builder = builder.payload_len(payload).padded();
+    let builder = if tagged { builder.vlan(7) } else { builder };
+    builder.to_vec().unwrap()
+}
+
+#[test]
+fn takes_what_it_is_for() {
+    for udp in [true, false] {
+        assert!(plain_ipv4::<UNTAGGED>(&frame(udp, false, 0)).is_some());
+        assert!(plain_ipv4::<TAGGED>(&frame(udp, true, 1400)).is_some());
+        assert!(plain_ipv4::<UNTAGGED>(&frame(udp, true, 0)).is_none());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    /// Whatever the fast path answers, the general path answers too.
+    #[test]
+    fn agrees_with_the_general_path(
+        udp in any::<bool>(),
+        tagged in any::<bool>(),
+        payload in 0..30usize,
+        damage in proptest::collection::vec((14..58usize, any::<u8>()), 0..3),
+        length in 0..120usize,
+    ) {
+        let mut frame = frame(udp, tagged, payload);
+        for (at, value) in damage {
+            frame[at] = value;
+        }
+        frame.truncate(length);
+        let plain = match tagged {
+            true => plain_ipv4::<TAGGED>(&frame),
+            false => plain_ipv4::<UNTAGGED>(&frame),
+        };
+        if let Some(layout) = plain {
+            prop_assert_eq!(walk(&frame), Ok(layout));
+        }
+        if let Some(plain) = Plain::of(&frame) {
+            let layout = plain.layout();
+            prop_assert_eq!(walk(&frame), Ok(layout));
+            prop_assert_eq!(Some(plain.ends(&frame)), fields::v4_ends(&frame, &layout).map(PlainEnds::of));
+            prop_assert_eq!(plain.payload_bytes() as usize, layout.payload_bytes());
+            prop_assert_eq!(plain.tcp_header(&frame).is_none(), plain.is_udp());
+            prop_assert_eq!(plain.protocol(), layout.protocol);
+            prop_assert_eq!(plain.tcp_flags(&frame), fields::tcp_flags(&frame, &layout));
+        }
+    }
+}
