@@ -147,7 +147,8 @@ impl Pending {
     /// The next mark before which nothing waits.
     pub fn next_mark(&mut self) -> Option<u32> {
         let oldest = self.tickets.first_key_value().map(|(&ticket, _)| ticket);
-        let is_free = |&mut (at, _): &mut (Ticket, u32)| oldest.is_none_or(|oldest| at <= oldest);
-        self.marks.pop_front_if(is_free).map(|(_, mark)| mark)
+        let is_free = |&&(at, _): &&(Ticket, u32)| oldest.is_none_or(|oldest| at <= oldest);
+        self.marks.front().filter(is_free)?;
+        self.marks.pop_front().map(|(_, mark)| mark)
     }
 }
