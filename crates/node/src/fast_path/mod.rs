@@ -250,7 +250,9 @@ impl FastPath {
     /// Numbers packets in the order of arrival.
     #[inline]
     pub(crate) fn admit(&mut self, frames: &mut [Frame]) {
-        for frame in frames {
+        for index in 0..frames.len() {
+            batch::prefetch_ahead(frames, index);
+            let frame = &mut frames[index];
             let ordinal = self.under_way.arrives(frame.timestamp());
             frame.set_ordinal(ordinal);
         }

@@ -313,13 +313,15 @@ impl Machine {
             self.send_punts(out);
         }
         let floor = self.floor;
-        let stamped = self.out.departures.drain(..).map(|mut departure| {
+        for departure in &mut self.out.departures {
             if departure.frame.timestamp() < floor {
                 departure.frame.set_timestamp(floor);
             }
-            departure
-        });
-        out.departures.extend(stamped);
+        }
+        match out.departures.is_empty() {
+            true => std::mem::swap(&mut out.departures, &mut self.out.departures),
+            false => out.departures.append(&mut self.out.departures),
+        }
         self.path.under_way_mut().settle();
         self.floor = floor.max(self.path.under_way().oldest());
     }
