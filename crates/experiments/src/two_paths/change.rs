@@ -11,8 +11,10 @@ use twinpath_node::replacement::Replacement;
 /// A change that is to come, is under way, or is over.
 pub(super) struct Change {
     setting: Setting,
-    replacement: Option<Replacement>,
-    began: Option<Time>,
+    replacement: Option<Box<Replacement>>,
+    is_under_way: bool,
+    /// Since when the machine takes no packets.
+    paused: Option<Time>,
     waiting: VecDeque<Frame>,
     interruption: Time,
     waited: u64,
@@ -31,54 +33,57 @@ fn replacement(before: &Setting, after: &Setting) -> Result<Replacement, Misfit>
 impl Change {
     pub(super) fn new(before: &Setting, after: Setting) -> Result<Self, Misfit> {
         Ok(Self {
-            replacement: Some(replacement(before, &after)?),
+            replacement: Some(Box::new(replacement(before, &after)?)),
             setting: after,
-            began: None,
+            is_under_way: false,
+            paused: None,
             waiting: VecDeque::new(),
             interruption: Time::ZERO,
             waited: 0,
         })
     }
 
-    pub(super) fn begin(&mut self, now: Time) {
-        self.began = Some(now);
+    /// What the machine is to make of the chain.
+    pub(super) fn begin(&mut self) -> Option<Box<Replacement>> {
+        self.is_under_way = true;
+        self.replacement.take()
     }
 
-    /// Whether packets must wait.
+    /// Whether the machine is at it.
     pub(super) fn is_under_way(&self) -> bool {
-        self.began.is_some()
+        self.is_under_way
     }
 
+    /// It was not the moment.
+    pub(super) fn put_back(&mut self, replacement: Box<Replacement>) {
+        (self.is_under_way, self.paused) = (false, None);
+        self.replacement = Some(replacement);
+    }
+
+    /// The machine takes no packets now.
     pub(super) fn wait(&mut self, frame: Frame) {
         self.waited += 1;
         self.waiting.push_back(frame);
     }
 
-    /// Whether the fast path has to give the state of flows back before.
-    pub(super) fn brings_flows_home(&self) -> bool {
-        let replacement = self.replacement.as_ref();
-        replacement.is_some_and(|replacement| replacement.brings_flows_home)
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
-    /// Whether functions have to let go now of packets that they keep; they are told once.
-    pub(super) fn releases_packets(&mut self) -> bool {
-        let replacement = self.replacement.as_mut();
-        replacement.is_some_and(|replacement| std::mem::take(&mut replacement.releases_packets))
+    pub(super) fn next_waiting(&mut self) -> Option<Frame> {
+        self.waiting.pop_front()
     }
 
-    pub(super) fn take(&mut self) -> Option<Replacement> {
-        self.replacement.take()
+    /// The machine takes no packets from now on.
+    pub(super) fn pause(&mut self, now: Time) {
+        self.paused.get_or_insert(now);
     }
 
-    /// It was not the moment.
-    pub(super) fn put_back(&mut self, replacement: Replacement) {
-        self.replacement = Some(replacement);
-    }
-
-    /// The new chain is there; what has waited goes on.
-    pub(super) fn end(&mut self, now: Time) -> (Setting, VecDeque<Frame>) {
-        self.interruption = now.since(self.began.take().unwrap_or(now));
-        (self.setting.clone(), std::mem::take(&mut self.waiting))
+    /// The new chain is there.
+    pub(super) fn end(&mut self, now: Time) -> Setting {
+        self.is_under_way = false;
+        self.interruption = now.since(self.paused.take().unwrap_or(now));
+        self.setting.clone()
     }
 
     /// How long no packet was taken, and how many waited.

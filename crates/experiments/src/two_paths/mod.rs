@@ -5,14 +5,18 @@
 //! [testbed's](crate::testbed) devices, which say how long everything takes and what is lost:
 //!
 //! ```text
-//!  traffic ─► switch: FastPath::process ──────────────────────────────► out
-//!               │ punts          ▲ FastPath::returned
+//!  traffic ─► switch: Machine::receive ───────────────────────────────► out
+//!               │ frames         ▲ Machine::returned, Machine::progress
 //!               ▼                │        (messages about rules: by the control-plane agent)
 //!             port, link       link, port
 //!               │                ▲
 //!               ▼                │
 //!             ring, core: Worker::receive, when the core is done
 //! ```
+//!
+//! So [`world`] is another driver of the [machine](twinpath_node::machine), which also changes the chain.
+//! Traffic to order is what clients send, one way: no answer can come before its question has left.
+//! Captures come as they were captured, whatever this testbed's latency is.
 //!
 //! Systems that papers compare with are modes of the same mechanisms, or small models beside them:
 //!
@@ -28,6 +32,7 @@ mod barrier;
 mod change;
 mod control_plane;
 mod cores;
+mod finishing;
 mod measures;
 mod node;
 mod parameters;

@@ -9,7 +9,7 @@ use twinpath_core::Steering;
 use twinpath_fastpath::Interpreter;
 use twinpath_nf::catalogue::{Function, FunctionConfig};
 use twinpath_node::wiring::{self, BuildError};
-use twinpath_node::{CoreElement, FastElement, FastPath, Node, Worker};
+use twinpath_node::{CoreElement, FastElement, FastPath, Limits, Node, Worker};
 use twinpath_rulecache::Sides;
 use twinpath_slowpath::{Chain, NetworkFunction};
 
@@ -51,6 +51,13 @@ impl Setting {
     }
 }
 
+/// Devices bound what is under way, not the machine: it has room, and what they lose is lost there.
+const LIMITS: Limits = Limits {
+    ring_frames: 1 << 24,
+    is_lossless: false,
+    is_replay: false,
+};
+
 /// Builds the node.
 pub(super) fn build(setting: &Setting) -> Result<Node, Misfit> {
     let service = setting.service()?;
@@ -60,7 +67,9 @@ pub(super) fn build(setting: &Setting) -> Result<Node, Misfit> {
         System::RuleCache => rules_alone(&service),
         System::ReadOnlyCache => read_only(&service),
     };
-    built.map_err(|error| Misfit::new("chain", error.to_string()))
+    let mut node = built.map_err(|error| Misfit::new("chain", error.to_string()))?;
+    node.machine.set_limits(LIMITS);
+    Ok(node)
 }
 
 /// Rules are cached; functions with flow state have all their packets on the cores (SFCache §III-B).

@@ -185,6 +185,20 @@ fn a_chain_is_replaced_without_loss() {
     assert!(translated > 50 && flows.len() - translated > 50);
 }
 
+/// Packets do not wait while flows come home, only until those inside have left.
+#[test]
+fn flow_state_comes_home_before_packets_wait() {
+    let text = "chain = 'firewall'\nreplace_chain = 'firewall+inspector'\nreplace_at_ms = 5\nsystem = 'two_paths'\ninput_gbps = 20\npackets = 50_000\nflows = 5000\nhot_packets = 1\nwarm_up = 0";
+    let found = run(text);
+    assert_eq!(found.of("lost_share"), 0.0);
+    let interruption_us = found.of("interruption_us");
+    assert!(
+        (1.0..100.0).contains(&interruption_us),
+        "{interruption_us} us"
+    );
+    assert!(found.of("waited_packets") >= 1.0);
+}
+
 #[test]
 fn the_highest_rate_is_where_losses_begin() {
     let text = "chain = 'load_balancer'\nsystem = 'server_only'\nrate = 'highest'\ninput_gbps = 400\npackets = 60_000\nflows = 10_000";
