@@ -96,7 +96,6 @@ pub struct StateStage {
     interpreter: Interpreter,
     config: Config,
     generation: u32,
-    known_epoch: u32,
     seed: u64,
     sweep_hand: SlotId,
     /// No more flows are taken.
@@ -117,7 +116,6 @@ impl StateStage {
             interpreter,
             config,
             generation: 0,
-            known_epoch: 0,
             seed,
             sweep_hand: 0,
             is_retiring: false,
@@ -454,7 +452,6 @@ impl StateStage {
 
     /// Takes a message from the cores. A recall may need an answer, which is returned.
     pub fn message(&mut self, header: &Header, clock: Clock) -> Option<Header> {
-        self.note_epoch(header.epoch);
         let event = match header.message {
             Message::State => Event::State(header.generation),
             Message::Decline => Event::Decline(header.generation),
@@ -491,13 +488,6 @@ impl StateStage {
             Event::Decline(_) => self.stats.declines += 1,
             Event::Acknowledge(_) => self.stats.acknowledgements += 1,
             _ => self.stats.incomplete_timeouts += 1,
-        }
-    }
-
-    fn note_epoch(&mut self, epoch: u32) {
-        if epoch > self.known_epoch {
-            self.stats.core_restarts += u64::from(self.known_epoch != 0);
-            self.known_epoch = epoch;
         }
     }
 

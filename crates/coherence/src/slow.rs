@@ -128,9 +128,19 @@ impl Cores {
         &self.store
     }
 
+    /// Packets that the chain has let go of and that are not out yet.
+    pub fn departing(&self) -> &[Packet] {
+        &self.departing
+    }
+
     /// This incarnation's number.
     pub fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// Another incarnation's number, before the first frame.
+    pub fn set_epoch(&mut self, epoch: u32) {
+        self.epoch = epoch;
     }
 
     /// Lets go of all packets that functions keep, in order within each flow: the chain is about
@@ -138,7 +148,7 @@ impl Cores {
     pub fn release(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         // What one function lets go of another may keep, but only once.
         for _ in 0..self.chain.len() {
-            if !self.chain.keeps_packets() {
+            if self.chain.kept_packets() == 0 {
                 return;
             }
             let keep = |id: &FlowId| self.store.keeps_handles(*id);

@@ -27,8 +27,6 @@ pub struct Stats {
     pub stale_messages: u64,
     /// Packets of hot flows that found their bucket full.
     pub collisions: u64,
-    /// Incarnations of the cores seen beyond the first.
-    pub core_restarts: u64,
     /// Slots by state: initial, incomplete, active, frozen.
     pub population: [u64; 4],
 }
@@ -49,7 +47,6 @@ impl Stats {
             acknowledgements,
             stale_messages,
             collisions,
-            core_restarts,
             population: _,
         } = *gone;
         self.pulls += pulls;
@@ -64,6 +61,5 @@ impl Stats {
         self.acknowledgements += acknowledgements;
         self.stale_messages += stale_messages;
         self.collisions += collisions;
-        self.core_restarts += core_restarts;
     }
 }

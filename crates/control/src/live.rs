@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub slots: SlotCounts,
     /// Cached rules on the fast path.
     pub rules: RuleTableCounts,
+    /// How often each worker crashed and began anew.
+    pub worker_restarts: Vec<u64>,
     /// Dropped packets by reason.
     pub drops: BTreeMap<String, u64>,
 }

@@ -50,18 +50,18 @@ impl Observer {
     }
 
     /// Time has passed: `packet_ns` of packet time and `wall_ns` of real time since the start.
-    /// `worker_drops` is asked for only if there is something to show.
+    /// The workers' tallies are asked for only if there is something to show.
     pub fn tick(
         &mut self,
         packet_ns: u64,
         wall_ns: u64,
         machine: &Machine,
-        worker_drops: impl FnOnce() -> DropCounters,
+        tallies: impl FnOnce() -> Tallies,
     ) {
         if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
             return;
         }
-        let snapshot = self.snapshot(machine.path(), &worker_drops());
+        let snapshot = self.snapshot(machine.path(), tallies());
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -71,10 +71,10 @@ impl Observer {
         self.series.due(packet_ns) || self.live.due(wall_ns)
     }
 
-    fn snapshot(&self, fast_path: &FastPath, worker_drops: &DropCounters) -> Snapshot {
+    fn snapshot(&self, fast_path: &FastPath, tallies: Tallies) -> Snapshot {
         let counts = fast_path.counts();
-        let mut drops = fast_path.drops().clone();
-        drops.absorb(worker_drops);
+        let Tallies { mut drops, restarts } = tallies;
+        drops.absorb(fast_path.drops());
         Snapshot {
             packets_in: counts.packets_in,
             bytes_in: counts.bytes_in,
@@ -83,6 +83,7 @@ impl Observer {
             packets_slow: counts.punted_packets,
             slots: slot_counts(fast_path),
             rules: rules::tables(fast_path),
+            worker_restarts: restarts,
             drops: by_name(&drops),
         }
     }
@@ -97,7 +98,7 @@ impl Observer {
         report: &mut Report,
     ) {
         let fast_path = machine.path();
-        let snapshot = self.snapshot(fast_path, &dropped_by(workers));
+        let snapshot = self.snapshot(fast_path, Tallies::of(workers));
         let counts = fast_path.counts();
         report.totals.packets_in = snapshot.packets_in;
         report.totals.bytes_in = counts.bytes_in;
@@ -108,6 +109,7 @@ impl Observer {
         report.fast.packets = counts.packets_in - counts.punted_packets;
         report.fast.bytes = counts.bytes_in - counts.punted_bytes;
         report.drops = snapshot.drops.clone();
+        report.worker_restarts.clone_from(&snapshot.worker_restarts);
         report.coherence = coherence(fast_path, workers);
         report.slots = slot_counts(fast_path);
         report.rules = rules::rules(fast_path, workers);
@@ -124,13 +126,30 @@ impl Observer {
     }
 }
 
-/// What these workers dropped.
-pub fn dropped_by(workers: &[Worker]) -> DropCounters {
-    let mut drops = DropCounters::default();
-    workers
-        .iter()
-        .for_each(|worker| drops.absorb(&worker.drops()));
-    drops
+/// What workers tell while they run.
+#[derive(Clone, Debug, Default)]
+pub struct Tallies {
+    /// What they dropped.
+    pub drops: DropCounters,
+    /// How often each of them crashed and began anew.
+    pub restarts: Vec<u64>,
+}
+
+impl Tallies {
+    /// Those of workers that are at hand.
+    pub fn of(workers: &[Worker]) -> Self {
+        let mut tallies = Self::default();
+        for worker in workers {
+            tallies.add(&worker.drops(), worker.restarts());
+        }
+        tallies
+    }
+
+    /// Adds the next worker's.
+    pub fn add(&mut self, drops: &DropCounters, restarts: u64) {
+        self.drops.absorb(drops);
+        self.restarts.push(restarts);
+    }
 }
 
 /// Pools as the report shows them.
@@ -184,7 +203,6 @@ fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
         collisions: stats.collisions,
         reordered_frames: counts.link_reordered + reordered,
         lost_frames: counts.link_lost + lost,
-        core_restarts: stats.core_restarts,
     }
 }
 

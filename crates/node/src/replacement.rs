@@ -19,6 +19,7 @@ pub(crate) use rebuild::{Rebuilt, Times, rebuild};
 
 use crate::fast_path::FastElement;
 use crate::wiring::{self, BuildError};
+use crate::worker::Blueprint;
 use std::ops::Range;
 use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
@@ -73,6 +74,8 @@ pub struct Replacement {
     pub fast: Vec<FastPlan>,
     /// For each worker.
     pub cores: Vec<Vec<CorePlan>>,
+    /// What makes a worker's elements of the new chain after a crash.
+    pub blueprint: Blueprint,
     /// Whether the fast path has to give the state of all flows back before.
     pub brings_flows_home: bool,
     /// Whether functions have to let go of packets that they keep before.
@@ -128,6 +131,7 @@ impl Replacement {
             steering: chain.steering(new.seed).map_err(BuildError::from)?,
             fast: Vec::new(),
             cores: Vec::new(),
+            blueprint: wiring::blueprint(new, old.run.paths),
             brings_flows_home: flows.brings_home,
             releases_packets: flows.releases_packets,
             pools: larger_pools(old, new, &chain)?,

@@ -13,7 +13,7 @@ use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
 use crate::fast_path::BATCH;
 use crate::machine::{Machine, Outcome, Output, Refusal};
-use crate::observe::Observer;
+use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
-use twinpath_core::{DropCounters, Frame, Instant};
+use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
 use worker::{Seat, WorkerThread, seat};
 
@@ -312,9 +312,11 @@ impl<S: Sink> Driver<'_, S> {
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let seats = &self.seats;
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
-            let mut drops = DropCounters::default();
-            seats.iter().for_each(|seat| drops.absorb(&seat.drops()));
-            drops
+            let mut tallies = Tallies::default();
+            for seat in seats {
+                tallies.add(&seat.drops(), seat.restarts());
+            }
+            tallies
         });
     }
 

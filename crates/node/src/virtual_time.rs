@@ -11,7 +11,7 @@ use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
 use crate::fast_path::{BATCH, Via};
 use crate::machine::{Outcome, Output, Progress, Refusal};
-use crate::observe::{Observer, dropped_by};
+use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
@@ -156,7 +156,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 elapsed.as_nanos() as u64,
                 began.elapsed().as_nanos() as u64,
                 &self.node.machine,
-                || dropped_by(&self.node.workers),
+                || Tallies::of(&self.node.workers),
             );
         }
         Ok(())

@@ -18,7 +18,8 @@
 use crate::causality::{Causality, Scope};
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
-use crate::worker::{CoreElement, Worker};
+use crate::worker::{Blueprint, CoreElement, Worker};
+use std::sync::Arc;
 use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_coherence::{Config as CoherenceConfig, Cores, StateStage};
@@ -318,46 +319,45 @@ fn workers(
     paths: Paths,
     steering: &Steering,
 ) -> Result<(Vec<Worker>, Vec<Pools>), BuildError> {
+    let blueprint = blueprint(service, paths);
     let mut workers = Vec::new();
     let mut pools = Vec::new();
     for _ in 0..service.slow_path.workers {
         let whole_walk = (paths == Paths::Slow).then(|| steering.clone());
-        workers.push(Worker::new(core_elements(service, paths, 1)?, whole_walk));
+        workers.push(Worker::new(Arc::clone(&blueprint), whole_walk)?);
         pools.push(Pools::new(2 * service.link.ring_frames + 1024, 16));
     }
     Ok((workers, pools))
 }
 
-/// What a worker has of the chain, in its `epoch`-th incarnation.
+/// What makes a worker's elements of a service's chain.
+pub fn blueprint(service: &Service, paths: Paths) -> Blueprint {
+    let service = service.clone();
+    Arc::new(move || core_elements(&service, paths))
+}
+
+/// What a worker has of the chain.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
-pub fn core_elements(
-    service: &Service,
-    paths: Paths,
-    epoch: u32,
-) -> Result<Vec<CoreElement>, BuildError> {
+pub fn core_elements(service: &Service, paths: Paths) -> Result<Vec<CoreElement>, BuildError> {
     elements(service)
         .map(|configs| {
             Ok(match configs[0].makes_rules() {
                 true => CoreElement::Rules(Box::new(rule_cores(service, paths, configs)?)),
-                false => CoreElement::Flows(Box::new(cores(service, epoch)?)),
+                false => CoreElement::Flows(Box::new(cores(service)?)),
             })
         })
         .collect()
 }
 
-/// A worker's flows and the functions that share them, in their `epoch`-th incarnation.
+/// A worker's flows and the functions that share them.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
-pub fn cores(service: &Service, epoch: u32) -> Result<Cores, BuildError> {
-    Ok(Cores::new(
-        chain(service)?,
-        service.slow_path.flows,
-        epoch,
-        service.seed,
-    ))
+pub fn cores(service: &Service) -> Result<Cores, BuildError> {
+    let (flows, seed) = (service.slow_path.flows, service.seed);
+    Ok(Cores::new(chain(service)?, flows, 1, seed))
 }
 
 fn rule_cores(

@@ -8,7 +8,7 @@ use common::{generate, service, traffic};
 use twinpath_control::service::Paths;
 use twinpath_core::DropReason;
 use twinpath_io::Trace;
-use twinpath_node::observe::dropped_by;
+use twinpath_node::observe::Tallies;
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
     { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
@@ -36,7 +36,7 @@ fn check(parking: &str, paths: Paths, mishaps: Mishaps) {
     assert!(stage.is_empty() && stats.parked == stats.ended());
     assert!(stats.parked > 100 && stats.expired > 0, "{stats:?}");
     let mut drops = world.node.machine.path().drops().clone();
-    drops.absorb(&dropped_by(&world.node.workers));
+    drops.absorb(&Tallies::of(&world.node.workers).drops);
     assert_eq!(drops.of(DropReason::HeaderMissing), stats.expired);
     let ended = world.left.len() as u64 + drops.total() + world.lost;
     assert_eq!(trace.len() as u64 + counts.dropped_late, ended, "{drops:?}");

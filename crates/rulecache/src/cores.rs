@@ -191,6 +191,11 @@ impl RuleCores {
         !self.pending.is_empty()
     }
 
+    /// Packets that wait for the fast path, or behind one that does.
+    pub fn waiting(&self) -> usize {
+        self.pending.len()
+    }
+
     /// The number, in the order of arrival, of the oldest packet that waits.
     pub fn oldest_waiting(&self) -> Option<u64> {
         self.pending.oldest()

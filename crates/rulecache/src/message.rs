@@ -2,6 +2,10 @@
 //! SFCache §IV-B), as the body of a link frame without a packet. A body holds one or more
 //! messages, one after the other. All numbers are big-endian.
 //!
+//! The frame bears the epoch of the cores that speak, or are spoken to: rules belong to one life of
+//! the cores. The fast path lets go of all rules when it hears of another life, and ignores what a
+//! former one says; the cores answer what is told of a former life's rules with their own epoch.
+//!
 //! | code | message | direction | after the code (1 byte) |
 //! |---|---|---|---|
 //! | 1 | ADD | to the fast path | id 4, generation 4, first use 8, mask 48, value 48, action 64 |

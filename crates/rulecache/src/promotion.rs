@@ -133,6 +133,28 @@ impl RuleTable {
         self.promotion.held.len()
     }
 
+    /// The cores have begun another life and know of no rule: all are gone, and the packets held
+    /// for them go to the cores.
+    pub fn forget_all(&mut self, effects: &mut Vec<Effect>) {
+        for id in 0..std::mem::take(&mut self.used_ids) {
+            match self.slots.state(id) {
+                State::Active => self.take_out_active(id),
+                State::Holding => {
+                    let (mask, value) = self.slots.matched(id);
+                    self.promotion.remove(id, &mask, &value);
+                }
+                State::Free | State::Pending | State::Quarantined => {}
+            }
+            // Any generation is higher.
+            self.slots.quarantine_unseen(id, 0);
+        }
+        self.hand = 0;
+        self.notices.clear();
+        self.promotion.pending.clear();
+        self.promotion.renewals = 0;
+        self.punt_held(effects);
+    }
+
     fn give_up(&mut self, effects: &mut Vec<Effect>) {
         self.promotion.renewals = 0;
         for id in std::mem::take(&mut self.promotion.ids) {
@@ -228,6 +250,7 @@ impl RuleTable {
         } else if name.generation > known {
             self.take_out(id, Gone::Cleared, effects);
             self.slots.quarantine_unseen(id, name.generation);
+            self.used_ids = self.used_ids.max(id + 1);
         }
         self.answer(name, effects);
     }

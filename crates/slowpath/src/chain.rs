@@ -151,11 +151,12 @@ impl Chain {
         }
     }
 
-    /// Whether any function keeps packets at this moment.
-    pub fn keeps_packets(&self) -> bool {
+    /// Packets that the functions keep at this moment.
+    pub fn kept_packets(&self) -> usize {
         self.functions
             .iter()
-            .any(|function| function.keeps_packets())
+            .map(|function| function.kept_packets())
+            .sum()
     }
 
     /// Lets go of all packets that the functions keep of a flow: they pass the rest of the chain.

@@ -127,9 +127,9 @@ pub trait NetworkFunction: Any + Send {
     /// about to change, and what it kept belongs to the old one.
     fn release(&mut self, _flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {}
 
-    /// Whether any packet is kept at this moment.
-    fn keeps_packets(&self) -> bool {
-        false
+    /// Packets that are kept at this moment.
+    fn kept_packets(&self) -> usize {
+        0
     }
 
     /// Takes the configuration of `new`, which has just been built and knows nothing, and goes on

@@ -56,6 +56,5 @@ impl StateStage {
     /// pulls must not look like one of this stage's.
     pub fn go_on_from(&mut self, former: &Self) {
         self.generation = former.generation;
-        self.known_epoch = former.known_epoch;
     }
 }

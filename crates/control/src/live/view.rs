@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::report::summary::most_frequent;
-use crate::report::{total_drops, units};
+use crate::report::{restarts_in_words, total_drops, units};
 
 /// Rates are averages over about this long.
 const SMOOTHING_NS: f64 = 1e9;
@@ -97,6 +97,10 @@ impl View<'_> {
         if self.has_slots() {
             rows.push(("slots", self.slots()));
         }
+        let restarts = restarts_in_words(&self.snapshot.worker_restarts);
+        if !restarts.is_empty() {
+            rows.push(("restarts", restarts));
+        }
         rows.push(("drops", self.drops()));
         let rows = rows
             .iter()
@@ -130,6 +134,10 @@ impl View<'_> {
             parts.push(format!(
                 "slots {active} active {incomplete} incomplete {frozen} frozen"
             ));
+        }
+        let restarts = restarts_in_words(&self.snapshot.worker_restarts);
+        if !restarts.is_empty() {
+            parts.push(format!("restarts {restarts}"));
         }
         parts.push(format!("drops {}", self.drops()));
         parts.join(", ")

@@ -38,7 +38,7 @@
 //! | `coherence.collisions` | packets | sent to the cores because other flows held their bucket |
 //! | `coherence.reordered_frames` | frames | came out of order over the link and were dropped |
 //! | `coherence.lost_frames` | frames | never came over the link |
-//! | `coherence.core_restarts` | events | a core lost its state and began a new epoch |
+//! | `worker_restarts[]` | events | this worker crashed, and began anew with empty tables |
 //! | `slots.capacity` | slots | in the fast path's state table |
 //! | `slots.initial` | slots | free at the end |
 //! | `slots.incomplete` | slots | waiting for the answer to a pull at the end |

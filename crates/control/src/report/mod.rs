@@ -60,6 +60,9 @@ pub struct Report {
     pub drops: BTreeMap<String, u64>,
     /// Events of the coherence protocol (SwitchNIC §4).
     pub coherence: Coherence,
+    /// How often each worker crashed and began anew.
+    #[serde(default)]
+    pub worker_restarts: Vec<u64>,
     /// Slots of the fast path's state table at the end of the run.
     pub slots: SlotCounts,
     /// Cached rules (SFCache §III).
@@ -195,8 +198,6 @@ pub struct Coherence {
     pub reordered_frames: u64,
     /// Frames of the link that never came.
     pub lost_frames: u64,
-    /// Times a core lost its state and began a new epoch.
-    pub core_restarts: u64,
 }
 
 /// Slots of the fast path's state table by state.
@@ -368,6 +369,7 @@ impl Default for Report {
             slow: PathTotals::default(),
             drops: BTreeMap::new(),
             coherence: Coherence::default(),
+            worker_restarts: Vec::new(),
             slots: SlotCounts::default(),
             rules: Rules::default(),
             parking: None,
@@ -420,6 +422,13 @@ impl Report {
 /// All drops, whatever the reason.
 pub(crate) fn total_drops(drops: &BTreeMap<String, u64>) -> u64 {
     drops.values().copied().fold(0, u64::saturating_add)
+}
+
+/// Which workers crashed how often; empty if none did.
+pub(crate) fn restarts_in_words(restarts: &[u64]) -> String {
+    let crashed = restarts.iter().enumerate().filter(|&(_, &times)| times > 0);
+    let words = crashed.map(|(worker, &times)| format!("worker {worker} {}", units::count(times)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Drops with the most frequent reason first.

@@ -1,6 +1,6 @@
 //! The summary a run ends with on the terminal.
 
-use super::{
+use super::{restarts_in_words, 
     Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units,
 };
 
@@ -161,9 +161,12 @@ fn protocol(report: &Report) -> Vec<String> {
         ("stale", c.stale_messages_ignored),
         ("reordered", c.reordered_frames),
         ("lost", c.lost_frames),
-        ("core restarts", c.core_restarts),
     ];
     let mut lines = vec![line("link", &counts(&link))];
+    let restarts = restarts_in_words(&report.worker_restarts);
+    if !restarts.is_empty() {
+        lines.push(line("restarts", &restarts));
+    }
     if report.shows_flow_state() {
         lines.extend(flow_state(report));
     }

@@ -33,6 +33,7 @@ pub fn edge_report() -> Report {
             ("ring_full", 82),
         ]),
         coherence: coherence(),
+        worker_restarts: vec![0, 2],
         slots: SlotCounts {
             capacity: 65_536,
             initial: 20_010,
@@ -184,7 +185,6 @@ fn coherence() -> Coherence {
         collisions: 701,
         reordered_frames: 0,
         lost_frames: 0,
-        core_restarts: 0,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The node of a system: production's, or production's parts put together otherwise.
 
+use std::sync::Arc;
 use super::parameters::{Setting, System};
 use super::read_only::ReadOnly;
 use crate::model::Misfit;
@@ -9,6 +10,7 @@ use twinpath_core::Steering;
 use twinpath_fastpath::Interpreter;
 use twinpath_nf::catalogue::{Function, FunctionConfig};
 use twinpath_node::wiring::{self, BuildError};
+use twinpath_node::worker::Blueprint;
 use twinpath_node::{CoreElement, FastElement, FastPath, Limits, Node, Worker};
 use twinpath_rulecache::Sides;
 use twinpath_slowpath::{Chain, NetworkFunction};
@@ -96,10 +98,14 @@ fn read_only(service: &Service) -> Result<Node, BuildError> {
     let steering = wiring::steering(service)?;
     let sides = Sides::new(&service.inside)?;
     *node.machine.path_mut() = FastPath::new(steering, sides, elements, node.workers.len());
+    let read_only = service.clone();
+    let blueprint: Blueprint = Arc::new(move || {
+        let chain = read_only_chain(&read_only)?;
+        let cores = Cores::new(chain, read_only.slow_path.flows, 1, read_only.seed);
+        Ok(vec![CoreElement::Flows(Box::new(cores))])
+    });
     for worker in &mut node.workers {
-        let chain = read_only_chain(service)?;
-        let cores = Cores::new(chain, service.slow_path.flows, 1, service.seed);
-        *worker = Worker::new(vec![CoreElement::Flows(Box::new(cores))], None);
+        *worker = Worker::new(Arc::clone(&blueprint), None)?;
     }
     Ok(node)
 }

@@ -188,8 +188,8 @@ impl NetworkFunction for Ledger {
         self.let_go(flow, out);
     }
 
-    fn keeps_packets(&self) -> bool {
-        self.held_frames > 0
+    fn kept_packets(&self) -> usize {
+        self.held_frames
     }
 
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {

@@ -51,7 +51,7 @@ impl Reassembler {
 
     /// Segments held at the moment.
     pub fn held_segments(&self) -> usize {
-        self.held.segments
+        self.held.segments as usize
     }
 }
 
@@ -122,8 +122,8 @@ impl NetworkFunction for Reassembler {
         self.settle(flow, out);
     }
 
-    fn keeps_packets(&self) -> bool {
-        self.held.segments > 0
+    fn kept_packets(&self) -> usize {
+        self.held.segments as usize
     }
 
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {

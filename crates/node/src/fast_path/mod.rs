@@ -12,6 +12,7 @@ mod rules;
 mod steps;
 
 pub use rules::RuleStage;
+use rules::RULES_HASH;
 pub(crate) use steps::Step;
 
 use crate::machine::UnderWay;
@@ -135,6 +136,8 @@ pub struct FastPath {
     /// What stages did that are gone.
     former: Stats,
     returns: Vec<Receiver>,
+    /// Each worker's life, as far as known.
+    epochs: Vec<u32>,
     batch: Batch,
     drops: DropCounters,
     counts: Counts,
@@ -161,6 +164,7 @@ impl FastPath {
             started: Instant::ZERO,
             former: Stats::default(),
             returns: vec![Receiver::default(); workers.max(1)],
+            epochs: vec![0; workers.max(1)],
             batch: Batch::default(),
             drops: DropCounters::default(),
             counts: Counts::default(),
@@ -455,14 +459,31 @@ impl FastPath {
                 return self.drop_reordered(frame, &mut io);
             }
         }
-        self.take_return(header, frame, &mut io);
+        if header.epoch != self.epochs[worker] {
+            self.take_epoch(worker, header.epoch, &mut io);
+        }
+        self.take_return(worker, header, frame, &mut io);
         self.settle_departures(first, &mut io);
     }
 
-    fn take_return(&mut self, header: Header, mut frame: Frame, io: &mut Io<'_>) {
+    /// A worker speaks in another life than the last that was known. What it gives back from now
+    /// on was decided without what it knew before.
+    #[cold]
+    fn take_epoch(&mut self, worker: usize, epoch: u32, io: &mut Io<'_>) {
+        let known = self.epochs[worker];
+        self.epochs[worker] = known.max(epoch);
+        if epoch > known && known != 0 && worker == self.worker(RULES_HASH) {
+            self.forget_rules(io);
+        }
+    }
+
+    fn take_return(&mut self, worker: usize, header: Header, mut frame: Frame, io: &mut Io<'_>) {
         let clock = io.clock;
         if header.message == Message::RuleRequest {
-            self.rule_request(header.element, frame, io);
+            if header.epoch == self.epochs[worker] {
+                self.rule_request(header.element, &frame, io);
+            }
+            io.pools.give(frame);
             return self.tick_rules(io);
         }
         if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {

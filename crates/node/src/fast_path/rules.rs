@@ -21,6 +21,9 @@ pub struct RuleStage {
     effects: Vec<Effect>,
 }
 
+/// All rules are made by the worker of this hash.
+pub(super) const RULES_HASH: u64 = 0;
+
 /// Bytes of messages that travel in one frame.
 const BODY_BYTES: usize = 1400;
 
@@ -138,7 +141,7 @@ impl FastPath {
             Decision::Punt => {
                 // Plain packets need no more than their element on the cores.
                 let header = punt_header(Message::Plain, &frame, &Keyed::default());
-                self.punt(frame, header, place, 0, io);
+                self.punt(frame, header, place, RULES_HASH, io);
             }
             Decision::Hold => {
                 let layout = *layout;
@@ -210,11 +213,12 @@ impl FastPath {
         };
         let mut header = Header::new(Message::RuleReport, Keyed::default().key);
         (header.element, header.timestamp) = (element, io.clock.packet);
-        self.send(frame, &header, 0, io);
+        header.epoch = self.epochs[self.worker(RULES_HASH)];
+        self.send(frame, &header, RULES_HASH, io);
     }
 
     /// What the cores want done with rules.
-    pub(super) fn rule_request(&mut self, element: u8, frame: Frame, io: &mut Io<'_>) {
+    pub(super) fn rule_request(&mut self, element: u8, frame: &Frame, io: &mut Io<'_>) {
         for message in messages(frame.bytes()) {
             let Ok(message) = message else {
                 self.drops.count(DropReason::BadLinkFrame);
@@ -228,7 +232,16 @@ impl FastPath {
                 self.settle(element, io);
             }
         }
-        io.pools.give(frame);
+    }
+
+    /// Whoever made the rules knows of none any more: all are gone.
+    pub(super) fn forget_rules(&mut self, io: &mut Io<'_>) {
+        for element in 0..self.elements.len() as u8 {
+            if let Some(stage) = self.rules(element) {
+                stage.table.forget_all(&mut stage.effects);
+                self.settle(element, io);
+            }
+        }
     }
 
     /// Lets time pass for the rules: marks, reports.

@@ -13,6 +13,7 @@
 
 use super::{Answer, Machine, Order, Output};
 use crate::replacement::{Leftovers, Replacement};
+use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_core::Instant;
@@ -277,6 +278,7 @@ impl Machine {
                 for (worker, plans) in replacement.cores.iter_mut().enumerate() {
                     let order = Order::Replace {
                         plans: std::mem::take(plans),
+                        blueprint: Arc::clone(&replacement.blueprint),
                         steering: replacement.steering.clone(),
                         now,
                     };

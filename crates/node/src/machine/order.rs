@@ -1,7 +1,7 @@
 //! What a machine has workers do besides receiving frames.
 
 use crate::replacement::{CorePlan, Leftovers};
-use crate::worker::Worker;
+use crate::worker::{Blueprint, Worker};
 use twinpath_core::{Frame, Instant, Pools, Steering};
 use twinpath_rulecache::ChangeError;
 
@@ -13,6 +13,8 @@ pub enum Order {
     Replace {
         /// The new elements.
         plans: Vec<CorePlan>,
+        /// What makes them after a crash.
+        blueprint: Blueprint,
         /// How packets are assigned to flows.
         steering: Steering,
         /// The packet clock.
@@ -47,9 +49,10 @@ impl Worker {
             }
             Order::Replace {
                 plans,
+                blueprint,
                 steering,
                 now,
-            } => match self.replace(plans, steering, now) {
+            } => match self.replace(plans, blueprint, steering, now) {
                 Ok((refused, left)) => Answer::Replaced(refused, left),
                 Err(plans) => Answer::Refused(plans),
             },

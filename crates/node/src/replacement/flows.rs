@@ -61,7 +61,7 @@ pub(super) fn plan(
     element: &Range<usize>,
 ) -> Result<CorePlan, ReplaceError> {
     let Some(former) = sharing(old) else {
-        return Ok(CorePlan::NewFlows(Box::new(wiring::cores(new, 1)?)));
+        return Ok(CorePlan::NewFlows(Box::new(wiring::cores(new)?)));
     };
     let number = before.iter().position(|range| *range == former);
     let known = &old.chain[former];

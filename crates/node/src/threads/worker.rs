@@ -6,6 +6,7 @@ use crate::fast_path::BATCH;
 use crate::live_drops::LiveDrops;
 use crate::machine::{Answer, Order, Progress};
 use crate::worker::Worker;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -24,6 +25,8 @@ struct Shared {
     now: AtomicU64,
     /// What the worker dropped so far.
     drops: LiveDrops,
+    /// How often it has crashed.
+    restarts: AtomicU64,
 }
 
 /// Something that a worker does between two frames.
@@ -62,6 +65,7 @@ pub(super) fn seat(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Seat, End)
         waiting_since: AtomicU64::new(u64::MAX),
         now: AtomicU64::new(0),
         drops: LiveDrops::default(),
+        restarts: AtomicU64::new(0),
     });
     let seat = Seat {
         to_worker,
@@ -113,6 +117,10 @@ impl Seat {
 
     pub fn drops(&self) -> DropCounters {
         self.shared.drops.read()
+    }
+
+    pub fn restarts(&self) -> u64 {
+        self.shared.restarts.load(Ordering::Relaxed)
     }
 
     /// Whether nothing has come back.
@@ -167,7 +175,9 @@ impl<'a> WorkerThread<'a> {
                 self.worker.receive(frame, self.pools, &mut self.returns);
                 self.give_back();
             }
-            self.end.shared.drops.publish(&self.worker.drops());
+            let shared = &self.end.shared;
+            shared.drops.publish(&self.worker.drops());
+            shared.restarts.store(self.worker.restarts(), Ordering::Relaxed);
         }
     }
 
@@ -185,7 +195,10 @@ impl<'a> WorkerThread<'a> {
         while let Ok(task) = self.end.tasks.try_recv() {
             any = true;
             match task {
-                Task::Question(question) => question(self.worker),
+                // Whoever asked what cannot be answered hears no answer.
+                Task::Question(question) => {
+                    let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker)));
+                }
                 Task::Order(order) => {
                     let answer = self.worker.execute(order, self.pools, &mut self.returns);
                     self.give_back();

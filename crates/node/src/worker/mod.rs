@@ -1,13 +1,16 @@
 //! One worker of the slow path.
 
+mod crash;
 mod rules;
 mod watched;
 
+pub use crash::Blueprint;
 pub(crate) use watched::{Watched, Whither};
 
 use crate::machine::Progress;
 use crate::place::Place;
 use crate::replacement::{CorePlan, Leftovers, Rebuilt, Times, rebuild};
+use crate::wiring::BuildError;
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
 use twinpath_coherence::fast::header as punt_header;
@@ -48,7 +51,14 @@ impl CoreElement {
 
 /// A worker: the cores' side of one queue pair. One thread owns it.
 pub struct Worker {
+    /// Makes elements that know nothing yet: at first, and after a crash.
+    blueprint: Blueprint,
+    /// None while they cannot be made.
     elements: Vec<CoreElement>,
+    /// Counts this worker's lives, from 1.
+    epoch: u32,
+    /// The elements could not be made again; they are tried from then on.
+    retry_at: Option<Instant>,
     /// Packets pass all elements here, and never go back in between: everything is on the cores.
     whole_walk: Option<Steering>,
     arrivals: Receiver,
@@ -74,10 +84,17 @@ pub struct Worker {
 const TICK: std::time::Duration = std::time::Duration::from_millis(1);
 
 impl Worker {
-    /// A worker for these elements of a chain. With a steering, packets pass all of them here.
-    pub fn new(elements: Vec<CoreElement>, whole_walk: Option<Steering>) -> Self {
-        Self {
-            elements,
+    /// A worker for the elements of a chain that a blueprint makes. With a steering, packets pass
+    /// all of them here.
+    ///
+    /// # Errors
+    /// The elements cannot be made.
+    pub fn new(blueprint: Blueprint, whole_walk: Option<Steering>) -> Result<Self, BuildError> {
+        Ok(Self {
+            elements: blueprint()?,
+            blueprint,
+            epoch: 1,
+            retry_at: None,
             whole_walk,
             arrivals: Receiver::default(),
             outgoing: Vec::new(),
@@ -90,18 +107,25 @@ impl Worker {
             guests: Guests::default(),
             drops: DropCounters::default(),
             counts: LinkCounts::default(),
-        }
+        })
     }
 
     /// The run begins at this packet time.
     pub fn start(&mut self, now: Instant) {
+        (self.started, self.ticked) = (now, now);
+        self.start_elements();
+    }
+
+    fn start_elements(&mut self) {
         for element in &mut self.elements {
             match element {
-                CoreElement::Flows(flows) => flows.start(now),
-                CoreElement::Rules(rules) => rules.start(now),
+                CoreElement::Flows(flows) => {
+                    flows.set_epoch(self.epoch);
+                    flows.start(self.started);
+                }
+                CoreElement::Rules(rules) => rules.start(self.started),
             }
         }
-        (self.started, self.ticked) = (now, now);
     }
 
     /// Takes the memory of all tables now, before packets could wait for it.
@@ -122,21 +146,32 @@ impl Worker {
         });
     }
 
-    /// Takes another chain, made of the old one's elements and functions and new ones. Nothing may
-    /// be under way. Functions that refuse their new configuration go on with the old one; why is
-    /// returned, and what is left of the old chain.
+    /// Takes another chain, made of the old one's elements and functions and new ones, and after a
+    /// crash of what the blueprint makes. Nothing may be under way. Functions that refuse their new
+    /// configuration go on with the old one; why is returned, and what is left of the old chain.
     ///
     /// # Errors
-    /// Packets wait for rules to go: nothing has changed, and the plans come back.
+    /// Packets wait for rules to go, or there is no old chain since a crash: nothing has changed,
+    /// and the plans come back.
     pub fn replace(
         &mut self,
         plans: Vec<CorePlan>,
+        blueprint: Blueprint,
         steering: Steering,
         now: Instant,
     ) -> Result<(Vec<ChangeError>, Leftovers), Vec<CorePlan>> {
-        if self.rules().any(RuleCores::is_waiting) {
+        if self.retry_at.is_some() || self.rules().any(RuleCores::is_waiting) {
             return Err(plans);
         }
+        self.blueprint = blueprint;
+        self.whole_walk = self.whole_walk.take().map(|_| steering);
+        let mut changed = (Vec::new(), Leftovers::default());
+        // Functions that cannot take what is new begin anew.
+        self.guarded(|worker| changed = worker.rebuild(plans, now));
+        Ok(changed)
+    }
+
+    fn rebuild(&mut self, plans: Vec<CorePlan>, now: Instant) -> (Vec<ChangeError>, Leftovers) {
         let started = self.started;
         let Rebuilt {
             elements,
@@ -150,8 +185,12 @@ impl Worker {
         );
         self.elements = elements;
         self.drops.absorb(&drops);
-        self.whole_walk = self.whole_walk.take().map(|_| steering);
-        Ok((refused, left))
+        for element in &mut self.elements {
+            if let CoreElement::Flows(flows) = element {
+                flows.set_epoch(self.epoch);
+            }
+        }
+        (refused, left)
     }
 
     /// The flows and functions of the element with flow state, if the chain has one.
@@ -184,17 +223,6 @@ impl Worker {
         self.flows().and_then(Cores::next_deadline)
     }
 
-    /// Takes the worker's flows and functions away, as a crash does, and gives it new ones. The
-    /// link goes on, and what was counted stays counted.
-    pub fn restart(&mut self, elements: Vec<CoreElement>) {
-        if let Some(flows) = self.flows() {
-            let drops = flows.drops().clone();
-            self.drops.absorb(&drops);
-        }
-        self.elements = elements;
-        self.guests.clear();
-    }
-
     /// How far this worker is: it has finished with all frames that it has received, but for packets
     /// that wait for rules to go.
     pub fn progress(&self) -> Progress {
@@ -220,7 +248,8 @@ impl Worker {
     }
 
     /// Handles one frame from the fast path; frames for it are appended to `returns`. They carry
-    /// the link header and still need their number.
+    /// the link header and still need their number. A function that panics is a
+    /// [crash](Self::crash).
     pub fn receive(&mut self, mut frame: Frame, pools: &mut Pools, returns: &mut Vec<Frame>) {
         let Ok(header) = detach(&mut frame) else {
             return self.drop(frame, DropReason::BadLinkFrame, pools);
@@ -236,8 +265,16 @@ impl Worker {
             return self.drop(frame, DropReason::BadLinkFrame, pools);
         }
         self.received_ns = frame.received_ns();
-        self.handle(&header, frame, pools);
-        self.tick_rules(header.timestamp, pools);
+        self.revive_if_due(header.timestamp);
+        let at_work = header.has_packet.then(|| frame.ordinal());
+        let is_done = self.guarded(|worker| {
+            worker.handle(&header, frame, pools);
+            worker.tick_rules(header.timestamp, pools);
+        });
+        if !is_done {
+            self.count_crash(at_work);
+            self.begin_anew(header.timestamp, pools, returns);
+        }
         self.put_on_the_link(pools, returns);
     }
 
@@ -262,7 +299,7 @@ impl Worker {
                 flows.receive(header, frame, pools, &mut self.outgoing);
             }
             Some(CoreElement::Rules(_)) => self.meet_rules(header, frame, pools),
-            None => self.drop(frame, DropReason::BadLinkFrame, pools),
+            None => self.drop(frame, self.reason_for_no_element(), pools),
         }
         self.outgoing[first..]
             .iter_mut()
@@ -283,6 +320,19 @@ impl Worker {
         returns: &mut Vec<Frame>,
         act: impl Fn(&mut Cores, &mut Pools, &mut Vec<Outgoing>),
     ) {
+        let is_done = self.guarded(|worker| worker.through_all_flows(pools, act));
+        if !is_done {
+            self.count_crash(None);
+            self.begin_anew(self.ticked, pools, returns);
+        }
+        self.put_on_the_link(pools, returns);
+    }
+
+    fn through_all_flows(
+        &mut self,
+        pools: &mut Pools,
+        act: impl Fn(&mut Cores, &mut Pools, &mut Vec<Outgoing>),
+    ) {
         let first = self.outgoing.len();
         for (number, element) in (0..).zip(&mut self.elements) {
             if let CoreElement::Flows(flows) = element {
@@ -293,46 +343,45 @@ impl Worker {
             }
         }
         self.walk_on(pools);
-        self.put_on_the_link(pools, returns);
     }
 
     /// Where everything is on the cores, packets meet the next elements here.
     fn walk_on(&mut self, pools: &mut Pools) {
-        let Some(steering) = self.whole_walk.take() else {
+        if self.whole_walk.is_none() {
             return;
-        };
-        let mut finished = std::mem::take(&mut self.finished);
+        }
         loop {
-            self.part(&mut finished);
+            self.part();
             let Some((place, frame)) = self.onward.pop_front() else {
                 break;
             };
-            self.meet(&steering, place, frame, pools);
+            self.meet(place, frame, pools);
         }
         // All that was outgoing has been parted.
-        self.finished = std::mem::replace(&mut self.outgoing, finished);
-        self.whole_walk = Some(steering);
+        std::mem::swap(&mut self.finished, &mut self.outgoing);
     }
 
     /// Parts packets that go on here from what leaves.
-    fn part(&mut self, finished: &mut Vec<Outgoing>) {
+    fn part(&mut self) {
         let elements = self.elements.len();
         for outgoing in self.outgoing.drain(..) {
             match (onward(&outgoing, elements), outgoing.frame) {
                 (Some(place), Some(frame)) => self.onward.push_back((place, frame)),
-                (_, frame) => finished.push(Outgoing { frame, ..outgoing }),
+                (_, frame) => self.finished.push(Outgoing { frame, ..outgoing }),
             }
         }
     }
 
-    fn meet(&mut self, steering: &Steering, place: Place, frame: Frame, pools: &mut Pools) {
+    fn meet(&mut self, place: Place, frame: Frame, pools: &mut Pools) {
         let layout = match dissect(frame.bytes()) {
             Ok(layout) => layout,
             Err(malformed) => {
                 return self.drop(frame, DropReason::Malformed(malformed), pools);
             }
         };
-        let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
+        let steering = self.whole_walk.as_ref();
+        let keyed = steering.and_then(|steering| steering.key(frame.bytes(), &layout));
+        let keyed = keyed.unwrap_or_default();
         let mut header = punt_header(Message::Plain, &frame, &keyed);
         (header.element, header.trip) = (place.element, frame.trip());
         match &mut self.elements[usize::from(place.element)] {
@@ -345,7 +394,8 @@ impl Worker {
     }
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        for Outgoing { header, frame } in self.outgoing.drain(..) {
+        for Outgoing { mut header, frame } in self.outgoing.drain(..) {
+            header.epoch = self.epoch;
             let Some(mut frame) = frame.or_else(|| pools.take(0)) else {
                 self.counts.no_buffer += 1;
                 continue;
@@ -402,6 +452,7 @@ fn onward(outgoing: &Outgoing, elements: usize) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use twinpath_core::Trip;
     use twinpath_core::wire::{Endpoint, PacketBuilder};
     use twinpath_link::{Header, Message, Sender, number};
@@ -419,9 +470,14 @@ mod tests {
 
     impl Bench {
         fn new(flows: usize) -> Self {
-            let cores = Cores::new(Chain::new(Vec::new()), flows, 2, SEED);
+            let blueprint: Blueprint = Arc::new(move || {
+                let cores = Cores::new(Chain::new(Vec::new()), flows, 1, SEED);
+                Ok(vec![CoreElement::Flows(Box::new(cores))])
+            });
+            let mut worker = Worker::new(blueprint, None).expect("no files");
+            worker.crash(Instant::ZERO, &mut Pools::new(1, 1), &mut Vec::new());
             Self {
-                worker: Worker::new(vec![CoreElement::Flows(Box::new(cores))], None),
+                worker,
                 own: Pools::new(1, 1),
                 buffers: Pools::new(1000, 1),
                 sender: Sender::default(),

@@ -39,24 +39,27 @@ impl Worker {
             alias_row: 0,
             frame,
         };
-        let mut outputs = std::mem::take(&mut self.outputs);
-        if let Some(rules) = self.rules_at(header.element) {
-            rules.packet(packet, pools, &mut outputs);
+        if let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(header.element)) {
+            rules.packet(packet, pools, &mut self.outputs);
         }
-        self.outputs = outputs;
     }
 
+    /// What is told of rules of a former life is answered with the present one's epoch: then they
+    /// go.
     fn take_reports(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
-        let mut outputs = std::mem::take(&mut self.outputs);
+        if header.epoch != self.epoch {
+            let header = Header::new(Message::RuleRequest, FlowKey::default());
+            let frame = Some(empty(frame));
+            return self.outgoing.push(Outgoing { header, frame });
+        }
         for message in messages(frame.bytes()) {
-            match (message, self.rules_at(header.element)) {
-                (Ok(message), Some(rules)) => {
-                    rules.message(&message, header.timestamp, pools, &mut outputs);
+            match (message, self.elements.get_mut(usize::from(header.element))) {
+                (Ok(message), Some(CoreElement::Rules(rules))) => {
+                    rules.message(&message, header.timestamp, pools, &mut self.outputs);
                 }
                 _ => self.drops.count(DropReason::BadLinkFrame),
             }
         }
-        self.outputs = outputs;
         pools.give(frame);
     }
 
@@ -67,11 +70,9 @@ impl Worker {
         }
         self.ticked = now;
         for element in 0..self.elements.len() as u8 {
-            let mut outputs = std::mem::take(&mut self.outputs);
-            if let Some(rules) = self.rules_at(element) {
-                rules.tick(now, pools, &mut outputs);
+            if let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(element)) {
+                rules.tick(now, pools, &mut self.outputs);
             }
-            self.outputs = outputs;
             self.put_out(element, now, pools);
         }
         self.walk_on(pools);
@@ -126,6 +127,11 @@ impl Worker {
         }
         self.outgoing.last_mut()?.frame.as_mut()
     }
+}
+
+fn empty(mut frame: Frame) -> Frame {
+    frame.set_len(0);
+    frame
 }
 
 /// Bytes of messages that travel in one frame.

@@ -7,7 +7,6 @@ use twinpath_core::{Frame, Instant};
 use twinpath_io::Trace;
 use twinpath_link::{Header, Sender, carries_packet, number};
 use twinpath_node::machine::Progress;
-use twinpath_node::wiring::core_elements;
 use twinpath_node::{Limits, Node, Output, build};
 
 /// What goes wrong.
@@ -36,7 +35,6 @@ pub struct World<'a> {
     out: Output,
     now: Instant,
     carried: u64,
-    epoch: u32,
     /// What left, by number in the order of arrival.
     pub left: BTreeMap<u64, Vec<u8>>,
     /// Whole packets that were lost on the link or in a crash.
@@ -61,7 +59,6 @@ impl<'a> World<'a> {
             out: Output::default(),
             now: Instant::ZERO,
             carried: 0,
-            epoch: 1,
             left: BTreeMap::new(),
             lost: 0,
         }
@@ -136,6 +133,10 @@ impl<'a> World<'a> {
         let mut returns = Vec::new();
         let pools = &mut self.node.worker_pools[0];
         self.node.workers[0].receive(frame, pools, &mut returns);
+        self.give_back(returns);
+    }
+
+    fn give_back(&mut self, returns: Vec<Frame>) {
         for mut frame in returns {
             number(&mut frame, self.numbers.number());
             self.to_machine.push_back(Back::Frame(frame));
@@ -181,15 +182,11 @@ impl<'a> World<'a> {
 
     /// What is on its way to the worker goes down with it.
     fn crash(&mut self) {
-        self.epoch += 1;
         for frame in std::mem::take(&mut self.to_worker) {
             self.lose(&frame);
         }
-        let paths = match self.node.machine.path().stage() {
-            Some(_) => Paths::Both,
-            None => Paths::Slow,
-        };
-        let elements = core_elements(self.service, paths, self.epoch).expect("built before");
-        self.node.workers[0].restart(elements);
+        let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
+        self.node.workers[0].crash(self.now, pools, &mut returns);
+        self.give_back(returns);
     }
 }

@@ -20,7 +20,7 @@ pub fn detail_cards(report: &Report) -> String {
     if report.shows_flow_state() {
         cards.push_str(&coherence_cards(&report.coherence));
     }
-    cards.push_str(&link_card(&report.coherence));
+    cards.push_str(&link_card(report));
     cards.push_str(&resources_card(report));
     let functions = &report.functions;
     functions
@@ -203,7 +203,8 @@ fn coherence_cards(c: &Coherence) -> String {
     )
 }
 
-fn link_card(c: &Coherence) -> String {
+fn link_card(report: &Report) -> String {
+    let c = &report.coherence;
     let link = [
         row(
             "stale messages",
@@ -216,7 +217,11 @@ fn link_card(c: &Coherence) -> String {
             "came out of order and were dropped",
         ),
         bad("lost frames", c.lost_frames, "never came"),
-        bad("core restarts", c.core_restarts, "a core lost its state"),
+        bad(
+            "worker restarts",
+            report.worker_restarts.iter().sum(),
+            "a worker crashed and began anew",
+        ),
     ];
     format!(
         "<div class=\"card\">\n<h2>Link and cores</h2>\n{}</div>\n",
