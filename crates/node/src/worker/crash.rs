@@ -1,0 +1,153 @@
+//! A worker's function panics: what the worker knew is lost, and it starts again.
+
+use super::{CoreElement, Worker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use crate::wiring::BuildError;
+use twinpath_coherence::slow::Outgoing;
+use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools};
+use twinpath_link::{Header, Message, attach};
+use twinpath_rulecache::{Output, RuleCores};
+
+/// Makes the elements of a worker that knows nothing yet.
+pub type Blueprint = Arc<dyn Fn() -> Result<Vec<CoreElement>, BuildError> + Send + Sync>;
+
+/// Elements that cannot be made, for want of a file that a function needs, are tried again after
+/// this long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+impl Worker {
+    /// Counts this worker's lives, from 1. All that it gives back bears this number.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// How often this worker has crashed and begun anew.
+    pub fn restarts(&self) -> u64 {
+        u64::from(self.epoch - 1)
+    }
+
+    /// Loses all that it knows and every packet in its hands, as when a function panics, and starts
+    /// again in the next epoch with empty tables. The link goes on, and what was counted stays
+    /// counted.
+    pub fn crash(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        self.count_crash(None);
+        self.begin_anew(now, pools, returns);
+        self.put_on_the_link(pools, returns);
+    }
+
+    /// Lets functions do something. Returns false if they panicked: then nothing that they know
+    /// can be relied on. What is kept over a crash is changed outside of this alone.
+    pub(super) fn guarded(&mut self, act: impl FnOnce(&mut Self)) -> bool {
+        catch_unwind(AssertUnwindSafe(|| act(self))).is_ok()
+    }
+
+    /// Counts the packets in its hands, that of the frame at work included.
+    #[cold]
+    pub(super) fn count_crash(&mut self, at_work: Option<u64>) {
+        let mut in_hand: Vec<u64> = self.onward.iter().map(|(_, frame)| frame.ordinal()).collect();
+        let outgoing = self.outgoing.iter().chain(&self.finished);
+        in_hand.extend(outgoing.filter_map(packet_of));
+        in_hand.extend(self.outputs.iter().filter_map(|output| match output {
+            Output::Depart(packet, _) | Output::Drop(packet, _) => Some(packet.frame.ordinal()),
+            Output::Reply(_) | Output::Send(_) => None,
+        }));
+        let flows = self.flows().into_iter();
+        let departing = flows.flat_map(|flows| flows.departing());
+        in_hand.extend(departing.map(|packet| packet.frame.ordinal()));
+        in_hand.extend(at_work);
+        in_hand.sort_unstable();
+        in_hand.dedup();
+        let kept: usize = self.elements.iter().map(kept_in).sum();
+        self.drops
+            .add(DropReason::WorkerCrashed, (in_hand.len() + kept) as u64);
+    }
+
+    /// Another life begins. The fast path is told at once if it may have rules of the last one.
+    #[cold]
+    pub(super) fn begin_anew(
+        &mut self,
+        now: Instant,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+    ) {
+        if let Some(flows) = self.flows() {
+            let drops = flows.drops().clone();
+            self.drops.absorb(&drops);
+        }
+        // Frames go home when they are dropped.
+        self.elements.clear();
+        self.outgoing.clear();
+        self.finished.clear();
+        self.onward.clear();
+        self.outputs.clear();
+        self.epoch += 1;
+        self.retry_at = Some(now);
+        self.revive_if_due(now);
+        if self.rules().next().is_some() {
+            self.tell_epoch(pools, returns);
+        }
+    }
+
+    /// Makes the elements again if that has failed before.
+    #[inline]
+    pub(super) fn revive_if_due(&mut self, now: Instant) {
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.revive(now);
+        }
+    }
+
+    #[cold]
+    fn revive(&mut self, now: Instant) {
+        let is_made = self.guarded(|worker| {
+            if let Ok(elements) = (worker.blueprint)() {
+                worker.elements = elements;
+                worker.start_elements();
+            }
+        });
+        let has_failed = !is_made || self.elements.is_empty();
+        if has_failed {
+            self.elements.clear();
+        }
+        self.retry_at = has_failed.then(|| now + RETRY_AFTER);
+    }
+
+    /// Why a frame finds no element.
+    pub(super) fn reason_for_no_element(&self) -> DropReason {
+        match self.retry_at {
+            Some(_) => DropReason::WorkerCrashed,
+            None => DropReason::BadLinkFrame,
+        }
+    }
+
+    /// An empty message about rules: it says no more than which life this is.
+    #[cold]
+    pub(super) fn tell_epoch(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        let Some(mut frame) = pools.take(0) else {
+            // Every other frame says it too.
+            return;
+        };
+        let mut header = Header::new(Message::RuleRequest, FlowKey::default());
+        header.epoch = self.epoch;
+        match attach(&mut frame, &header) {
+            Ok(()) => returns.push(frame),
+            Err(_) => pools.give(frame),
+        }
+    }
+}
+
+/// The packet that goes out with a message, by its number; none for what a function made.
+fn packet_of(outgoing: &Outgoing) -> Option<u64> {
+    let frame = outgoing.frame.as_ref()?;
+    let is_packet = outgoing.header.has_packet && !outgoing.header.is_reply;
+    is_packet.then(|| frame.ordinal())
+}
+
+/// Packets that an element keeps.
+fn kept_in(element: &CoreElement) -> usize {
+    match element {
+        CoreElement::Rules(rules) => RuleCores::waiting(rules),
+        CoreElement::Flows(flows) => flows.chain().kept_packets(),
+    }
+}
