@@ -209,6 +209,7 @@ mod tests {
                 active: 45_001,
                 frozen: 440,
             },
+            worker_restarts: Vec::new(),
             rules: RuleTableCounts::default(),
             drops: drops
                 .into_iter()

@@ -437,6 +437,33 @@ impl RuleTable {
 mod tests {
     use super::*;
 
+    /// After the cores have begun another life their generations begin at 1 again.
+    #[test]
+    fn rules_of_another_life_are_taken_whatever_there_was() {
+        let mut table = RuleTable::new(TableConfig::default());
+        let name = |id, generation| RuleName { id, generation };
+        let mut effects = Vec::new();
+        let rule = NewRule {
+            mask: MatchKey::ALWAYS,
+            value: MatchKey::default(),
+            action: crate::action::Action::unpack(&[0; 8]).expect("forward"),
+            used: Instant::ZERO,
+        };
+        table.message(&CacheMessage::Add(name(0, 7), Box::new(rule)), &mut effects);
+        table.message(&CacheMessage::Clear(name(5, 9)), &mut effects);
+        let mark = table.promotion.mark;
+        table.message(&CacheMessage::Marked(mark), &mut effects);
+        table.forget_all(&mut effects);
+        effects.clear();
+        for id in [0, 5] {
+            let again = CacheMessage::Add(name(id, 1), Box::new(rule));
+            table.message(&again, &mut effects);
+        }
+        let installed = |effect: &Effect| matches!(effect, Effect::Send(CacheMessage::Installed(_)));
+        assert!(effects.iter().all(installed) && effects.len() == 2, "{effects:?}");
+        assert_eq!(table.active(), 0);
+    }
+
     /// Whoever asks about a number that the table does not have is told so.
     #[test]
     fn numbers_that_there_are_not_are_told_as_such() {

@@ -453,6 +453,7 @@ fn onward(outgoing: &Outgoing, elements: usize) -> Option<Place> {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use twinpath_core::Trip;
     use twinpath_core::wire::{Endpoint, PacketBuilder};
     use twinpath_link::{Header, Message, Sender, number};
@@ -506,6 +507,32 @@ mod tests {
         assert_eq!(frame.len(), header.bytes(), "a message alone");
         assert!(!header.has_packet);
         header.message
+    }
+
+    /// Elements that cannot be made again after a crash are tried again later; what comes meanwhile
+    /// is dropped, with the reason.
+    #[test]
+    fn a_worker_whose_elements_cannot_be_made_tries_again() {
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_broken);
+        let blueprint: Blueprint = Arc::new(move || {
+            assert!(!seen.load(Ordering::Relaxed), "a panic counts as a failure");
+            let cores = Cores::new(Chain::new(Vec::new()), 10, 1, SEED);
+            Ok(vec![CoreElement::Flows(Box::new(cores))])
+        });
+        let mut bench = Bench::new(1);
+        bench.worker = Worker::new(blueprint, None).expect("not yet");
+        is_broken.store(true, Ordering::Relaxed);
+        let at = |milliseconds: u64| Instant(milliseconds * 1_000_000);
+        bench.worker.crash(at(1), &mut bench.own, &mut Vec::new());
+        assert_eq!(bench.ask(Message::WriteBack, 1, at(500)), []);
+        assert_eq!(bench.ask(Message::WriteBack, 1, at(1500)), []);
+        assert_eq!(bench.worker.drops().of(DropReason::WorkerCrashed), 2);
+        is_broken.store(false, Ordering::Relaxed);
+        assert_eq!(bench.ask(Message::WriteBack, 1, at(1600)), [], "not yet");
+        let answers = bench.ask(Message::WriteBack, 1, at(2600));
+        assert_eq!(answers, [Message::Acknowledge]);
+        assert_eq!(bench.worker.restarts(), 1);
     }
 
     /// When all state is given back at once, the frames that bring it carry the answers.

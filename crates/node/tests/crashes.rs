@@ -1,0 +1,340 @@
+//! Functions that panic: their worker begins anew, what it had in its hands is counted, and flows
+//! that have nothing to do with it go on as if nothing had happened.
+
+mod common;
+
+use common::{Flows, assert_same, by_flow, copy, generate, run, service, tcp_traffic, traffic};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
+use twinpath_coherence::Cores;
+use twinpath_control::live::Live;
+use twinpath_control::report::Report;
+use twinpath_control::service::{Execution, Pace, Paths, Service};
+use twinpath_core::program::FastProgram;
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
+use twinpath_core::{FlowKey, Instant, Packet, Steering};
+use twinpath_io::{CaptureError, Trace};
+use twinpath_node::command::no_commands;
+use twinpath_node::observe::Observer;
+use twinpath_node::run::drive;
+use twinpath_node::sink::Sink;
+use twinpath_node::source::Source;
+use twinpath_node::worker::Blueprint;
+use twinpath_node::wiring::{BuildError, core_rules, elements, flow_function, rule_functions};
+use twinpath_node::{CoreElement, Departure, Node, Ports, Worker, build};
+use twinpath_rulecache::{Answers, Recorded, RuleCores, RuleFunction, Sides, Verdict};
+use twinpath_slowpath::{Chain, Flow, NetworkFunction, Outbox};
+
+/// Packets to this port blow the fuse.
+const POISON: u16 = 4444;
+const SAYS: &str = "the fuse blows";
+
+/// A function that panics, for real, on poison, and does nothing to any other packet.
+struct Fuse;
+
+impl NetworkFunction for Fuse {
+    fn name(&self) -> &'static str {
+        "fuse"
+    }
+
+    fn program(&self) -> FastProgram {
+        FastProgram::default()
+    }
+
+    fn handle(&mut self, packet: Packet, _flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        assert_ne!(packet.destination().port, POISON, "{SAYS}");
+        out.forward(packet);
+    }
+
+    fn is_expired(&self, _words: &[u32], _now: Instant) -> bool {
+        false
+    }
+
+    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+impl RuleFunction for Fuse {
+    fn name(&self) -> &'static str {
+        "fuse"
+    }
+
+    fn handle(&mut self, packet: &mut Recorded<'_>, _: Instant, _: &mut Answers<'_>) -> Verdict {
+        assert_ne!(packet.destination().port, POISON, "{SAYS}");
+        Verdict::Forward
+    }
+}
+
+/// What a worker has of a service's chain, with a fuse in front of each element.
+fn fused(service: &Service) -> Result<Vec<CoreElement>, BuildError> {
+    let element = |configs: &[_]| {
+        let rules = rule_functions(service, configs)?;
+        if !rules.is_empty() {
+            let mut functions: Vec<Box<dyn RuleFunction>> = vec![Box::new(Fuse)];
+            functions.extend(rules);
+            let config = core_rules(service, Paths::Both);
+            let rules = RuleCores::new(config, Sides::KNOWN, functions);
+            return Ok(CoreElement::Rules(Box::new(rules)));
+        }
+        let mut functions: Vec<Box<dyn NetworkFunction>> = vec![Box::new(Fuse)];
+        for config in configs {
+            functions.push(flow_function(service, config)?);
+        }
+        let (flows, seed) = (service.slow_path.flows, service.seed);
+        let cores = Cores::new(Chain::new(functions), flows, 1, seed);
+        Ok(CoreElement::Flows(Box::new(cores)))
+    };
+    elements(service).map(element).collect()
+}
+
+/// A node whose workers have fuses.
+fn node(service: &Service) -> Node {
+    let mut node = build(service, Paths::Both).expect("a sound service");
+    let own = service.clone();
+    let blueprint: Blueprint = Arc::new(move || fused(&own));
+    for worker in &mut node.workers {
+        *worker = Worker::new(Arc::clone(&blueprint), None).expect("no files");
+    }
+    node
+}
+
+#[derive(Default)]
+struct Left(Vec<Vec<u8>>);
+
+impl Sink for Left {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        self.0.push(departure.frame.bytes().to_vec());
+        Ok(())
+    }
+}
+
+/// Runs packets, some of which are poison, through a node with fuses.
+fn crash(service: &Service, trace: &Trace, execution: Execution) -> (Vec<Vec<u8>>, Report) {
+    blow_quietly();
+    let mut service = service.clone();
+    (service.run.execution, service.run.pace) = (execution, Some(Pace::Lossless));
+    let mut node = node(&service);
+    let (mut sink, mut observer) = (Left::default(), Observer::new(Live::hidden()));
+    let ports = Ports {
+        input: Some(PathBuf::from("memory")),
+        ..Ports::default()
+    };
+    drive(
+        &service,
+        &ports,
+        &mut node,
+        &mut Source::trace(copy(trace)),
+        &mut sink,
+        &mut observer,
+        &no_commands(),
+        &AtomicBool::new(false),
+    )
+    .expect("memory never fails");
+    let mut report = Report::default();
+    observer.finish(0, 0, &node.machine, &node.workers, &mut report);
+    let missing = node.machine.pools().small().frames() - node.machine.pools().small().available();
+    assert_eq!(missing, 0, "buffers that have not come home");
+    (sink.0, report)
+}
+
+/// Fuses blow without a word, other panics do not.
+fn blow_quietly() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let says = info.payload().downcast_ref::<String>();
+            if !says.is_some_and(|says| says.contains(SAYS)) {
+                usual(info);
+            }
+        }));
+    });
+}
+
+/// Poison of one client.
+fn poison(client: u8) -> Vec<u8> {
+    let from = Endpoint::v4([10, 66, 0, client], 1000);
+    let to = Endpoint::v4([192, 0, 2, 66], POISON);
+    PacketBuilder::udp(from, to).to_vec().expect("short")
+}
+
+/// The trace with poison behind some of its packets.
+fn poisoned(trace: &Trace, at: &[usize]) -> Trace {
+    let mut with = Trace::new();
+    for (number, packet) in trace.iter().enumerate() {
+        with.push(packet.timestamp_ns, packet.frame);
+        if let Some(client) = at.iter().position(|&place| place == number) {
+            with.push(packet.timestamp_ns, &poison(client as u8));
+        }
+    }
+    with
+}
+
+/// A packet's flow and the worker that it belongs to.
+fn steered(service: &Service, workers: &Node, packet: &[u8]) -> Option<(FlowKey, usize)> {
+    let steering = Steering::new(service.seed);
+    let layout = dissect(packet).ok()?;
+    let key = steering.key(packet, &layout)?.key;
+    let worker = workers.machine.path().worker(key.hash(service.seed));
+    Some((key, worker))
+}
+
+/// Flows of which a worker that crashed had seen packets before, and would again.
+fn affected(service: &Service, trace: &Trace, at: &[usize]) -> BTreeSet<FlowKey> {
+    let node = build(service, Paths::Both).expect("sound");
+    let of = |packet: &[u8]| steered(service, &node, packet);
+    let packets: Vec<_> = trace.iter().map(|packet| of(packet.frame)).collect();
+    let mut affected = BTreeSet::new();
+    for (client, &place) in at.iter().enumerate() {
+        let (_, crashed) = of(&poison(client as u8)).expect("it has a flow");
+        let on = |packets: &[Option<(FlowKey, usize)>]| -> BTreeSet<FlowKey> {
+            let on_it = packets.iter().flatten().filter(|(_, worker)| *worker == crashed);
+            on_it.map(|(key, _)| *key).collect()
+        };
+        affected.extend(on(&packets[..=place]).intersection(&on(&packets[place + 1..])));
+    }
+    affected
+}
+
+fn without(flows: &Flows, some: &BTreeSet<FlowKey>) -> Flows {
+    let is_other = |key: &Option<FlowKey>| key.is_none_or(|key| !some.contains(&key));
+    let others = flows.iter().filter(|(key, _)| is_other(key));
+    others.map(|(key, packets)| (*key, packets.clone())).collect()
+}
+
+/// Flows that were not on a worker that crashed are the oracle's; the others lose packets at most,
+/// and none is unaccounted for.
+fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
+    let service = service(text);
+    let expected = run(&service, trace, Paths::Slow, Execution::Virtual);
+    let (affected, poisoned) = (affected(&service, trace, at), poisoned(trace, at));
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let what = format!("{execution:?}: {text}");
+        let (left, report) = crash(&service, &poisoned, execution);
+        let found = by_flow(left);
+        assert_same(&without(&expected.flows, &affected), &without(&found, &affected), &what);
+        let mut unharmed = 0;
+        for key in &affected {
+            let (all, seen) = (&expected.flows[&Some(*key)], found.get(&Some(*key)));
+            let seen = seen.map_or(&[][..], Vec::as_slice);
+            unharmed += usize::from(seen == all.as_slice());
+            assert!(seen.iter().all(|packet| all.contains(packet)), "{what}: {key:?}");
+        }
+        let restarts: u64 = report.worker_restarts.iter().sum();
+        let crashed = report.drops["worker_crashed"];
+        println!(
+            "{what}\n{restarts} restarts {:?}, {crashed} packets in their hands; {unharmed} of {} flows that were on them unharmed",
+            report.worker_restarts, affected.len()
+        );
+        assert_eq!(restarts, at.len() as u64, "{what}");
+        assert!(crashed >= at.len() as u64, "{what}");
+        let lost: u64 = report.drops.values().sum();
+        assert_eq!(report.totals.packets_in, report.totals.packets_out + lost, "{what}: {:?}", report.drops);
+        assert!(unharmed > 0 || affected.is_empty(), "{what}: no flow went on");
+    }
+}
+
+#[test]
+fn flow_state_on_several_workers() {
+    let workers = "[slow_path]\nworkers = 3\n";
+    let fast = "[fast_path]\nhot_packets = 1\n";
+    let trace = tcp_traffic(0.05, 10_000);
+    let at = [100, 101, 2500, 2501, 2502, 6000, 9000];
+    goes_on(
+        &format!("[service]\nchain = [\"firewall\"]\n{workers}{fast}[firewall]\ndefault = \"allow\"\n"),
+        &trace,
+        &at,
+    );
+    goes_on(
+        &format!(
+            "[service]\nchain = [\"firewall\", \"reassembler\"]\n{workers}{fast}[firewall]\ndefault = \"allow\"\n"
+        ),
+        &trace,
+        &at,
+    );
+}
+
+const CACHE: &str = "[rule_cache]\nwindow = \"5ms\"\nthreshold = 0\n";
+
+/// Functions without a memory of their own: whatever crashes, only poison is lost.
+#[test]
+fn rules() {
+    let text = format!(
+        "[service]\nchain = [\"acl\", \"router\"]\n{CACHE}\
+         [acl]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", protocol = \"udp\", to_port = 53 }}]\n\
+         [router]\naddress = \"192.0.2.254\"\n\
+         next_hops = [{{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }}]\n\
+         routes = [{{ to = \"0.0.0.0/0\", via = \"up\" }}]\n"
+    );
+    let config = traffic("packets = 10000\nflows = 100\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n");
+    let trace = generate(&config, 3);
+    let at = [50, 51, 3000, 3001, 3400, 9000];
+    let service = service(&text);
+    let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let (left, report) = crash(&service, &poisoned(&trace, &at), execution);
+        assert_same(&expected.flows, &by_flow(left), &format!("{execution:?}"));
+        assert_eq!(report.worker_restarts, [at.len() as u64]);
+        assert_eq!(report.drops["worker_crashed"], at.len() as u64);
+        println!("{execution:?}: {:?}", report.rules.total);
+        assert!(report.fast.share > 0.3, "{}", report.fast.share);
+    }
+}
+
+/// Packets of clients whose payload says whose they are, and which.
+fn told_apart(packets: u16, clients: u8) -> Trace {
+    let mut trace = Trace::new();
+    for number in 0..packets {
+        // In a scattered order, so that flows begin all the time.
+        let client = (u32::from(number) * 7919 % (1 + u32::from(number) / 8)) as u8 % clients;
+        let from = Endpoint::v4([10, 0, 0, client], 2000);
+        let to = Endpoint::v4([203, 0, 113, 5], 80);
+        let [high, low] = number.to_be_bytes();
+        let payload = vec![client, high, low];
+        let packet = PacketBuilder::udp(from, to).payload(&payload).to_vec();
+        trace.push(1_000_000_000 + u64::from(number) * 20_000, &packet.expect("short"));
+    }
+    trace
+}
+
+/// A translation that crashed gives ports out again that cached rules still know: they go before
+/// anybody else gets them.
+#[test]
+fn ports_are_never_shared_with_rules_of_a_former_life() {
+    let text = format!(
+        "[service]\nchain = [\"napt\"]\n{CACHE}\
+         [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nsessions = 64\n"
+    );
+    let trace = told_apart(6000, 40);
+    let at: Vec<usize> = (0..20).map(|crash| 150 + crash * 290).collect();
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let (left, report) = crash(&service(&text), &poisoned(&trace, &at), execution);
+        assert_eq!(report.worker_restarts, [at.len() as u64]);
+        assert_eq!(left.len() as u64 + report.drops["worker_crashed"], report.totals.packets_in);
+        assert!(report.fast.share > 0.2, "{}", report.fast.share);
+        // Who had each port last, and since which life of the worker: none gets it back in that.
+        let mut owners: BTreeMap<u16, (u8, usize)> = BTreeMap::new();
+        let mut last: BTreeMap<u8, u16> = BTreeMap::new();
+        let mut reused = 0;
+        for packet in &left {
+            let layout = dissect(packet).expect("sound");
+            let port = fields::source(packet, &layout).port;
+            let [client, high, low] = packet[usize::from(layout.payload)..][..3] else {
+                unreachable!("a payload of three bytes");
+            };
+            let number = u16::from_be_bytes([high, low]);
+            let before = last.insert(client, number);
+            assert!(before < Some(number), "{execution:?}: client {client}: {number} after {before:?}");
+            let life = at.partition_point(|&crash| crash < number.into());
+            let owner = owners.entry(port).or_insert((client, 0));
+            if owner.0 != client {
+                assert!(owner.1 < life, "{execution:?}: port {port} goes to and fro in life {life}");
+                *owner = (client, life);
+                reused += 1;
+            }
+        }
+        println!("{execution:?}: {reused} times a port had another owner");
+        assert!(reused > 0, "nothing was tried");
+    }
+}
