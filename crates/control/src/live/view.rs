@@ -99,7 +99,7 @@ impl View<'_> {
         }
         let restarts = restarts_in_words(&self.snapshot.worker_restarts);
         if !restarts.is_empty() {
-            rows.push(("restarts", restarts));
+            rows.push(("restarted", restarts));
         }
         rows.push(("drops", self.drops()));
         let rows = rows
@@ -137,7 +137,7 @@ impl View<'_> {
         }
         let restarts = restarts_in_words(&self.snapshot.worker_restarts);
         if !restarts.is_empty() {
-            parts.push(format!("restarts {restarts}"));
+            parts.push(format!("restarted: {restarts}"));
         }
         parts.push(format!("drops {}", self.drops()));
         parts.join(", ")

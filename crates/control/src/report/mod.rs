@@ -424,10 +424,15 @@ pub(crate) fn total_drops(drops: &BTreeMap<String, u64>) -> u64 {
     drops.values().copied().fold(0, u64::saturating_add)
 }
 
+/// All restarts.
+pub(crate) fn total_restarts(restarts: &[u64]) -> u64 {
+    restarts.iter().copied().fold(0, u64::saturating_add)
+}
+
 /// Which workers crashed how often; empty if none did.
 pub(crate) fn restarts_in_words(restarts: &[u64]) -> String {
     let crashed = restarts.iter().enumerate().filter(|&(_, &times)| times > 0);
-    let words = crashed.map(|(worker, &times)| format!("worker {worker} {}", units::count(times)));
+    let words = crashed.map(|(worker, &times)| format!("worker {worker} {}×", units::count(times)));
     words.collect::<Vec<_>>().join(", ")
 }
 

@@ -162,11 +162,11 @@ fn protocol(report: &Report) -> Vec<String> {
         ("reordered", c.reordered_frames),
         ("lost", c.lost_frames),
     ];
-    let mut lines = vec![line("link", &counts(&link))];
-    let restarts = restarts_in_words(&report.worker_restarts);
-    if !restarts.is_empty() {
-        lines.push(line("restarts", &restarts));
-    }
+    let restarted = match restarts_in_words(&report.worker_restarts) {
+        words if words.is_empty() => words,
+        words => format!("; restarted: {words}"),
+    };
+    let mut lines = vec![line("link", &format!("{}{restarted}", counts(&link)))];
     if report.shows_flow_state() {
         lines.extend(flow_state(report));
     }

@@ -9,15 +9,16 @@ use std::collections::BinaryHeap;
 pub(super) enum Next {
     Arrival,
     Frame { line: LineId, ticket: u64 },
-    Sweep,
+    /// The machine is told the time.
+    Tick,
     Wake { worker: usize },
     Pause { worker: usize },
     Resume { worker: usize },
     Crash { worker: usize },
     Calm,
-    GiveBack,
+    Order { worker: usize },
+    Stop,
     Trickle,
-    Pass,
 }
 
 /// The agenda. What is planned for the same time happens in the order in which it was planned.
@@ -25,8 +26,7 @@ pub(super) enum Next {
 pub(super) struct Agenda {
     queue: BinaryHeap<Reverse<(u64, u64, Next)>>,
     planned: u64,
-    next_sweep: Option<u64>,
-    next_pass: Option<u64>,
+    next_tick: Option<u64>,
     next_wakes: Vec<Option<u64>>,
 }
 
@@ -36,19 +36,11 @@ impl Agenda {
         self.queue.push(Reverse((at, self.planned, next)));
     }
 
-    /// Plans a sweep, unless there is one before that.
-    pub fn add_sweep(&mut self, at: u64) {
-        if self.next_sweep.is_none_or(|planned| planned > at) {
-            self.next_sweep = Some(at);
-            self.add(at, Next::Sweep);
-        }
-    }
-
-    /// Plans that the queue of payloads goes on, unless it does before that.
-    pub fn add_pass(&mut self, at: u64) {
-        if self.next_pass.is_none_or(|planned| planned > at) {
-            self.next_pass = Some(at);
-            self.add(at, Next::Pass);
+    /// Plans a tick, unless there is one before that.
+    pub fn add_tick(&mut self, at: u64) {
+        if self.next_tick.is_none_or(|planned| planned > at) {
+            self.next_tick = Some(at);
+            self.add(at, Next::Tick);
         }
     }
 
@@ -63,13 +55,12 @@ impl Agenda {
         }
     }
 
-    /// What happens next. Sweeps, passes and wake-ups that an earlier one has replaced do not.
+    /// What happens next. Ticks and wake-ups that an earlier one has replaced do not.
     pub fn pop(&mut self) -> Option<(u64, Next)> {
         loop {
             let Reverse((at, _, next)) = self.queue.pop()?;
             let planned = match next {
-                Next::Sweep => &mut self.next_sweep,
-                Next::Pass => &mut self.next_pass,
+                Next::Tick => &mut self.next_tick,
                 Next::Wake { worker } => &mut self.next_wakes[worker],
                 _ => return Some((at, next)),
             };

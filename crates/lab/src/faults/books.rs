@@ -22,7 +22,7 @@ impl Scenario {
 impl Simulation {
     /// Each element's table and the cores' book of it, with the element's number.
     pub(super) fn tables_and_books(&self) -> impl Iterator<Item = (u8, &RuleTable, &RuleCores)> {
-        let elements = (0..).zip(self.fast_path.elements());
+        let elements = (0..).zip(self.machine.path().elements());
         let tables = elements.filter_map(|(number, element)| match element {
             FastElement::Rules(stage) => Some((number, &stage.table)),
             _ => None,

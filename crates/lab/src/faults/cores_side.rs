@@ -254,6 +254,7 @@ impl Simulation {
         self.begin(Cause::Crashed { worker });
         self.coverage.crashes += 1;
         self.count_worker(worker);
+        let inside = self.tally.inside[worker];
         for flow in 0..self.history.flows.len() {
             if self.history.flows[flow].worker == worker {
                 let keeps = self.is_at_fast_path(&self.history.flows[flow]);
@@ -261,16 +262,19 @@ impl Simulation {
             }
         }
         self.lose_what_is_inside(worker);
-        let before = self.before(worker);
-        match self.core_elements(worker) {
-            Ok(elements) => self.workers[worker].restart(elements),
-            Err(error) => self.step.fault(Rule::Conserved, error.to_string()),
-        }
-        if self.before(worker).dropped != before.dropped {
-            let what = format!("worker {worker} forgets {} drops", before.dropped);
+        let before = self.workers[worker].drops();
+        let (now, pools) = (self.packet_now(), &mut self.worker_pools[worker]);
+        self.workers[worker].crash(now, pools, &mut self.returns);
+        let mut expected = before.clone();
+        expected.add(DropReason::WorkerCrashed, inside.max(0) as u64);
+        let counted = self.workers[worker].drops();
+        if counted != expected {
+            let what = format!("worker {worker} crashes with {inside} packets in its hands, and goes from {before:?} to {counted:?}");
             self.step.fault(Rule::Conserved, what);
         }
-        let epoch = self.epochs[worker];
+        let after = self.before(worker);
+        self.after(worker, &after, None);
+        let epoch = self.workers[worker].epoch();
         self.note(Happened::Crashed { worker, epoch });
         for line in [to(worker), from(worker)] {
             if self.mishaps.flip() {

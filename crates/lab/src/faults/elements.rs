@@ -1,14 +1,13 @@
 //! The elements of a run's chain: flow state, cached rules, or both one after the other.
 
-use super::functions::{self, Variant};
+use super::functions::{self, Handles, Variant};
 use super::gate::{Changes, Gate};
-use super::ledger::Notes;
 use super::scenario::Scenario;
 use super::simulation::SetupError;
 use twinpath_classify::Prefix;
 use twinpath_coherence::{Cores, StateStage};
 use twinpath_core::wire::Address;
-use twinpath_core::{Direction, Instant};
+use twinpath_core::Direction;
 use twinpath_fastpath::Interpreter;
 use twinpath_node::{CoreElement, FastElement, RuleStage};
 use twinpath_rulecache::{RuleCores, RuleFunction, RuleTable, Sides};
@@ -115,48 +114,55 @@ pub(super) fn fast(
     chain: &Chain,
     seed: u64,
 ) -> Result<Vec<FastElement>, SetupError> {
-    let element = |element: &Element| {
-        Ok(match element {
-            Element::State => {
-                let interpreter = Interpreter::new(&chain.programs())?;
-                let stage = StateStage::new(scenario.protocol.clone(), interpreter, seed);
-                FastElement::State(Box::new(stage))
-            }
-            Element::Rules(_) => {
-                let table = RuleTable::new(scenario.rules.table);
-                FastElement::Rules(Box::new(RuleStage::new(
-                    table,
-                    scenario.rules.cores.segment,
-                )))
-            }
-        })
-    };
-    scenario.elements.list().iter().map(element).collect()
+    let elements = scenario.elements.list().iter();
+    elements
+        .map(|element| fast_element(scenario, element, chain, seed))
+        .collect()
 }
 
-/// What a worker has of the chain, in an incarnation.
+/// One of them.
+///
+/// # Errors
+/// The programs of the functions that share flow state do not go together.
+pub(super) fn fast_element(
+    scenario: &Scenario,
+    element: &Element,
+    chain: &Chain,
+    seed: u64,
+) -> Result<FastElement, SetupError> {
+    Ok(match element {
+        Element::State => {
+            let interpreter = Interpreter::new(&chain.programs())?;
+            let stage = StateStage::new(scenario.protocol.clone(), interpreter, seed);
+            FastElement::State(Box::new(stage))
+        }
+        Element::Rules(_) => {
+            let (rules, segment) = (scenario.rules.table, scenario.rules.cores.segment);
+            FastElement::Rules(Box::new(RuleStage::new(RuleTable::new(rules), segment)))
+        }
+    })
+}
+
+/// What a worker has of the chain.
 ///
 /// # Errors
 /// The configuration of a function is refused.
 pub(super) fn cores(
     scenario: &Scenario,
     variant: Variant,
-    (notes, changes): (&Notes, &Changes),
-    (epoch, seed, started): (u32, u64, Instant),
+    (notes, changes, seed): Handles<'_>,
 ) -> Result<Vec<CoreElement>, SetupError> {
     let element = |element: &Element| {
         Ok(match element {
             Element::State => {
                 let chain = functions::chain(scenario, variant, notes)?;
-                let mut cores = Cores::new(chain, scenario.resources.flows, epoch, seed);
-                cores.start(started);
+                let cores = Cores::new(chain, scenario.resources.flows, 1, seed);
                 CoreElement::Flows(Box::new(cores))
             }
             Element::Rules(gates) => {
                 let gates = gates.iter().map(|&number| gate(scenario, number, changes));
                 let config = scenario.rules.cores;
-                let mut cores = RuleCores::new(config, Sides::KNOWN, gates.collect());
-                cores.start(started);
+                let cores = RuleCores::new(config, Sides::KNOWN, gates.collect());
                 CoreElement::Rules(Box::new(cores))
             }
         })

@@ -3,34 +3,36 @@
 use super::agenda::Next;
 use super::history::{PacketHistory, Place};
 use super::invariants::Rule;
-use super::line::{Cargo, LineId, Sending, Transit};
+use super::line::{Cargo, LineId, Sending, Transit, number_of};
+use super::scenario::PLENTY;
 use super::log::{Brief, Happened};
 use super::simulation::Simulation;
 use super::step::Cause;
 use super::traffic::Kind;
 use twinpath_core::wire::{Address, dissect, fields};
 use twinpath_core::{Direction, DropReason, Frame, Side};
-use twinpath_link::Message;
-use twinpath_node::{Departure, FastOutput, Via};
+use twinpath_link::{Header, Message};
+use twinpath_node::{Departure, Via};
 
 /// Packets that come when all else is over, at most.
 const MOST_TRICKLED: u32 = 64;
 
 impl Simulation {
-    /// Packets arrive, a few at once; while a change asks for rest they wait.
+    /// Packets arrive, a few at once; while the machine takes none they wait.
     pub(super) fn arrive(&mut self) {
-        if self.is_resting() {
+        let room = self.machine.room() as u64;
+        if room == 0 {
             self.has_waiting_packets = true;
             return;
         }
         let traffic = &self.scenario.traffic;
-        let (burst, rate) = (traffic.burst.max(1), traffic.gap_ns);
-        let count = 1 + self.arrivals.below(burst.into());
+        let (burst, rate) = (self.most_together(), traffic.gap_ns);
+        let count = room.min(1 + self.arrivals.below(burst));
         let mut numbers = Vec::new();
         let is_over = (0..count).any(|_| !self.take_packet(&mut numbers));
         self.process(&numbers);
-        self.sweep();
         self.change_or_not();
+        self.tick();
         if is_over {
             let grace = self.arrivals.below(10 * rate + 1);
             return self.plan_next(grace, Next::Calm);
@@ -42,6 +44,14 @@ impl Simulation {
         let gap = self.arrivals.below(rate + 1);
         self.plan_next(gap + silence, Next::Arrival);
         self.plan_mishaps();
+    }
+
+    /// Where rings are short packets come one by one: it shows which found no room.
+    fn most_together(&self) -> u64 {
+        match self.scenario.resources.ring_frames < PLENTY {
+            true => 1,
+            false => self.scenario.traffic.burst.max(1).into(),
+        }
     }
 
     fn plan_next(&mut self, after: u64, next: Next) {
@@ -71,7 +81,7 @@ impl Simulation {
             flow,
             kind,
         });
-        let frame = self.pools.take_filled(&bytes);
+        let frame = self.machine.pools().take_filled(&bytes);
         let at = self.packet_now();
         let (direction, client) = way(&bytes);
         let place = if frame.is_some() {
@@ -92,6 +102,7 @@ impl Simulation {
             client,
             passed: 0,
             is_parked: false,
+            ordinal: self.machine.arrived() + numbers.len() as u64,
             seen: self.turn + 1,
         });
         match frame {
@@ -105,6 +116,9 @@ impl Simulation {
     pub(super) fn trickle(&mut self) {
         let is_over = self.trickled >= MOST_TRICKLED;
         if is_over || self.rules_are_at_rest() {
+            if self.seed.is_multiple_of(2) {
+                self.agenda.add(self.now, Next::Stop);
+            }
             return;
         }
         let number = self.history.arrived() + 1;
@@ -112,7 +126,7 @@ impl Simulation {
         let mut numbers = Vec::new();
         self.take_this(number, packet, &mut numbers);
         self.process(&numbers);
-        self.sweep();
+        self.tick();
         self.trickled += 1;
         let later = self.now + self.scenario.time_between_trickles();
         self.agenda.add(later, Next::Trickle);
@@ -124,7 +138,7 @@ impl Simulation {
             return (None, Side::Low);
         };
         let hash = keyed.key.hash(self.seed);
-        let worker = self.fast_path.worker(hash);
+        let worker = self.machine.path().worker(hash);
         (
             Some(self.history.admit(keyed.key, hash, worker)),
             keyed.side,
@@ -133,21 +147,19 @@ impl Simulation {
 
     fn admit(&mut self, mut frame: Frame, number: u32, numbers: &mut Vec<u32>) {
         frame.set_timestamp(self.packet_now());
-        frame.set_received_ns(self.now);
-        frame.set_ordinal(number.into());
+        frame.set_received_ns(number.into());
         self.batch.push(frame);
         numbers.push(number);
     }
 
     fn turn_away(&mut self, number: u32) {
         self.note(Happened::NoBuffer { packet: number });
-        self.fast_path.count_drop(DropReason::NoBuffer);
+        self.machine.count_drop(DropReason::NoBuffer);
         self.tally.dropped_fast += 1;
         self.coverage.no_buffer += 1;
     }
 
     fn process(&mut self, numbers: &[u32]) {
-        self.pass_parking();
         let flow = |&number: &u32| self.history.packet(number)?.flow;
         let flows = numbers.iter().filter_map(flow).collect();
         self.begin(Cause::Packets(flows));
@@ -155,23 +167,24 @@ impl Simulation {
             numbers.iter().for_each(|&number| self.goes_inside(number));
         }
         self.note_walkers();
+        let refused = self.refused();
         let clock = self.clock();
-        self.fast_path
-            .process(&mut self.batch, clock, &mut self.pools, &mut self.output);
+        self.machine.receive(&mut self.batch, clock, &mut self.out);
+        let refused = self.refused() - refused;
+        self.coverage.ring_full += refused;
         match self.follows_walks() {
             true => self.follow_walks(),
-            false => self.settle(numbers),
+            false => self.settle(numbers, refused > 0),
         }
         self.check();
     }
 
     /// Finds out what became of each packet of a batch.
-    fn settle(&mut self, numbers: &[u32]) {
-        let FastOutput { departures, punts } = std::mem::take(&mut self.output);
-        let mut departures = departures.into_iter().peekable();
-        let mut punts = punts.into_iter().peekable();
+    fn settle(&mut self, numbers: &[u32], is_refused: bool) {
+        let mut departures = std::mem::take(&mut self.out.departures).into_iter().peekable();
+        let mut punts = std::mem::take(&mut self.out.frames).into_iter().peekable();
         for &number in numbers {
-            let is_this = |frame: &Frame| frame.ordinal() == u64::from(number);
+            let is_this = |frame: &Frame| number_of(frame) == number;
             if let Some(departure) = departures.next_if(|departure| is_this(&departure.frame)) {
                 self.apply_fast(number);
                 self.leave(departure, Place::FastPath);
@@ -180,7 +193,9 @@ impl Simulation {
             } else {
                 self.note(Happened::DroppedFast { packet: number });
                 self.tally.dropped_fast += 1;
-                self.apply_fast(number);
+                if !is_refused {
+                    self.apply_fast(number);
+                }
                 let step = &mut self.step;
                 self.history
                     .moves(number, &[Place::FastPath], Place::Dropped, step);
@@ -192,6 +207,11 @@ impl Simulation {
         }
     }
 
+    /// Packets that found no room on the link.
+    pub(super) fn refused(&self) -> u64 {
+        self.machine.path().drops().of(DropReason::PuntRingFull)
+    }
+
     fn apply_fast(&mut self, number: u32) {
         if self.scenario.functions.is_ledger() {
             self.history.applies_fast(number, &mut self.step);
@@ -200,7 +220,7 @@ impl Simulation {
 
     /// A packet leaves.
     pub(super) fn leave(&mut self, departure: Departure, from: Place) {
-        let number = departure.frame.ordinal() as u32;
+        let number = number_of(&departure.frame);
         let is_fast = departure.via == Via::Fast;
         self.note(Happened::Leaves {
             packet: number,
@@ -213,7 +233,7 @@ impl Simulation {
             .moves(number, &[from], Place::Left, &mut self.step);
         self.history.leaves(number, as_it_came, &mut self.step);
         self.source.hear(departure.frame.bytes());
-        self.pools.give(departure.frame);
+        self.machine.pools().give(departure.frame);
     }
 
     fn is_as_it_came(&self, number: u32, departure: &Departure) -> bool {
@@ -226,43 +246,27 @@ impl Simulation {
                 && departure.frame.bytes() == packet.bytes)
     }
 
-    /// The fast path looks at its timers.
-    pub(super) fn sweep(&mut self) {
-        self.begin(Cause::Sweep);
-        let before = self.fast_path.counts().no_own_buffer;
+    /// The machine is told the time.
+    pub(super) fn tick(&mut self) {
+        self.begin(Cause::Tick);
+        let before = self.machine.path().counts().no_own_buffer;
+        let refused = self.refused();
         self.note_walkers();
         let clock = self.clock();
-        self.fast_path
-            .sweep(clock, &mut self.pools, &mut self.output);
-        self.step.lacks_buffer = self.fast_path.counts().no_own_buffer > before;
-        self.send_own();
+        self.machine.advance(clock, &mut self.out);
+        let lacks_buffer = self.machine.path().counts().no_own_buffer > before;
+        (self.step.is_sweep, self.step.lacks_buffer) = (true, lacks_buffer);
+        self.coverage.ring_full += self.refused() - refused;
+        self.follow_out();
         self.check();
     }
 
-    /// The fast path gives everything back, as at the end of a run.
-    pub(super) fn give_back(&mut self) {
-        self.begin(Cause::GiveBack);
-        self.note(Happened::GivesBack);
-        self.note_walkers();
-        let clock = self.clock();
-        let done = self
-            .fast_path
-            .give_all_back(clock, &mut self.pools, &mut self.output);
-        self.send_own();
-        self.check();
-        if !done {
-            let later = self.now + self.scenario.to_cores.delay_ns;
-            self.agenda.add(later, Next::GiveBack);
-        }
-    }
-
-    pub(super) fn send_own(&mut self) {
-        if self.follows_walks() {
-            return self.follow_walks();
-        }
-        for (worker, frame) in std::mem::take(&mut self.output.punts) {
-            self.send(to(worker), frame);
-        }
+    /// The run is to end.
+    pub(super) fn stop(&mut self) {
+        self.note(Happened::Stops);
+        self.is_stopping = true;
+        self.machine.stop(&mut self.out);
+        self.tick();
     }
 
     /// A frame comes back from a worker.
@@ -295,22 +299,18 @@ impl Simulation {
         }
         self.note_walkers();
         self.tamper_on_return(line, &cargo, &mut frame);
-        let before = *self.fast_path.counts();
+        let (before, refused) = (*self.machine.path().counts(), self.refused());
         let clock = self.clock();
-        self.fast_path
-            .returned(line.worker, frame, clock, &mut self.pools, &mut self.output);
-        let counts = self.fast_path.counts();
+        self.machine
+            .returned(line.worker, &mut vec![frame], clock, &mut self.out);
+        self.coverage.ring_full += self.refused() - refused;
+        let counts = self.machine.path().counts();
         let counted = (
             counts.link_reordered - before.link_reordered,
             counts.link_lost - before.link_lost,
         );
         self.check_numbers(line, counted, is_overtaken, gap);
-        if !self.follows_walks() {
-            for departure in std::mem::take(&mut self.output.departures) {
-                self.leave(departure, Place::Back);
-            }
-        }
-        self.send_own();
+        self.follow_out();
         self.check();
     }
 
@@ -395,22 +395,14 @@ impl Simulation {
         }
         let now = self.now;
         let place = &mut self.lines[line.worker][usize::from(line.is_back)];
-        match place.send(frame, cargo.clone(), now, &mut self.spare) {
+        let sent_as = sequence_of(&frame).filter(|_| !line.is_back);
+        match place.send(frame, (cargo.clone(), sent_as), now, &mut self.spare) {
             Sending::Carried { number, at, double } => {
                 self.carried(line, number, says, &cargo, at, double)
             }
             Sending::Lost { number, frame } => {
                 drop(frame);
                 self.lost(line, number, says, &cargo);
-            }
-            Sending::Refused(frame) => {
-                if !line.is_back {
-                    self.fast_path.header_dropped(&frame);
-                }
-                drop(frame);
-                self.coverage.ring_full += 1;
-                self.note(Happened::RingFull { line, says });
-                self.packet_goes(&cargo, line, Place::Dropped);
             }
         }
     }
@@ -492,6 +484,12 @@ fn way(bytes: &[u8]) -> (Direction, u32) {
         true => (Direction::Original, last_byte(source)),
         false => (Direction::Reply, last_byte(destination)),
     }
+}
+
+/// The number that the machine gave a frame; none for one that is forged.
+fn sequence_of(frame: &Frame) -> Option<u32> {
+    let header = Header::read(frame.bytes()).ok()?;
+    Some(header.sequence).filter(|&number| number != 0)
 }
 
 /// The line to a worker.

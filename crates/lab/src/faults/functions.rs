@@ -1,14 +1,20 @@
 //! The network functions under test, configured as users do, and traffic for them.
 
 use super::draw::Draw;
+use super::elements::{self, Element};
+use super::gate::Changes;
 use super::ledger::{Blank, Ledger, Notes};
 use super::scenario::{Functions, Scenario, Traffic};
 use super::simulation::SetupError;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
+use twinpath_control::operator::Applied;
 use twinpath_nf::firewall::Firewall;
 use twinpath_nf::load_balancer::LoadBalancer;
 use twinpath_nf::reassembler::Reassembler;
+use twinpath_node::replacement::{CorePlan, FastPlan, Replacement};
+use twinpath_node::worker::Blueprint;
 use twinpath_slowpath::{Chain, NetworkFunction, Successor};
 use twinpath_traffic::TrafficConfig;
 use twinpath_traffic::config::{FlowSize, Hosts, PacketSize, Service, SizeUnit, Tcp};
@@ -65,7 +71,7 @@ pub(super) struct Variant {
 
 /// What stands around the ledger; real functions only change their order.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     #[default]
     Usual,
     BlankInFront,
@@ -83,6 +89,11 @@ impl Variant {
     /// After how many ticks a ledger's flow expires.
     pub fn expiry_ticks(self, traffic: &Traffic) -> u32 {
         traffic.expiry_ticks << u32::from(self.is_other)
+    }
+
+    /// What the element with flow state is made of.
+    pub fn state(self) -> (Form, bool) {
+        (self.form, self.is_other)
     }
 
     /// Whether the order is another than usual, or the ledger has others beside it.
@@ -107,7 +118,7 @@ pub(super) fn chain(
 ///
 /// # Errors
 /// A configuration is refused.
-pub(super) fn successors(
+fn successors(
     scenario: &Scenario,
     former: Variant,
     next: Variant,
@@ -129,8 +140,63 @@ pub(super) fn successors(
     Ok(functions.into_iter().map(follow).collect())
 }
 
+/// Who hears what functions do, and the seed.
+pub(super) type Handles<'a> = (&'a Notes, &'a Changes, u64);
+
+/// What makes a worker's elements.
+pub(super) fn blueprint(scenario: &Scenario, variant: Variant, handles: Handles<'_>) -> Blueprint {
+    let (scenario, notes, changes) = (scenario.clone(), Arc::clone(handles.0), Arc::clone(handles.1));
+    let seed = handles.2;
+    // A configuration that was taken once is taken again.
+    Arc::new(move || Ok(elements::cores(&scenario, variant, (&notes, &changes, seed)).unwrap_or_default()))
+}
+
+/// One of a scenario's chains becomes another, as production would plan it.
+///
+/// # Errors
+/// A configuration is refused.
+pub(super) fn replacement(
+    scenario: &Scenario,
+    former: Variant,
+    next: Variant,
+    handles: Handles<'_>,
+) -> Result<Replacement, SetupError> {
+    let (notes, _, seed) = handles;
+    let chain = chain(scenario, next, notes)?;
+    let changes_state = scenario.elements.have_state() && former.state() != next.state();
+    let mut fast = Vec::new();
+    let mut cores: Vec<Vec<CorePlan>> = Vec::new();
+    cores.resize_with(scenario.resources.workers, Vec::new);
+    for (number, element) in scenario.elements.list().iter().enumerate() {
+        let is_kept = match element {
+            Element::State => !changes_state,
+            Element::Rules(_) => true,
+        };
+        if is_kept {
+            fast.push(FastPlan::Keep(number));
+            cores.iter_mut().for_each(|plans| plans.push(CorePlan::Keep(number)));
+            continue;
+        }
+        fast.push(FastPlan::New(elements::fast_element(scenario, element, &chain, seed)?));
+        for plans in &mut cores {
+            plans.push(CorePlan::Flows(number, successors(scenario, former, next, notes)?));
+        }
+    }
+    Ok(Replacement {
+        sides: scenario.elements.sides(),
+        steering: chain.steering(seed)?,
+        fast,
+        cores,
+        blueprint: blueprint(scenario, next, handles),
+        brings_flows_home: changes_state,
+        releases_packets: changes_state && must_release(scenario, former, next),
+        pools: None,
+        applied: Applied::default(),
+    })
+}
+
 /// Whether functions have to let go of what they keep before a change.
-pub(super) fn must_release(scenario: &Scenario, former: Variant, next: Variant) -> bool {
+fn must_release(scenario: &Scenario, former: Variant, next: Variant) -> bool {
     let is_other = former.is_other != next.is_other;
     let is_alone = match scenario.functions {
         Functions::Ledger => former.form == next.form,

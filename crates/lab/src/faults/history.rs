@@ -168,6 +168,8 @@ pub(super) struct PacketHistory {
     pub passed: usize,
     /// Its payload was parked when it was last seen.
     pub is_parked: bool,
+    /// Its place in the order of arrival at the machine.
+    pub ordinal: u64,
     /// The turn in which it was last seen.
     pub seen: u64,
 }
@@ -235,6 +237,13 @@ impl History {
 
     pub fn packet_mut(&mut self, number: u32) -> Option<&mut PacketHistory> {
         self.packets.get_mut((number as usize).checked_sub(1)?)
+    }
+
+    /// The first packet, in the order of arrival at the machine, that is on the link.
+    pub fn oldest_on_the_link(&self) -> Option<u64> {
+        let is_there = |packet: &&PacketHistory| matches!(packet.place, Place::ToCores | Place::Back);
+        let packets = self.packets.iter().filter(is_there);
+        packets.map(|packet| packet.ordinal).min()
     }
 
     /// Moves a packet on; it must be at one of the places `from`.

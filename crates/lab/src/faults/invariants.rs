@@ -1,5 +1,5 @@
 //! The eight invariants of the protocol, two of the data plane, one of its change, four of rules
-//! and one of parked payloads, checked after every step.
+//! one of parked payloads and one of departures, checked after every step.
 //!
 //! What the protocol believes is read from production (the slots, the cores' flows and grants);
 //! what is true is the bystander's [history](super::history). Invariants 1 to 8 are those of the
@@ -50,11 +50,13 @@ pub enum Rule {
     BooksAgree,
     /// Parked payloads.
     Whole,
+    /// The watermark of departures.
+    Watermark,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NothingBehind,
         Self::OneTruth,
         Self::OneImport,
@@ -71,6 +73,7 @@ impl Rule {
         Self::AliveInUse,
         Self::BooksAgree,
         Self::Whole,
+        Self::Watermark,
     ];
 
     /// What the rule says.
@@ -117,6 +120,9 @@ impl Rule {
             Self::BooksAgree => {
                 "rules: the cores know every rule that packets meet, and in the end no other"
             }
+            Self::Watermark => {
+                "departures: no packet is under way that arrived before the watermark, which never goes back"
+            }
             Self::Whole => {
                 "parking: packets leave whole, byte for byte, and in the end every payload has come to one end"
             }
@@ -139,7 +145,8 @@ impl Rule {
             | Self::AsAlone
             | Self::InForce
             | Self::AliveInUse
-            | Self::Whole => Ok(()),
+            | Self::Whole
+            | Self::Watermark => Ok(()),
             Self::BooksAgree => books_agree(world, step),
             Self::Conserved => conserved(world, step),
         }
@@ -386,11 +393,9 @@ fn may_change_because(cause: &Cause, world: &Simulation, step: &Step, change: &S
             let was_free = change.before.fsm == Fsm::Initial || was_left;
             is_theirs && (change.flow == change.flow_before || was_free)
         }
-        Cause::Sweep => stays && is_due(world, step, &change.before),
-        Cause::GiveBack => stays && change.before.fsm == Fsm::Active,
-        Cause::Retire => {
-            let is_timer = is_due(world, step, &change.before);
-            stays && (change.before.fsm == Fsm::Active || is_timer)
+        Cause::Tick => {
+            let gives_back = world.brings_flows_home() && change.before.fsm == Fsm::Active;
+            stays && (gives_back || is_due(world, step, &change.before))
         }
         Cause::Returned {
             flow,
@@ -451,7 +456,7 @@ fn time_may_change(world: &Simulation, step: &Step, change: &CoreChange) -> bool
 ///    the cores; and since the fast path gives back what is idle, none is taken.
 fn progress(world: &Simulation, step: &Step) -> Checked {
     let sees_all = world.scenario.sweeps_per_round(world.slots.len()) == 1;
-    if step.cause == Cause::Sweep && sees_all && !step.lacks_buffer {
+    if step.cause == Cause::Tick && step.is_sweep && sees_all && !step.lacks_buffer {
         let overdue = world.slots.iter().find(|slot| is_due(world, step, slot));
         if let Some(slot) = overdue {
             return Err(format!("a slot is {} and overdue", slot.fsm.name()));

@@ -44,7 +44,7 @@ impl Cargo {
             epoch: header.epoch,
             initiator: header.initiator,
             element: header.element,
-            packet: header.has_packet.then_some(frame.ordinal() as u32),
+            packet: header.has_packet.then(|| number_of(frame)),
             words: header.words().to_vec(),
         })
     }
@@ -53,7 +53,9 @@ impl Cargo {
 /// A frame under way.
 pub(super) struct Transit {
     pub ticket: u64,
+    /// The line's own number, and the sender's: what is forged on the way has none of those.
     pub number: u32,
+    sent_as: u32,
     pub cargo: Cargo,
     pub frame: Frame,
     /// A frame behind it, or its double, was received: this one must be dropped.
@@ -70,15 +72,14 @@ pub(super) enum Sending {
     },
     /// It is lost.
     Lost { number: u32, frame: Frame },
-    /// There was no room, so it was never sent.
-    Refused(Frame),
 }
 
 /// The line.
 pub(super) struct Line {
     sender: Sender,
     under_way: Vec<Transit>,
-    room: usize,
+    /// The number that the sender gave the last frame.
+    last_sent: u32,
     faults: LineFaults,
     draw: Draw,
     last_due: u64,
@@ -91,11 +92,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub fn new(room: usize, faults: LineFaults, draw: Draw) -> Self {
+    pub fn new(faults: LineFaults, draw: Draw) -> Self {
         Self {
             sender: Sender::default(),
             under_way: Vec::new(),
-            room,
+            last_sent: 0,
             faults,
             draw,
             last_due: 0,
@@ -104,6 +105,17 @@ impl Line {
             newest: 0,
             hides_order: false,
         }
+    }
+
+    /// The number that the sender gave the last frame.
+    pub fn last_sent(&self) -> u32 {
+        self.last_sent
+    }
+
+    /// Frames up to this one, by the sender's numbers, have been received or never will be.
+    pub fn settled(&self) -> u32 {
+        let under_way = self.under_way.iter().filter(|transit| !transit.is_overtaken);
+        under_way.map(|transit| transit.sent_as - 1).min().unwrap_or(self.last_sent)
     }
 
     /// Whether nothing is under way.
@@ -117,15 +129,20 @@ impl Line {
             delay_ns: self.faults.delay_ns,
             ..LineFaults::default()
         };
-        (self.outage_left, self.room) = (0, usize::MAX);
+        self.outage_left = 0;
     }
 
-    /// Sends a frame at `now`. Buffers for doubles come from `spare`.
-    pub fn send(&mut self, mut frame: Frame, cargo: Cargo, now: u64, spare: &mut Pools) -> Sending {
-        if self.under_way.len() >= self.room {
-            return Sending::Refused(frame);
-        }
+    /// Sends a frame at `now` that bears the sender's number, if it has one. Buffers for doubles
+    /// come from `spare`.
+    pub fn send(
+        &mut self,
+        mut frame: Frame,
+        (cargo, sent_as): (Cargo, Option<u32>),
+        now: u64,
+        spare: &mut Pools,
+    ) -> Sending {
         let sequence = self.sender.number();
+        self.last_sent = self.last_sent.max(sent_as.unwrap_or(sequence));
         number(&mut frame, sequence);
         let double = self
             .draw
@@ -186,6 +203,7 @@ impl Line {
         self.under_way.push(Transit {
             ticket,
             number,
+            sent_as: self.last_sent,
             cargo,
             frame,
             is_overtaken: false,
@@ -237,6 +255,11 @@ impl Line {
     pub fn lose_all(&mut self) -> Vec<Transit> {
         std::mem::take(&mut self.under_way)
     }
+}
+
+/// The number of the packet on board.
+pub(super) fn number_of(frame: &Frame) -> u32 {
+    frame.received_ns() as u32
 }
 
 /// A second copy of a frame.

@@ -84,10 +84,6 @@ pub(super) enum Happened {
         number: u32,
         says: Brief,
     },
-    RingFull {
-        line: LineId,
-        says: Brief,
-    },
     Received {
         line: LineId,
         number: u32,
@@ -139,10 +135,10 @@ pub(super) enum Happened {
     },
     Calm,
     LongSilence,
-    GivesBack,
-    /// The fast path has given everything back, and packets wait.
-    Rests,
-    Released {
+    Stops,
+    Stopped,
+    ChangeAsked,
+    Told {
         worker: usize,
     },
     Changed,
@@ -224,7 +220,6 @@ impl fmt::Display for Happened {
             Self::Lost { line, number, says } => {
                 write!(f, "frame {number} {line}: {says}; it is lost")
             }
-            Self::RingFull { line, says } => write!(f, "no room {line} for {says}"),
             Self::Received { line, number, says } => {
                 write!(f, "frame {number} {line} is received: {says}")
             }
@@ -270,9 +265,10 @@ impl fmt::Display for Happened {
             Self::Woken { worker } => write!(f, "a deadline passes at worker {worker}"),
             Self::Calm => f.write_str("from here on nothing goes wrong any more"),
             Self::LongSilence => f.write_str("a long silence"),
-            Self::GivesBack => f.write_str("the fast path gives everything back"),
-            Self::Rests => f.write_str("packets wait for a change of the chain"),
-            Self::Released { worker } => write!(f, "worker {worker} lets go of packets it keeps"),
+            Self::Stops => f.write_str("the run is to end: the fast path gives everything back"),
+            Self::Stopped => f.write_str("the run has ended"),
+            Self::ChangeAsked => f.write_str("another chain is wanted"),
+            Self::Told { worker } => write!(f, "worker {worker} does what it is told"),
             Self::Changed => f.write_str("the chain changes"),
             Self::GivesUp => f.write_str("the chain stays, and the fast path takes flows again"),
             Self::Sabotaged { line, how } => write!(f, "sabotage {line}: {how}"),

@@ -31,7 +31,7 @@ impl Simulation {
     }
 
     fn changed_slots(&self) -> Vec<usize> {
-        let Some(stage) = self.fast_path.stage() else {
+        let Some(stage) = self.machine.path().stage() else {
             return Vec::new();
         };
         let count = self.words.len() / self.slots.len().max(1);
@@ -49,7 +49,7 @@ impl Simulation {
     }
 
     fn follow_slot(&mut self, place: usize) {
-        let stage = self.fast_path.stage();
+        let stage = self.machine.path().stage();
         let Some((key, after, words)) = stage.and_then(|stage| stage.each_slot().nth(place)) else {
             return;
         };
@@ -200,7 +200,7 @@ impl Simulation {
         }
         self.count_rules();
         self.count_parking();
-        let stats = self.fast_path.coherence();
+        let stats = self.machine.path().coherence();
         let coverage = &mut self.coverage;
         coverage.pulls += stats.pulls;
         coverage.rearms += stats.rearms;
@@ -214,7 +214,7 @@ impl Simulation {
         coverage.acknowledgements += stats.acknowledgements;
         coverage.stale_messages += stats.stale_messages;
         coverage.collisions += stats.collisions;
-        coverage.no_buffer += self.fast_path.counts().no_own_buffer;
+        coverage.no_buffer += self.machine.path().counts().no_own_buffer;
     }
 
     /// Adds up what a worker's cores counted, before they crash or at the end.

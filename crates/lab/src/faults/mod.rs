@@ -33,9 +33,9 @@
 
 mod agenda;
 mod books;
-mod change;
 mod cores_side;
 mod draw;
+mod driver;
 mod elements;
 mod entries;
 mod fast_side;

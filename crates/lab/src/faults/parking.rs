@@ -4,9 +4,8 @@ use super::draw::Draw;
 use super::invariants::Rule;
 use super::scenario::Traffic;
 use super::simulation::Simulation;
-use super::step::Cause;
 use std::time::Duration;
-use twinpath_core::{DropReason, Instant};
+use twinpath_core::DropReason;
 use twinpath_parking::config::{
     Config, Correction, Late, Multicast, Order, Small, Target, Variant,
 };
@@ -93,41 +92,16 @@ impl Simulation {
 
     /// Packets dropped because payloads or packets had no room in the queue.
     pub(super) fn drops_for_parking(&self) -> u64 {
-        self.fast_path.drops().of(DropReason::ParkingFull)
+        self.machine.path().drops().of(DropReason::ParkingFull)
     }
 
     fn parking(&self) -> Option<&Stage> {
-        self.fast_path.parking()
+        self.machine.path().parking()
     }
 
     /// Whether payloads or packets wait in the queue.
     pub(super) fn parks_anything(&self) -> bool {
         self.parking().is_some_and(|stage| !stage.is_empty())
-    }
-
-    /// The queue in which payloads wait goes on to the present, by the clock of the link.
-    pub(super) fn pass_parking(&mut self) {
-        if !self.has_parking() {
-            return;
-        }
-        self.begin(Cause::Nothing);
-        self.note_walkers();
-        let until = Instant(self.now);
-        while self
-            .fast_path
-            .pass_parking(until, &mut self.pools, &mut self.output)
-            .is_some()
-        {}
-        self.follow_walks();
-        self.check();
-    }
-
-    /// While something waits time goes on for it too.
-    pub(super) fn plan_pass(&mut self) {
-        if self.parks_anything() {
-            let later = self.now + self.scenario.to_cores.delay_ns;
-            self.agenda.add_pass(later);
-        }
     }
 
     /// In the end nothing waits, and every payload has come to one end.
@@ -147,7 +121,7 @@ impl Simulation {
 
     /// Adds up what production counted of payloads.
     pub(super) fn count_parking(&mut self) {
-        let Some(stage) = self.fast_path.parking() else {
+        let Some(stage) = self.machine.path().parking() else {
             return;
         };
         let (stats, counts) = (*stage.stats(), *stage.counts());

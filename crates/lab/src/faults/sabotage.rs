@@ -40,6 +40,8 @@ pub enum Sabotage {
     StolenPackets,
     /// The chain is changed before all flows are home.
     HastyChange,
+    /// The machine is told that workers are further than they are.
+    HastyProgress,
     /// Rules are changed on their way to the fast path.
     ChangedRules,
     /// Rules are sent with the decisions of the version before.
@@ -58,7 +60,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 18] = [
+    pub const ALL: [(Self, Rule); 19] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -70,6 +72,7 @@ impl Sabotage {
         (Self::WrongNumbers, Rule::LinkChecked),
         (Self::StolenPackets, Rule::Conserved),
         (Self::HastyChange, Rule::Succession),
+        (Self::HastyProgress, Rule::Watermark),
         (Self::ChangedRules, Rule::AsAlone),
         (Self::OldRules, Rule::InForce),
         (Self::ForgottenUses, Rule::AliveInUse),
@@ -116,6 +119,10 @@ impl Sabotage {
             Self::HastyChange => (
                 "hasty-change",
                 "The chain is changed before all flows are home",
+            ),
+            Self::HastyProgress => (
+                "hasty-progress",
+                "The machine is told that workers are further than they are",
             ),
             Self::ChangedRules => (
                 "changed-rules",

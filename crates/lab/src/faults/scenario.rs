@@ -14,6 +14,9 @@ use std::time::Duration;
 use twinpath_coherence::Config;
 use twinpath_coherence::fsm::Backoff;
 
+/// More frames than are ever under way.
+pub(super) const PLENTY: usize = 4096;
+
 /// Which network functions run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Functions {
@@ -122,6 +125,8 @@ pub struct Resources {
     pub worker_buffers: usize,
     /// Frames that may be under way to each worker.
     pub ring_frames: usize,
+    /// Whether what has no room there waits instead of being dropped.
+    pub is_lossless: bool,
 }
 
 /// What one direction of the link does to frames.
@@ -216,6 +221,7 @@ impl Scenario {
             scenario.cores.crash_permille,
             scenario.cores.change_permille,
         ) = (0, 0);
+        scenario.resources.is_lossless = false;
         let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
         traffic.packets *= 2;
         traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
@@ -231,6 +237,7 @@ impl Scenario {
     fn with_parking(mut self, seed: u64) -> Self {
         let mut draw = Draw::new(seed, draw::PARKING);
         self.cores.change_permille = 0;
+        self.resources.is_lossless = false;
         // What a function keeps it has to have whole.
         let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
         self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));
@@ -331,7 +338,8 @@ fn resources(draw: &mut Draw, flows: u32) -> Resources {
         flows: if draw.one_in(6) { few_flows } else { 256 },
         buffers: scarce(draw, 2, 16, 512),
         worker_buffers: scarce(draw, 1, 4, 64),
-        ring_frames: scarce(draw, 1, 8, 1024),
+        ring_frames: scarce(draw, 1, 8, PLENTY),
+        is_lossless: draw.one_in(4),
     }
 }
 

@@ -1,14 +1,14 @@
 //! A run: the node of production, a link and a clock that are not.
 
 use super::agenda::{Agenda, Next};
-use super::change::Phase;
+use super::driver::Told;
 use super::draw::{self, Draw};
 use super::elements;
 use super::entries::Entries;
 use super::functions::{self, Variant};
 use super::gate::Changes;
 use super::history::{FlowHistory, History};
-use super::invariants::{Violation, broken};
+use super::invariants::{Rule, Violation, broken};
 use super::ledger::{Note, Notes};
 use super::line::{Line, LineId};
 use super::log::{Happened, Log};
@@ -23,7 +23,9 @@ use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_core::steering::SteeringError;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::interpreter::CompileError;
-use twinpath_node::{CoreElement, FastOutput, FastPath, Worker};
+use twinpath_node::machine::Order;
+use twinpath_node::wiring::BuildError;
+use twinpath_node::{FastPath, Limits, Machine, Output, Worker};
 use twinpath_parking::{ConfigError, Stage};
 use twinpath_traffic::TrafficError;
 
@@ -42,6 +44,9 @@ pub enum SetupError {
     /// A queue for payloads that cannot be.
     #[error(transparent)]
     Parking(#[from] ConfigError),
+    /// Workers that cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// The traffic cannot be generated.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
@@ -64,6 +69,9 @@ const STEPS_TO_REST: u64 = 12 * STEPS_TO_LEAP;
 /// Longer than it takes cores to recall a flow.
 const LONG_SILENCE_NS: u64 = 61_000_000_000;
 
+/// A part of what a change may take.
+const LONG_CHANGE_NS: u64 = 1_000_000_000;
+
 /// Buffers for frames that the link doubles.
 const SPARE_BUFFERS: usize = 256;
 
@@ -71,17 +79,18 @@ const SPARE_BUFFERS: usize = 256;
 pub struct Simulation {
     pub(super) seed: u64,
     pub(super) scenario: Scenario,
-    pub(super) fast_path: FastPath,
-    pub(super) pools: Pools,
+    pub(super) machine: Machine,
     pub(super) workers: Vec<Worker>,
     pub(super) worker_pools: Vec<Pools>,
-    pub(super) epochs: Vec<u32>,
     pub(super) steering: Steering,
     /// To and from each worker.
     pub(super) lines: Vec<[Line; 2]>,
     pub(super) spare: Pools,
     pub(super) source: Source,
-    pub(super) output: FastOutput,
+    pub(super) out: Output,
+    /// What workers are to do, and what they have said and the machine has not heard yet.
+    pub(super) orders: Vec<VecDeque<Order>>,
+    pub(super) told: Vec<VecDeque<Told>>,
     pub(super) batch: Vec<Frame>,
     pub(super) returns: Vec<Frame>,
     pub(super) notes: Notes,
@@ -100,11 +109,10 @@ pub struct Simulation {
     pub(super) arrivals: Draw,
     pub(super) mishaps: Draw,
     pub(super) changes: Draw,
-    pub(super) phase: Phase,
     /// What the chain is, and what it becomes.
     pub(super) variant: Variant,
-    pub(super) next_variant: Variant,
-    /// Packets have arrived while a change asked for rest.
+    pub(super) next_variant: Option<Variant>,
+    /// Packets have arrived while the machine took none.
     pub(super) has_waiting_packets: bool,
     /// The highest number of a pull so far.
     pub(super) newest_generation: u32,
@@ -114,6 +122,7 @@ pub struct Simulation {
     pub(super) now: u64,
     pub(super) agenda: Agenda,
     pub(super) is_calm: bool,
+    pub(super) is_stopping: bool,
     pub(super) history: History,
     pub(super) step: Step,
     pub(super) slots: Vec<Slot>,
@@ -140,25 +149,35 @@ impl Simulation {
         let chain = functions::chain(scenario, variant, &notes)?;
         let steering = chain.steering(seed)?;
         let fast_elements = elements::fast(scenario, &chain, seed)?;
+        let mut fast_path = FastPath::new(
+            steering.clone(),
+            scenario.elements.sides(),
+            fast_elements,
+            scenario.resources.workers,
+        );
+        if let Some(parking) = &scenario.parking {
+            fast_path = fast_path.with_parking(Stage::new(parking.queue.clone(), parking.port)?);
+        }
+        let limits = Limits {
+            ring_frames: scenario.resources.ring_frames,
+            is_lossless: scenario.resources.is_lossless,
+            is_replay: false,
+        };
+        let pools = Pools::new(scenario.resources.buffers, 1);
         let workers = scenario.resources.workers;
         let mut simulation = Self {
             seed,
             scenario: scenario.clone(),
-            fast_path: FastPath::new(
-                steering.clone(),
-                scenario.elements.sides(),
-                fast_elements,
-                workers,
-            ),
-            pools: Pools::new(scenario.resources.buffers, 1),
+            machine: Machine::new(fast_path, pools, limits),
             workers: Vec::new(),
             worker_pools: Vec::new(),
-            epochs: vec![0; workers],
             steering,
             lines: Vec::new(),
             spare: Pools::new(SPARE_BUFFERS, 1),
             source: Source::new(seed, scenario)?,
-            output: FastOutput::default(),
+            out: Output::default(),
+            orders: (0..workers).map(|_| VecDeque::new()).collect(),
+            told: (0..workers).map(|_| VecDeque::new()).collect(),
             batch: Vec::new(),
             returns: Vec::new(),
             notes,
@@ -173,9 +192,8 @@ impl Simulation {
             arrivals: Draw::new(seed, draw::ARRIVALS + 100),
             mishaps: Draw::new(seed, draw::CORES),
             changes: Draw::new(seed, draw::CHANGES),
-            phase: Phase::default(),
             variant,
-            next_variant: variant,
+            next_variant: None,
             has_waiting_packets: false,
             newest_generation: 0,
             pulled: Vec::new(),
@@ -183,6 +201,7 @@ impl Simulation {
             now: 0,
             agenda: Agenda::default(),
             is_calm: false,
+            is_stopping: false,
             history: History::default(),
             step: Step::default(),
             slots: Vec::new(),
@@ -198,13 +217,9 @@ impl Simulation {
         };
         simulation.history.expiry_ticks = scenario.traffic.expiry_ticks;
         simulation.history.orders_each_end = simulation.follows_walks();
-        if let Some(parking) = &scenario.parking {
-            let stage = Stage::new(parking.queue.clone(), parking.port)?;
-            simulation.fast_path = simulation.fast_path.with_parking(stage);
-        }
-        simulation.begin_mirror(chain.word_count());
+        simulation.begin_mirror();
         (0..workers).try_for_each(|worker| simulation.employ(worker))?;
-        simulation.fast_path.start(STARTED);
+        simulation.machine.start(STARTED);
         Ok(simulation)
     }
 
@@ -232,32 +247,20 @@ impl Simulation {
     }
 
     fn employ(&mut self, worker: usize) -> Result<(), SetupError> {
-        let elements = self.core_elements(worker)?;
-        self.workers.push(Worker::new(elements, None));
+        let handles = (&self.notes, &self.gate_changes, self.seed);
+        let blueprint = functions::blueprint(&self.scenario, self.variant, handles);
+        let mut made = Worker::new(blueprint, None)?;
+        made.start(STARTED);
+        self.workers.push(made);
         self.worker_pools
             .push(Pools::new(self.scenario.resources.worker_buffers, 1));
         let stream = draw::LINES + 2 * worker as u64;
-        let line = |room, faults, stream| Line::new(room, faults, Draw::new(self.seed, stream));
+        let line = |faults, stream| Line::new(faults, Draw::new(self.seed, stream));
         self.lines.push([
-            line(
-                self.scenario.resources.ring_frames,
-                self.scenario.to_cores,
-                stream,
-            ),
-            line(usize::MAX, self.scenario.from_cores, stream + 1),
+            line(self.scenario.to_cores, stream),
+            line(self.scenario.from_cores, stream + 1),
         ]);
         Ok(())
-    }
-
-    /// What a worker has of the chain, in its next epoch.
-    pub(super) fn core_elements(&mut self, worker: usize) -> Result<Vec<CoreElement>, SetupError> {
-        self.epochs[worker] += 1;
-        elements::cores(
-            &self.scenario,
-            self.variant,
-            (&self.notes, &self.gate_changes),
-            (self.epochs[worker], self.seed, STARTED),
-        )
     }
 
     /// The packet clock.
@@ -304,7 +307,7 @@ impl Simulation {
 
     /// Drops that the fast path counts, but for those on the link.
     pub(super) fn fast_drops(&self) -> u64 {
-        let drops = self.fast_path.drops();
+        let drops = self.machine.path().drops();
         drops.total() - drops.of(DropReason::LinkReordered)
     }
 
@@ -318,7 +321,7 @@ impl Simulation {
             };
             self.now = self.now.max(at);
             self.happen(next);
-            self.change_at_rest();
+            self.tell_progress();
             self.plan();
             self.hurry();
         }
@@ -332,21 +335,21 @@ impl Simulation {
         match next {
             Next::Arrival => self.arrive(),
             Next::Frame { line, ticket } => self.frame(line, ticket),
-            Next::Sweep => self.sweep(),
+            Next::Tick => self.tick(),
             Next::Wake { worker } => self.wake(worker),
             Next::Pause { worker } => self.pause(worker),
             Next::Resume { worker } => self.resume(worker),
             Next::Crash { worker } => self.crash(worker),
             Next::Calm => self.calm_down(),
-            Next::GiveBack => self.give_back(),
+            Next::Order { worker } => self.order(worker),
+            Next::Stop => self.stop(),
             Next::Trickle => self.trickle(),
-            Next::Pass => self.pass_parking(),
         }
     }
 
-    /// Plans what the new state of things asks for: a sweep when the next timer is due, wake-ups.
+    /// Plans what the new state of things asks for: a tick when the next timer is due, or while the
+    /// machine is at something, and wake-ups.
     fn plan(&mut self) {
-        self.plan_pass();
         let protocol = &self.scenario.protocol;
         let time_to_live = protocol.time_to_live;
         let due = self.slots.iter().filter_map(|slot| match slot.fsm {
@@ -354,9 +357,13 @@ impl Simulation {
             Fsm::Incomplete | Fsm::Frozen => Some(slot.time_ns),
             Fsm::Active => Some(self.link_time(Instant(slot.time_ns) + time_to_live)),
         });
-        let soon = self.now + self.scenario.to_cores.delay_ns / 2;
+        let delay_ns = self.scenario.to_cores.delay_ns;
+        let soon = self.now + delay_ns / 2;
         if let Some(at) = due.min() {
-            self.agenda.add_sweep(at.max(soon));
+            self.agenda.add_tick(at.max(soon));
+        }
+        if self.next_variant.is_some() || self.is_stopping || self.parks_anything() {
+            self.agenda.add_tick(self.now + delay_ns);
         }
         for worker in 0..self.workers.len() {
             if let Some(deadline) = self.workers[worker].next_deadline() {
@@ -372,9 +379,10 @@ impl Simulation {
         self.steps_alone += 1;
         if self.steps_alone.is_multiple_of(STEPS_TO_LEAP) {
             self.log.add(self.now, Happened::LongSilence);
-            self.now = match self.is_calm {
-                true => self.now + LONG_SILENCE_NS,
-                false => self.now.max(self.next_arrival),
+            self.now = match (self.is_calm, self.has_waiting_packets) {
+                (true, _) => self.now + LONG_SILENCE_NS,
+                (false, true) => self.now + LONG_CHANGE_NS,
+                (false, false) => self.now.max(self.next_arrival),
             };
         }
         if self.is_calm && self.steps_alone > STEPS_TO_REST {
@@ -387,11 +395,12 @@ impl Simulation {
         self.log.add(self.now, Happened::Calm);
         let lines = self.lines.iter_mut().flatten();
         lines.for_each(Line::calm_down);
-        if self.seed.is_multiple_of(2) {
-            self.agenda.add(self.now, Next::GiveBack);
-        }
-        if self.has_rules() {
-            self.agenda.add(self.now, Next::Trickle);
+        let next = match self.has_rules() {
+            true => Next::Trickle,
+            false => Next::Stop,
+        };
+        if self.has_rules() || self.seed.is_multiple_of(2) {
+            self.agenda.add(self.now, next);
         }
     }
 
@@ -408,7 +417,7 @@ impl Simulation {
     fn buffers_missing(&mut self) -> usize {
         let pools = self.worker_pools.iter_mut();
         pools
-            .chain([&mut self.pools, &mut self.spare])
+            .chain([self.machine.pools(), &mut self.spare])
             .map(|pools| pools.small().frames() - pools.small().available())
             .sum()
     }
@@ -429,6 +438,17 @@ impl Simulation {
             self.violations = broken(self, &step);
         }
         self.step = step;
+    }
+
+    /// What only shows after a check.
+    pub(super) fn watermark_fault(&mut self, what: String) {
+        let rule = Rule::Watermark;
+        self.violations.push(Violation { rule, what });
+    }
+
+    /// Whether the machine may take the state of flows off the fast path.
+    pub(super) fn brings_flows_home(&self) -> bool {
+        self.is_stopping || self.next_variant.is_some()
     }
 
     fn outcome(mut self) -> Outcome {

@@ -13,12 +13,8 @@ pub(super) enum Cause {
     Nothing,
     /// Packets of these flows arrived.
     Packets(Vec<usize>),
-    /// The fast path looked at timers.
-    Sweep,
-    /// The fast path gives everything back.
-    GiveBack,
-    /// The fast path gives some state back and takes no more.
-    Retire,
+    /// The machine was told the time, or how far a worker is.
+    Tick,
     /// The chain became another one.
     Changed,
     /// A frame came back from the cores: its flow, and what it said when it was sent. It may not
@@ -111,6 +107,8 @@ pub(super) struct Step {
     pub written_back: Vec<WrittenBack>,
     /// The fast path wanted to send a message of its own and found no buffer.
     pub lacks_buffer: bool,
+    /// Timers were looked at.
+    pub is_sweep: bool,
     /// Nothing is under way and nothing will happen any more.
     pub is_rest: bool,
     pub faults: Vec<Violation>,
@@ -126,7 +124,7 @@ impl Step {
         self.left.clear();
         self.imports.clear();
         self.written_back.clear();
-        (self.lacks_buffer, self.is_rest) = (false, false);
+        (self.lacks_buffer, self.is_sweep, self.is_rest) = (false, false, false);
     }
 
     /// Something is wrong that showed while the step was made.

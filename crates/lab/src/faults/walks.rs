@@ -9,11 +9,12 @@ use super::gate::take_changes;
 use super::history::{PacketHistory, Place};
 use super::invariants::Rule;
 use super::ledger::Account;
+use super::line::number_of;
 use super::log::Happened;
 use super::simulation::Simulation;
 use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;
-use twinpath_node::{Departure, FastOutput};
+use twinpath_node::Departure;
 
 /// Where a packet came out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -60,9 +61,10 @@ impl Simulation {
 
     /// Follows what the fast path puts out.
     pub(super) fn follow_walks(&mut self) {
-        let FastOutput { departures, punts } = std::mem::take(&mut self.output);
+        let departures = std::mem::take(&mut self.out.departures);
+        let punts = std::mem::take(&mut self.out.frames);
         let left = departures.iter().map(|departure| {
-            let number = departure.frame.ordinal() as u32;
+            let number = number_of(&departure.frame);
             (number, self.length_of_way(number))
         });
         let punted = punts.iter().filter_map(|(_, frame)| self.punted_at(frame));
@@ -85,7 +87,7 @@ impl Simulation {
     }
 
     fn leaves_chain(&mut self, departure: Departure) {
-        let number = departure.frame.ordinal() as u32;
+        let number = number_of(&departure.frame);
         let sight = Sight {
             number,
             passed: self.length_of_way(number),
@@ -107,7 +109,7 @@ impl Simulation {
         let header = Header::read(frame.bytes()).ok()?;
         let elements = self.scenario.elements;
         let passed = elements.position(header.element, header.trip.direction);
-        header.has_packet.then(|| (frame.ordinal() as u32, passed))
+        header.has_packet.then(|| (number_of(frame), passed))
     }
 
     /// Packets that have passed the flow state on the fast path were applied there, in order. Some
@@ -241,7 +243,7 @@ impl Simulation {
         }
         let elements = self.scenario.elements;
         let sight = Sight {
-            number: frame.ordinal() as u32,
+            number: number_of(frame),
             passed: elements.position(header.element, header.trip.direction) + 1,
             out: Out::FromCores,
             parked: header.trip.parked_bytes.into(),

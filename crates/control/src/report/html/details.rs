@@ -5,7 +5,7 @@ mod rules;
 
 use std::fmt::Write;
 
-use super::super::{Coherence, FunctionCounters, Report, ranked, units};
+use super::super::{Coherence, FunctionCounters, Report, ranked, total_restarts, units};
 use super::{escape, note};
 
 /// Most reasons, functions and counters that get a line; the rest are summed
@@ -219,7 +219,7 @@ fn link_card(report: &Report) -> String {
         bad("lost frames", c.lost_frames, "never came"),
         bad(
             "worker restarts",
-            report.worker_restarts.iter().sum(),
+            total_restarts(&report.worker_restarts),
             "a worker crashed and began anew",
         ),
     ];
