@@ -2,7 +2,7 @@
 //! it how far its workers are. The sequence that changes a chain is the machine's own.
 
 use super::agenda::Next;
-use super::fast_side::{from, to};
+use super::fast_side::to;
 use super::functions::{self, Variant};
 use super::invariants::Rule;
 use super::log::Happened;
@@ -153,6 +153,7 @@ impl Simulation {
             }
             Outcome::Stopped { is_drained } => {
                 self.note(Happened::Stopped);
+                self.has_stopped = true;
                 if !is_drained {
                     let what = "the run ends while something is under way".into();
                     self.step.fault(Rule::Progress, what);
@@ -246,9 +247,4 @@ impl Simulation {
             self.watermark_fault(what);
         }
     }
-}
-
-/// The lines of a worker.
-pub(super) const fn lines_of(worker: usize) -> [super::line::LineId; 2] {
-    [to(worker), from(worker)]
 }

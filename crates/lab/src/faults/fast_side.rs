@@ -102,6 +102,7 @@ impl Simulation {
             client,
             passed: 0,
             is_parked: false,
+            was_held: !self.scenario.functions.tell_what_they_hold(),
             ordinal: self.machine.arrived() + numbers.len() as u64,
             seen: self.turn + 1,
         });

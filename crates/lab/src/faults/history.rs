@@ -168,6 +168,8 @@ pub(super) struct PacketHistory {
     pub passed: usize,
     /// Its payload was parked when it was last seen.
     pub is_parked: bool,
+    /// A function kept it for a while.
+    pub was_held: bool,
     /// Its place in the order of arrival at the machine.
     pub ordinal: u64,
     /// The turn in which it was last seen.
@@ -241,7 +243,9 @@ impl History {
 
     /// The first packet, in the order of arrival at the machine, that is on the link.
     pub fn oldest_on_the_link(&self) -> Option<u64> {
-        let is_there = |packet: &&PacketHistory| matches!(packet.place, Place::ToCores | Place::Back);
+        let is_there = |packet: &&PacketHistory| {
+            matches!(packet.place, Place::ToCores | Place::Back) && !packet.was_held
+        };
         let packets = self.packets.iter().filter(is_there);
         packets.map(|packet| packet.ordinal).min()
     }
@@ -279,6 +283,9 @@ impl History {
         let truth = &mut self.flows[flow].truth;
         truth.held.push_back((number, way));
         truth.account.touch(at);
+        if let Some(packet) = self.packet_mut(number) {
+            packet.was_held = true;
+        }
     }
 
     /// The cores apply a packet; `found` is what they had of the flow before. They may have found

@@ -55,6 +55,11 @@ impl Functions {
         matches!(self, Self::LoadBalancer | Self::FirewallAndLoadBalancer)
     }
 
+    /// Whether it is known which packets they keep for a while.
+    pub(super) const fn tell_what_they_hold(self) -> bool {
+        matches!(self, Self::Ledger | Self::Gates)
+    }
+
     pub(super) const fn is_ledger(self) -> bool {
         matches!(self, Self::Ledger)
     }

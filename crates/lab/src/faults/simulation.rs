@@ -123,6 +123,7 @@ pub struct Simulation {
     pub(super) agenda: Agenda,
     pub(super) is_calm: bool,
     pub(super) is_stopping: bool,
+    pub(super) has_stopped: bool,
     pub(super) history: History,
     pub(super) step: Step,
     pub(super) slots: Vec<Slot>,
@@ -202,6 +203,7 @@ impl Simulation {
             agenda: Agenda::default(),
             is_calm: false,
             is_stopping: false,
+            has_stopped: false,
             history: History::default(),
             step: Step::default(),
             slots: Vec::new(),
@@ -362,7 +364,7 @@ impl Simulation {
         if let Some(at) = due.min() {
             self.agenda.add_tick(at.max(soon));
         }
-        if self.next_variant.is_some() || self.is_stopping || self.parks_anything() {
+        if self.next_variant.is_some() || self.is_ending() || self.parks_anything() {
             self.agenda.add_tick(self.now + delay_ns);
         }
         for worker in 0..self.workers.len() {
@@ -444,6 +446,10 @@ impl Simulation {
     pub(super) fn watermark_fault(&mut self, what: String) {
         let rule = Rule::Watermark;
         self.violations.push(Violation { rule, what });
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_stopping && !self.has_stopped
     }
 
     /// Whether the machine may take the state of flows off the fast path.

@@ -170,3 +170,9 @@ fn dbg_one() {
         if bad > 12 { break; }
     }
 }
+#[test]
+fn dbg_story() {
+    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
+    let outcome = Simulation::of_seed(seed, None).unwrap().keeping_all_events().run();
+    println!("{}", outcome.story());
+}
