@@ -236,8 +236,8 @@ impl Machine {
             self.let_parking_pass(clock, out);
         }
         for mut frame in frames.drain(..) {
-            // What a function had kept comes as of now.
-            let ordinal = frame.ordinal().max(self.path.under_way().watermark());
+            // What a function had kept comes as of now; what waited for rules did not leave.
+            let ordinal = frame.ordinal().max(self.watermark());
             frame.set_ordinal(ordinal);
             self.path
                 .returned(worker, frame, clock, &mut self.pools, &mut self.out);
