@@ -201,6 +201,11 @@ impl RuleCores {
         self.pending.oldest()
     }
 
+    /// When a packet that waits is to be helped on, though none comes: call [`Self::tick`] then.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.manager.next_retry().filter(|_| self.is_waiting())
+    }
+
     /// Takes a packet that was punted.
     pub fn packet(&mut self, packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
         self.packet_watched(packet, pools, out, &mut Unwatched);

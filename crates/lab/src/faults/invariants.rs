@@ -248,7 +248,8 @@ fn holds_the_truth(world: &Simulation, number: usize, flow: &FlowHistory) -> Che
         [] => Some(Account::default()),
         words => Account::among(words),
     };
-    let may_be_gone = truth.is_expired(world.packet_now(), world.history.expiry_ticks);
+    let is_over = world.is_stopping && !truth.is_nothing();
+    let may_be_gone = is_over || truth.is_expired(world.packet_now(), world.history.expiry_ticks);
     let is_gone = may_be_gone && at_cores.is_some_and(Account::is_nothing);
     require(at_cores == Some(truth) || is_gone, || {
         let words = flow.known_words();

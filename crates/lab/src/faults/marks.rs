@@ -35,7 +35,8 @@ impl Simulation {
             versions.any(denies)
         };
         let is_denied = self.gates_of(packet).iter().any(may_deny);
-        let may_be_lost = packet.is_parked || self.has_parking() && self.drops_for_parking() > 0;
+        let is_parking_short = self.has_parking() && self.drops_for_parking() > 0;
+        let may_be_lost = packet.is_parked || is_parking_short || self.refused() > 0;
         let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
         if !is_denied && !is_dropped_there {
             let what =

@@ -227,6 +227,9 @@ impl Scenario {
             scenario.cores.change_permille,
         ) = (0, 0);
         scenario.resources.is_lossless = false;
+        if scenario.elements.have_state() {
+            scenario.resources.ring_frames = PLENTY;
+        }
         let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
         traffic.packets *= 2;
         traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
@@ -242,7 +245,7 @@ impl Scenario {
     fn with_parking(mut self, seed: u64) -> Self {
         let mut draw = Draw::new(seed, draw::PARKING);
         self.cores.change_permille = 0;
-        self.resources.is_lossless = false;
+        (self.resources.is_lossless, self.resources.ring_frames) = (false, PLENTY);
         // What a function keeps it has to have whole.
         let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
         self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));

@@ -220,7 +220,10 @@ impl Worker {
 
     /// The next deadline, for drivers that let virtual time jump.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.flows().and_then(Cores::next_deadline)
+        let flows = self.flows().and_then(Cores::next_deadline);
+        let rules = self.rules().filter_map(RuleCores::next_deadline).min();
+        let rules = rules.map(|at| at.max(self.ticked + TICK));
+        flows.into_iter().chain(rules).min()
     }
 
     /// How far this worker is: it has finished with all frames that it has received, but for packets
@@ -312,6 +315,19 @@ impl Worker {
         self.with_flows(pools, returns, |flows, pools, outgoing| {
             flows.advance(now, pools, outgoing);
         });
+        if now != Instant::NEVER && self.rules().any(RuleCores::is_waiting) {
+            self.help_waiting(now, pools, returns);
+        }
+    }
+
+    /// Packets wait for rules to go, and no frame comes: what was asked for may be lost.
+    #[cold]
+    fn help_waiting(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        if !self.guarded(|worker| worker.tick_rules(now, pools)) {
+            self.count_crash(None);
+            self.begin_anew(now, pools, returns);
+        }
+        self.put_on_the_link(pools, returns);
     }
 
     fn with_flows(
