@@ -241,6 +241,11 @@ impl Simulation {
         self.begin(Cause::Woken { worker });
         self.note(Happened::Woken { worker });
         let before = self.before(worker);
+        // Nothing older is on its way.
+        let deadline = match self.lines[worker][0].is_empty() {
+            true => deadline.max(self.packet_now()),
+            false => deadline,
+        };
         self.workers[worker].advance(deadline, &mut self.worker_pools[worker], &mut self.returns);
         self.after(worker, &before, None);
         self.check();

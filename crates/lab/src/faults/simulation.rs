@@ -371,7 +371,7 @@ impl Simulation {
             if let Some(deadline) = self.workers[worker].next_deadline() {
                 let at = self.link_time(deadline) + self.scenario.to_cores.delay_ns;
                 self.agenda
-                    .add_wake(worker, at.max(self.paused_until[worker]));
+                    .add_wake(worker, at.max(soon).max(self.paused_until[worker]));
             }
         }
     }
