@@ -235,7 +235,8 @@ impl Simulation {
         if self.now < self.paused_until[worker] {
             return;
         }
-        let Some(deadline) = self.workers[worker].next_deadline() else {
+        let deadline = self.workers[worker].next_deadline();
+        let Some(deadline) = deadline.filter(|&at| at <= self.packet_now()) else {
             return;
         };
         self.begin(Cause::Woken { worker });

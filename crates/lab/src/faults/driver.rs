@@ -70,10 +70,9 @@ impl Simulation {
             progress.finished = self.lines[worker][0].last_sent();
         }
         let returned = self.lines[worker][1].last_sent();
-        let is_known = self.told[worker].back().is_some_and(|told| {
-            (told.returned, told.progress) == (returned, progress)
-        });
-        if !is_known || answer.is_some() {
+        let last = self.told[worker].back();
+        let last = last.map_or(self.said[worker], |told| (told.returned, told.progress));
+        if last != (returned, progress) || answer.is_some() {
             self.told[worker].push_back(Told {
                 returned,
                 progress,
@@ -86,10 +85,15 @@ impl Simulation {
     /// in or is lost.
     pub(super) fn tell_progress(&mut self) {
         for worker in 0..self.workers.len() {
-            self.note_progress(worker, None);
-            let settled = self.lines[worker][1].settled();
-            let is_due = |told: &mut Told| told.returned <= settled;
-            while let Some(told) = self.told[worker].pop_front_if(is_due) {
+            // What comes of it may be lost at once.
+            loop {
+                self.note_progress(worker, None);
+                let settled = self.lines[worker][1].settled();
+                let is_due = |told: &mut Told| told.returned <= settled;
+                let Some(told) = self.told[worker].pop_front_if(is_due) else {
+                    break;
+                };
+                self.said[worker] = (told.returned, told.progress);
                 self.tell(worker, told);
             }
         }

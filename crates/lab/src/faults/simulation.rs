@@ -23,7 +23,7 @@ use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_core::steering::SteeringError;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::interpreter::CompileError;
-use twinpath_node::machine::Order;
+use twinpath_node::machine::{Order, Progress};
 use twinpath_node::wiring::BuildError;
 use twinpath_node::{FastPath, Limits, Machine, Output, Worker};
 use twinpath_parking::{ConfigError, Stage};
@@ -91,6 +91,8 @@ pub struct Simulation {
     /// What workers are to do, and what they have said and the machine has not heard yet.
     pub(super) orders: Vec<VecDeque<Order>>,
     pub(super) told: Vec<VecDeque<Told>>,
+    /// What the machine has heard last of each.
+    pub(super) said: Vec<(u32, Progress)>,
     pub(super) batch: Vec<Frame>,
     pub(super) returns: Vec<Frame>,
     pub(super) notes: Notes,
@@ -179,6 +181,7 @@ impl Simulation {
             out: Output::default(),
             orders: (0..workers).map(|_| VecDeque::new()).collect(),
             told: (0..workers).map(|_| VecDeque::new()).collect(),
+            said: vec![(0, Progress::default()); workers],
             batch: Vec::new(),
             returns: Vec::new(),
             notes,
