@@ -70,7 +70,7 @@ const STEPS_TO_REST: u64 = 12 * STEPS_TO_LEAP;
 const LONG_SILENCE_NS: u64 = 61_000_000_000;
 
 /// A part of what a change may take.
-const LONG_CHANGE_NS: u64 = 1_000_000_000;
+const LONG_CHANGE_NS: u64 = 500_000_000;
 
 /// Buffers for frames that the link doubles.
 const SPARE_BUFFERS: usize = 256;
@@ -385,6 +385,7 @@ impl Simulation {
         if self.steps_alone.is_multiple_of(STEPS_TO_LEAP) {
             self.log.add(self.now, Happened::LongSilence);
             self.now = match (self.is_calm, self.has_waiting_packets) {
+                (true, _) if self.is_ending() => self.now + LONG_CHANGE_NS,
                 (true, _) => self.now + LONG_SILENCE_NS,
                 (false, true) => self.now + LONG_CHANGE_NS,
                 (false, false) => self.now.max(self.next_arrival),
