@@ -51,6 +51,7 @@ impl Simulation {
     pub(super) fn rules_are_at_rest(&self) -> bool {
         let is_quiet = self.lines.iter().flatten().all(|line| line.is_empty());
         is_quiet
+            && self.knows_epoch(0)
             && self.tables_and_books().all(|(_, table, book)| {
                 table.held() == 0 && !book.is_waiting() && difference(table, book).is_none()
             })

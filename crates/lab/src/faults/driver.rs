@@ -173,6 +173,7 @@ impl Simulation {
         };
         self.note(Happened::Changed);
         self.coverage.changes += 1;
+        self.entries.former_rules_are_gone(self.turn);
         let had_state = self.variant.state() != next.state();
         self.variant = next;
         self.steering = self.machine.path().steering().clone();
@@ -225,6 +226,8 @@ impl Simulation {
 
     /// Follows what the machine puts out, of packets that it was not given in this step.
     pub(super) fn follow_out(&mut self) {
+        // A chain changes while nothing else comes out.
+        self.put_out();
         match self.follows_walks() {
             true => self.follow_walks(),
             false => {
@@ -236,7 +239,6 @@ impl Simulation {
                 }
             }
         }
-        self.put_out();
     }
 
     /// What has not come to its end is not behind the watermark, which never goes back.

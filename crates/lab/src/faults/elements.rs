@@ -161,15 +161,19 @@ pub(super) fn cores(
             }
             Element::Rules(gates) => {
                 let gates = gates.iter().map(|&number| gate(scenario, number, changes));
-                let config = scenario.rules.cores;
-                let cores = RuleCores::new(config, Sides::KNOWN, gates.collect());
-                CoreElement::Rules(Box::new(cores))
+                CoreElement::Rules(Box::new(rule_cores(scenario, gates.collect())))
             }
         })
     };
     scenario.elements.list().iter().map(element).collect()
 }
 
-fn gate(scenario: &Scenario, number: usize, changes: &Changes) -> Box<dyn RuleFunction> {
+/// An element with rules, on the cores.
+pub(super) fn rule_cores(scenario: &Scenario, gates: Vec<Box<dyn RuleFunction>>) -> RuleCores {
+    RuleCores::new(scenario.rules.cores, Sides::KNOWN, gates)
+}
+
+/// A gate that knows nothing yet.
+pub(super) fn gate(scenario: &Scenario, number: usize, changes: &Changes) -> Box<dyn RuleFunction> {
     Box::new(Gate::new(number, scenario.rules.gates[number], changes))
 }

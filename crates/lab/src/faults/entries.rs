@@ -15,6 +15,8 @@ struct Version {
     last_use: Option<Instant>,
     /// The cores found it idle at this time.
     found_idle: Option<Instant>,
+    /// The cores have crashed: until this turn there may be rules of it.
+    lingers_until: u64,
 }
 
 /// All versions of an entry so far, in order.
@@ -53,6 +55,9 @@ impl Entries {
             last.found_idle = Some(now);
             is_alive = last.last_use.filter(|&at| !is_over(now, at, idle));
         }
+        if let (Why::Anew, Some(last)) = (changed.why, versions.last_mut()) {
+            last.lingers_until = u64::MAX;
+        }
         versions.push(Version {
             number: changed.version,
             since: turn,
@@ -75,10 +80,20 @@ impl Entries {
             .iter()
             .rposition(|version| version.since < *turns.start())
             .unwrap_or(0);
-        versions[first..]
-            .iter()
-            .filter(move |version| version.since <= *turns.end())
-            .map(|version| version.number)
+        let (former, now) = versions.split_at(first);
+        let (since, until) = turns.into_inner();
+        let lingering = former.iter().filter(move |version| version.lingers_until >= since);
+        let now = now.iter().filter(move |version| version.since <= until);
+        lingering.chain(now).map(|version| version.number)
+    }
+
+    /// The fast path has heard that the cores have crashed, or the chain has changed: there are no
+    /// rules of a former gate.
+    pub fn former_rules_are_gone(&mut self, turn: u64) {
+        let versions = self.gates.iter_mut().flatten().flat_map(|Entry(versions)| versions);
+        versions
+            .filter(|version| version.lingers_until == u64::MAX)
+            .for_each(|version| version.lingers_until = turn);
     }
 
     /// A packet has used an entry. Says what is wrong with that.

@@ -305,6 +305,9 @@ impl Simulation {
         self.machine
             .returned(line.worker, &mut vec![frame], clock, &mut self.out);
         self.coverage.ring_full += self.refused() - refused;
+        if self.knows_epoch(line.worker) {
+            self.entries.former_rules_are_gone(self.turn);
+        }
         let counts = self.machine.path().counts();
         let counted = (
             counts.link_reordered - before.link_reordered,
@@ -313,6 +316,12 @@ impl Simulation {
         self.check_numbers(line, counted, is_overtaken, gap);
         self.follow_out();
         self.check();
+    }
+
+    /// Whether the fast path has heard of a worker's present life.
+    pub(super) fn knows_epoch(&self, worker: usize) -> bool {
+        let known = self.machine.path().epoch(worker);
+        known == 0 || known == self.workers[worker].epoch()
     }
 
     /// A receiver must drop and count frames that were overtaken, and count those missing.

@@ -13,7 +13,7 @@ use twinpath_control::operator::Applied;
 use twinpath_nf::firewall::Firewall;
 use twinpath_nf::load_balancer::LoadBalancer;
 use twinpath_nf::reassembler::Reassembler;
-use twinpath_node::replacement::{CorePlan, FastPlan, Replacement};
+use twinpath_node::replacement::{CorePlan, FastPlan, FunctionPlan, Replacement};
 use twinpath_node::worker::Blueprint;
 use twinpath_slowpath::{Chain, NetworkFunction, Successor};
 use twinpath_traffic::TrafficConfig;
@@ -65,6 +65,8 @@ const LOAD_BALANCER: &str = r#"
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variant {
     form: Form,
+    /// Counts the elements with rules: others come, and gates go on or are new ones.
+    gates: u32,
     /// The functions are configured another way.
     is_other: bool,
 }
@@ -83,7 +85,16 @@ impl Variant {
         Self {
             form: draw.pick(&[Form::Usual, Form::BlankInFront, Form::BlankBehind]),
             is_other: draw.flip(),
+            gates: draw.below(6) as u32,
         }
+    }
+
+    fn keeps_tables_of(self, former: Self) -> bool {
+        self.gates / 2 == former.gates / 2
+    }
+
+    fn keeps_gates_of(self, former: Self) -> bool {
+        self.keeps_tables_of(former) || self.gates % 2 == former.gates % 2
     }
 
     /// After how many ticks a ledger's flow expires.
@@ -161,7 +172,7 @@ pub(super) fn replacement(
     next: Variant,
     handles: Handles<'_>,
 ) -> Result<Replacement, SetupError> {
-    let (notes, _, seed) = handles;
+    let (notes, changes, seed) = handles;
     let chain = chain(scenario, next, notes)?;
     let changes_state = scenario.elements.have_state() && former.state() != next.state();
     let mut fast = Vec::new();
@@ -170,7 +181,7 @@ pub(super) fn replacement(
     for (number, element) in scenario.elements.list().iter().enumerate() {
         let is_kept = match element {
             Element::State => !changes_state,
-            Element::Rules(_) => true,
+            Element::Rules(_) => next.keeps_tables_of(former),
         };
         if is_kept {
             fast.push(FastPlan::Keep(number));
@@ -179,7 +190,22 @@ pub(super) fn replacement(
         }
         fast.push(FastPlan::New(elements::fast_element(scenario, element, &chain, seed)?));
         for plans in &mut cores {
-            plans.push(CorePlan::Flows(number, successors(scenario, former, next, notes)?));
+            plans.push(match element {
+                Element::State => CorePlan::Flows(number, successors(scenario, former, next, notes)?),
+                Element::Rules(gates) => {
+                    let keeps = next.keeps_gates_of(former);
+                    let functions = (0..).zip(*gates).map(|(place, &gate)| match keeps {
+                        true => FunctionPlan::Keep {
+                            element: number,
+                            place,
+                            change: None,
+                        },
+                        false => FunctionPlan::New(elements::gate(scenario, gate, changes)),
+                    });
+                    let rules = elements::rule_cores(scenario, Vec::new());
+                    CorePlan::Rules(Box::new(rules), functions.collect())
+                }
+            });
         }
     }
     Ok(Replacement {

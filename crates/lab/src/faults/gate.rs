@@ -7,7 +7,7 @@
 //! time to live is counted down. So what leaves tells which decision it met, and a bystander who
 //! hears of every change knows whether that was the one in force.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use twinpath_core::wire::MacAddress;
 use twinpath_core::wire::tcp::flags;
@@ -82,6 +82,8 @@ pub(super) enum Why {
     Asked,
     /// It was idle for too long, by this time of the cores.
     Idle { now: Instant },
+    /// The gate is a new one: its worker has crashed, or the chain has changed.
+    Anew,
 }
 
 /// An entry has changed.
@@ -93,12 +95,23 @@ pub(super) struct Changed {
     pub why: Why,
 }
 
-/// Where changes are told, in order.
-pub(super) type Changes = Arc<Mutex<Vec<Changed>>>;
+/// What gates tell, in order, and how many versions each entry has had, whatever became of its gate.
+#[derive(Default)]
+pub(super) struct Telling {
+    said: Vec<Changed>,
+    versions: [[u32; MOST_ENTRIES as usize]; 2],
+}
+
+/// Where changes are told.
+pub(super) type Changes = Arc<Mutex<Telling>>;
 
 /// Takes what was told.
 pub(super) fn take_changes(changes: &Changes) -> Vec<Changed> {
-    std::mem::take(&mut changes.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut heard(changes).said)
+}
+
+fn heard(changes: &Changes) -> MutexGuard<'_, Telling> {
+    changes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -121,7 +134,7 @@ impl Gate {
         Self {
             number,
             config,
-            entries: vec![Entry::default(); config.entries as usize],
+            entries: Vec::new(),
             changes: Arc::clone(changes),
         }
     }
@@ -147,17 +160,19 @@ impl Gate {
     }
 
     fn change(&mut self, entry: u32, why: Why) {
-        let known = &mut self.entries[entry as usize];
-        known.version += 1;
-        known.last = None;
-        let changed = Changed {
-            gate: self.number,
-            entry,
-            version: known.version,
-            why,
+        let (gate, mut changes) = (self.number, heard(&self.changes));
+        changes.versions[gate][entry as usize] += 1;
+        let version = changes.versions[gate][entry as usize];
+        self.entries[entry as usize] = Entry {
+            version,
+            last: None,
         };
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.push(changed);
+        changes.said.push(Changed {
+            gate,
+            entry,
+            version,
+            why,
+        });
     }
 
     fn refresh(&mut self, entry: u32, now: Instant) {
@@ -191,6 +206,12 @@ impl Gate {
 impl RuleFunction for Gate {
     fn name(&self) -> &'static str {
         "gate"
+    }
+
+    /// No two gates ever have the same version of an entry.
+    fn start(&mut self, _now: Instant) {
+        self.entries = vec![Entry::default(); self.config.entries as usize];
+        (0..self.config.entries).for_each(|entry| self.change(entry, Why::Anew));
     }
 
     fn handle(

@@ -281,6 +281,7 @@ impl fmt::Display for Happened {
                 let why = match why {
                     Why::Asked => "a packet asked for it",
                     Why::Idle { .. } => "it was idle",
+                    Why::Anew => "the gate is new",
                 };
                 write!(
                     f,

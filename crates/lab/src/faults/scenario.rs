@@ -212,7 +212,7 @@ impl Scenario {
     }
 
     /// There are more packets, further apart: rules have to be made before they can be used. What
-    /// makes them has one worker, which neither crashes nor changes.
+    /// makes them has one worker.
     fn with_rules(seed: u64) -> Self {
         let mut scenario = Self::with_ledger(seed);
         let mut draw = Draw::new(seed, draw::RULES);
@@ -222,14 +222,12 @@ impl Scenario {
             scenario.functions = Functions::Gates;
         }
         scenario.resources.workers = 1;
-        (
-            scenario.cores.crash_permille,
-            scenario.cores.change_permille,
-        ) = (0, 0);
         scenario.resources.is_lossless = false;
         if scenario.elements.have_state() {
             scenario.resources.ring_frames = PLENTY;
         }
+        // In a ring of one frame two messages may keep each other out for ever.
+        scenario.resources.ring_frames = scenario.resources.ring_frames.max(4);
         let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
         traffic.packets *= 2;
         traffic.gap_ns = (8 * delay_ns) >> draw.below(7);

@@ -233,6 +233,11 @@ impl FastPath {
         self.drops.count(reason);
     }
 
+    /// The last life of a worker that was heard of; 0 if none was.
+    pub fn epoch(&self, worker: usize) -> u32 {
+        self.epochs[worker]
+    }
+
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.returns.len()
