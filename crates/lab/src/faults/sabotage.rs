@@ -54,13 +54,15 @@ pub enum Sabotage {
     HastyMarks,
     /// Nobody ever hears that a rule is gone.
     SwallowedRemovals,
+    /// All that workers say bears the epoch of their first life.
+    HiddenCrashes,
     /// Of two headers on their way back one is lost, and the other bears its ticket.
     SwappedTickets,
 }
 
 impl Sabotage {
     /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 19] = [
+    pub const ALL: [(Self, Rule); 20] = [
         (Self::UnnoticedReordering, Rule::NothingBehind),
         (Self::CorruptedState, Rule::OneTruth),
         (Self::ReplayFromFormerLife, Rule::OneImport),
@@ -79,6 +81,7 @@ impl Sabotage {
         (Self::ForgedRemoval, Rule::BooksAgree),
         (Self::HastyMarks, Rule::OnceInOrder),
         (Self::SwallowedRemovals, Rule::Progress),
+        (Self::HiddenCrashes, Rule::BooksAgree),
         (Self::SwappedTickets, Rule::Whole),
     ];
 
@@ -147,6 +150,10 @@ impl Sabotage {
             Self::SwallowedRemovals => (
                 "swallowed-removals",
                 "Nobody ever hears that a rule is gone",
+            ),
+            Self::HiddenCrashes => (
+                "hidden-crashes",
+                "All that workers say bears the epoch of their first life",
             ),
             Self::SwappedTickets => (
                 "swapped-tickets",
@@ -317,6 +324,13 @@ impl Simulation {
 
     /// Before a frame is received by the fast path.
     pub(super) fn tamper_on_return(&mut self, line: LineId, cargo: &Cargo, frame: &mut Frame) {
+        if self.sabotage() == Some(Sabotage::HiddenCrashes) && cargo.epoch > 1 {
+            self.note(Happened::Sabotaged {
+                line,
+                how: "the epoch is made the first",
+            });
+            overwrite(frame, EPOCH_AT, &1u32.to_be_bytes());
+        }
         if cargo.message != Message::State {
             return;
         }

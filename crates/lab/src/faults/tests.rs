@@ -2,12 +2,6 @@ use super::log::Event;
 use super::*;
 use std::collections::{HashMap, HashSet};
 
-/// Seeds that once failed, and why. Each of them has a test of its own beside the code too.
-const REGRESSIONS: [(u64, &str); 1] = [(
-    1577,
-    "a store full of values from a former life refused every write-back, for ever",
-)];
-
 /// Seeds that a test runs: as many as it says, or `TWINPATH_SEEDS`.
 fn seeds(usual: u64) -> u64 {
     let asked = std::env::var("TWINPATH_SEEDS").ok();
@@ -78,14 +72,6 @@ fn can_try(functions: Functions, name: &str) -> bool {
         Functions::Ledger => true,
         Functions::Gates => is_of_rules || OF_ALL.contains(&name),
         _ => !is_of_rules && !is_of_parking && !OF_LEDGERS.contains(&name),
-    }
-}
-
-#[test]
-fn what_once_failed_holds() {
-    for (seed, why) in REGRESSIONS {
-        println!("seed {seed}: {why}");
-        run(seed, &Scenario::drawn(seed));
     }
 }
 

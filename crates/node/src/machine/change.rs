@@ -78,6 +78,8 @@ struct Task {
     paused: Option<Instant>,
     refused: Vec<ChangeError>,
     left: Leftovers,
+    /// The run is to end behind it.
+    then_stops: bool,
 }
 
 enum Goal {
@@ -127,6 +129,7 @@ impl Task {
             paused: None,
             refused: Vec::new(),
             left: Leftovers::default(),
+            then_stops: false,
         }
     }
 
@@ -157,11 +160,23 @@ impl Machine {
         Ok(())
     }
 
-    /// The run is to end. A change that was under way is given up.
+    /// The run is to end. A change that was under way is given up, unless workers have been told to
+    /// make it: then the end comes behind it.
     pub fn stop(&mut self, out: &mut Output) {
-        if let Some(task) = self.phase.0.take() {
-            self.give_up(task, Refusal::Over, out);
+        match self.phase.0.take() {
+            Some(mut task) if matches!(task.step, Step::Asking(..)) => {
+                task.then_stops = matches!(task.goal, Goal::Change(_));
+                self.phase = Phase(Some(task));
+            }
+            Some(task) => {
+                self.give_up(task, Refusal::Over, out);
+                self.begin_stop();
+            }
+            None => self.begin_stop(),
         }
+    }
+
+    fn begin_stop(&mut self) {
         let task = Task::new(Goal::Stop, Step::Quiescing(Next::Finish));
         self.phase = Phase(Some(task));
     }
@@ -182,7 +197,12 @@ impl Machine {
                 if let Goal::Change(replacement) = &mut task.goal {
                     replacement.cores[worker] = plans;
                 }
-                return self.give_up(task, Refusal::NotQuiet, out);
+                let stops = task.then_stops;
+                self.give_up(task, Refusal::NotQuiet, out);
+                if stops {
+                    self.begin_stop();
+                }
+                return;
             }
         }
         if let Step::Asking(awaited, next) = task.step {
@@ -195,13 +215,24 @@ impl Machine {
     }
 
     fn all_answered(&mut self, mut task: Task, told: Next, clock: Clock, out: &mut Output) {
+        let stops = task.then_stops;
         let next = match told {
-            Next::Release => Next::Replace,
-            Next::Finish => Next::End,
-            Next::Replace | Next::End => return self.changed(task, clock, out),
+            Next::Release if stops => None,
+            Next::Release => Some(Next::Replace),
+            Next::Finish => Some(Next::End),
+            Next::Replace | Next::End => None,
         };
-        task.goes_to(Step::Quiescing(next));
-        self.phase = Phase(Some(task));
+        match next {
+            Some(next) => {
+                task.goes_to(Step::Quiescing(next));
+                self.phase = Phase(Some(task));
+            }
+            None if told == Next::Release => self.give_up(task, Refusal::Over, out),
+            None => self.changed(task, clock, out),
+        }
+        if stops {
+            self.begin_stop();
+        }
         self.go_on(clock, out);
     }
 
