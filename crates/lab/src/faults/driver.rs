@@ -173,7 +173,10 @@ impl Simulation {
         };
         self.note(Happened::Changed);
         self.coverage.changes += 1;
-        self.entries.former_rules_are_gone(self.turn);
+        // Tables that stay have rules of a former life until the fast path hears of the next.
+        if self.knows_epoch(0) || !next.keeps_tables_of(self.variant) {
+            self.entries.former_rules_are_gone(self.turn);
+        }
         let had_state = self.variant.state() != next.state();
         self.variant = next;
         self.steering = self.machine.path().steering().clone();

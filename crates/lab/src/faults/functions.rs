@@ -89,7 +89,8 @@ impl Variant {
         }
     }
 
-    fn keeps_tables_of(self, former: Self) -> bool {
+    /// Whether the elements with rules stay as they are.
+    pub fn keeps_tables_of(self, former: Self) -> bool {
         self.gates / 2 == former.gates / 2
     }
 

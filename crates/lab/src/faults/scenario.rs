@@ -17,6 +17,9 @@ use twinpath_coherence::fsm::Backoff;
 /// More frames than are ever under way.
 pub(super) const PLENTY: usize = 4096;
 
+/// A change of the chain is given up after this long.
+const MOST_CHANGE_NS: u64 = 5_000_000_000;
+
 /// Which network functions run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Functions {
@@ -372,7 +375,10 @@ fn cores(draw: &mut Draw, delay_ns: u64) -> CoreFaults {
     CoreFaults {
         crash_permille: draw.sometimes(2, &[3, 10, 40]),
         pause_permille: draw.sometimes(3, &[3, 10, 40]),
-        pause_ns: delay_ns * draw.between(2, 80),
+        pause_ns: match draw.one_in(8) {
+            true => 2 * MOST_CHANGE_NS,
+            false => delay_ns * draw.between(2, 80),
+        },
         change_permille: draw.sometimes(3, &[5, 20, 60]),
     }
 }

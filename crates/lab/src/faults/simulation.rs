@@ -401,6 +401,11 @@ impl Simulation {
         self.log.add(self.now, Happened::Calm);
         let lines = self.lines.iter_mut().flatten();
         lines.for_each(Line::calm_down);
+        for worker in 0..self.workers.len() {
+            self.paused_until[worker] = self.paused_until[worker].min(self.now);
+            self.agenda.add(self.now, Next::Resume { worker });
+            self.agenda.add(self.now, Next::Order { worker });
+        }
         let next = match self.has_rules() {
             true => Next::Trickle,
             false => Next::Stop,
