@@ -177,6 +177,9 @@ impl Simulation {
         if self.knows_epoch(0) || !next.keeps_tables_of(self.variant) {
             self.entries.former_rules_are_gone(self.turn);
         }
+        if !next.keeps_tables_of(self.variant) {
+            self.entries.uses_may_be_lost();
+        }
         let had_state = self.variant.state() != next.state();
         self.variant = next;
         self.steering = self.machine.path().steering().clone();

@@ -87,6 +87,12 @@ impl Entries {
         lingering.chain(now).map(|version| version.number)
     }
 
+    /// Tables are gone whose last reports may have been lost on the link.
+    pub fn uses_may_be_lost(&mut self) {
+        let versions = self.gates.iter_mut().flatten().flat_map(|Entry(versions)| versions);
+        versions.for_each(|version| version.last_use = None);
+    }
+
     /// The fast path has heard that the cores have crashed, or the chain has changed: there are no
     /// rules of a former gate.
     pub fn former_rules_are_gone(&mut self, turn: u64) {

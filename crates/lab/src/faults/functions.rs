@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use twinpath_control::operator::Applied;
 use twinpath_nf::firewall::Firewall;
+use twinpath_nf::inspector::{DeepMatcher, Inspector, Rules};
+use twinpath_nf::kv_store::{self, KvStore};
 use twinpath_nf::load_balancer::LoadBalancer;
 use twinpath_nf::reassembler::Reassembler;
 use twinpath_node::replacement::{CorePlan, FastPlan, FunctionPlan, Replacement};
 use twinpath_node::worker::Blueprint;
 use twinpath_slowpath::{Chain, NetworkFunction, Successor};
 use twinpath_traffic::TrafficConfig;
-use twinpath_traffic::config::{FlowSize, Hosts, PacketSize, Service, SizeUnit, Tcp};
+use twinpath_traffic::config::{FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp};
 
 // Time-outs are shorter than the long silences with which a run ends: flows then make room for
 // others.
@@ -27,6 +29,7 @@ const FIREWALL: &str = r#"
     rules = [
         { action = "deny", protocol = "tcp", to_port = 81 },
         { action = "allow", from = "10.0.0.0/8" },
+        { action = "allow", from = "2001:db8::/32" },
         { action = "allow", protocol = "icmp" },
     ]
 
@@ -59,6 +62,15 @@ const LOAD_BALANCER: &str = r#"
     vip = "192.0.2.1:80"
     protocol = "udp"
     backends = [{ endpoint = "10.1.0.2:8080" }, { endpoint = "10.1.0.3:8080" }]
+"#;
+
+const INSPECTOR_RULES: &str = "attack ban literal \"attack\"\nlate alert regex \"tail.*harm\"\n";
+
+const INSPECTOR: &str = r#"
+    rules = "in memory"
+    ban_timeout = "2s"
+    stream_timeout = "1s"
+    streams = 4
 "#;
 
 /// One of the chains of a scenario, which become each other.
@@ -244,6 +256,8 @@ fn list(scenario: &Scenario, variant: Variant, notes: &Notes) -> Result<List, Se
         Functions::LoadBalancer => vec![load_balancer(other)?],
         Functions::ReassemblerAndFirewall => vec![reassembler(other)?, firewall(other)?],
         Functions::FirewallAndLoadBalancer => vec![firewall(other)?, load_balancer(other)?],
+        Functions::ReassemblerAndInspector => vec![reassembler(other)?, inspector()?],
+        Functions::KvStore => vec![kv_store()],
     };
     if variant.is_unusual() {
         functions.reverse();
@@ -293,6 +307,17 @@ fn load_balancer(is_other: bool) -> Built {
     Ok(Box::new(LoadBalancer::new(&toml::from_str(text)?)))
 }
 
+fn kv_store() -> Box<dyn NetworkFunction> {
+    Box::new(KvStore::new(&kv_store::Config::default()))
+}
+
+fn inspector() -> Built {
+    let rules = Rules::parse(INSPECTOR_RULES, "rules of the simulation")?;
+    let config = toml::from_str(INSPECTOR)?;
+    let matcher = DeepMatcher::new(&rules)?;
+    Ok(Box::new(Inspector::new(&config, &rules, matcher)))
+}
+
 /// Generated traffic for functions that users run; its own times are not used.
 pub(super) fn traffic(functions: Functions, traffic: &Traffic, seed: u64) -> TrafficConfig {
     TrafficConfig {
@@ -312,7 +337,24 @@ pub(super) fn traffic(functions: Functions, traffic: &Traffic, seed: u64) -> Tra
         fragment_share: 0.05,
         icmp_error_share: 0.02,
         server_packets: !functions.is_balanced(),
-        hosts: hosts(),
+        hosts: Hosts {
+            // There are no balanced services over IPv6 here.
+            ipv6_share: [0.0, 0.3, 1.0][seed as usize / 9 % 3] * f64::from(u8::from(!functions.is_balanced())),
+            ..hosts()
+        },
+        signatures: [("attack", 0), ("harmless", 0), ("tail attack", 3)]
+            .map(|(text, offset)| Signature {
+                text: text.to_owned(),
+                offset,
+                share: 0.05,
+            })
+            .to_vec(),
+        kv: (functions == Functions::KvStore).then(|| KeyValue {
+            share: 1.0,
+            get_share: 0.5,
+            keys: traffic.flows.into(),
+            ..KeyValue::default()
+        }),
         ..TrafficConfig::default()
     }
 }

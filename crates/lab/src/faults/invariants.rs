@@ -395,7 +395,7 @@ fn may_change_because(cause: &Cause, world: &Simulation, step: &Step, change: &S
             is_theirs && (change.flow == change.flow_before || was_free)
         }
         Cause::Tick => {
-            let gives_back = world.brings_flows_home() && change.before.fsm == Fsm::Active;
+            let gives_back = step.brings_flows_home && change.before.fsm == Fsm::Active;
             stays && (gives_back || is_due(world, step, &change.before))
         }
         Cause::Returned {

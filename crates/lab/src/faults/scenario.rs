@@ -35,23 +35,32 @@ pub enum Functions {
     ReassemblerAndFirewall,
     /// First the firewall, then the load balancer.
     FirewallAndLoadBalancer,
+    /// The inspector, behind the reassembler that it needs.
+    ReassemblerAndInspector,
+    /// The key-value store, alone: it answers on both paths.
+    KvStore,
     /// None: there are only [gates](super::gate).
     Gates,
 }
 
 impl Functions {
     /// The functions that users run, alone and in chains.
-    pub const REAL: [Self; 5] = [
+    pub const REAL: [Self; 7] = [
         Self::Firewall,
         Self::Reassembler,
         Self::LoadBalancer,
         Self::ReassemblerAndFirewall,
         Self::FirewallAndLoadBalancer,
+        Self::ReassemblerAndInspector,
+        Self::KvStore,
     ];
 
     /// Whether the packets of a flow leave in the order in which they came.
     pub(super) const fn keeps_order(self) -> bool {
-        !matches!(self, Self::Reassembler | Self::ReassemblerAndFirewall)
+        !matches!(
+            self,
+            Self::Reassembler | Self::ReassemblerAndFirewall | Self::ReassemblerAndInspector
+        )
     }
 
     pub(super) const fn is_balanced(self) -> bool {
@@ -229,8 +238,6 @@ impl Scenario {
         if scenario.elements.have_state() {
             scenario.resources.ring_frames = PLENTY;
         }
-        // In a ring of one frame two messages may keep each other out for ever.
-        scenario.resources.ring_frames = scenario.resources.ring_frames.max(4);
         let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
         traffic.packets *= 2;
         traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
@@ -347,7 +354,8 @@ fn resources(draw: &mut Draw, flows: u32) -> Resources {
         flows: if draw.one_in(6) { few_flows } else { 256 },
         buffers: scarce(draw, 2, 16, 512),
         worker_buffers: scarce(draw, 1, 4, 64),
-        ring_frames: scarce(draw, 1, 8, PLENTY),
+        // In a ring of one frame two messages may keep each other out for ever.
+        ring_frames: scarce(draw, 4, 10, PLENTY),
         is_lossless: draw.one_in(4),
     }
 }

@@ -26,6 +26,7 @@ use twinpath_fastpath::interpreter::CompileError;
 use twinpath_node::machine::{Order, Progress};
 use twinpath_node::wiring::BuildError;
 use twinpath_node::{FastPath, Limits, Machine, Output, Worker};
+use twinpath_nf::inspector::RulesError;
 use twinpath_parking::{ConfigError, Stage};
 use twinpath_traffic::TrafficError;
 
@@ -35,6 +36,9 @@ pub enum SetupError {
     /// The configuration of a function is refused.
     #[error(transparent)]
     Config(#[from] toml::de::Error),
+    /// The inspector's rules.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// Functions whose flows do not go together.
     #[error(transparent)]
     Steering(#[from] SteeringError),
@@ -437,6 +441,7 @@ impl Simulation {
         let packet_now = self.packet_now().0;
         self.turn += 1;
         self.step.begin(cause, self.now, packet_now);
+        self.step.brings_flows_home = self.is_stopping || self.next_variant.is_some();
     }
 
     /// Looks at what the step did, and judges it.
@@ -459,11 +464,6 @@ impl Simulation {
 
     fn is_ending(&self) -> bool {
         self.is_stopping && !self.has_stopped
-    }
-
-    /// Whether the machine may take the state of flows off the fast path.
-    pub(super) fn brings_flows_home(&self) -> bool {
-        self.is_stopping || self.next_variant.is_some()
     }
 
     fn outcome(mut self) -> Outcome {

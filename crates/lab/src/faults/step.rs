@@ -107,6 +107,8 @@ pub(super) struct Step {
     pub written_back: Vec<WrittenBack>,
     /// The fast path wanted to send a message of its own and found no buffer.
     pub lacks_buffer: bool,
+    /// The machine may take the state of flows off the fast path.
+    pub brings_flows_home: bool,
     /// Timers were looked at.
     pub is_sweep: bool,
     /// Nothing is under way and nothing will happen any more.
