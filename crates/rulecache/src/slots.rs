@@ -97,8 +97,22 @@ impl Slots {
 
     #[inline(always)]
     pub fn prefetch(&self, id: RuleId) {
-        prefetch(&self.actions[id as usize]);
-        prefetch(&self.uses[id as usize]);
+        if let (Some(action), Some(uses)) =
+            (self.actions.get(id as usize), self.uses.get(id as usize))
+        {
+            prefetch(action);
+            prefetch(uses);
+        }
+    }
+
+    /// Whether a rule is active, and packets with this key meet it.
+    #[inline]
+    pub fn is_met(&self, id: RuleId, key: &MatchKey) -> bool {
+        let lanes = &self.matches[id as usize * MATCH..][..MATCH];
+        let different = (0..6).fold(0, |bits, lane| {
+            bits | (key.0[lane] ^ lanes[8 + lane]) & lanes[lane]
+        });
+        different == 0 && self.uses_of(id)[STANDING] as u8 == State::Active as u8
     }
 
     #[inline(always)]

@@ -218,7 +218,6 @@ impl Machine {
         if self.path.parking().is_some() {
             self.let_parking_pass(clock, out);
         }
-        self.path.admit(batch);
         self.path
             .process(batch, clock, &mut self.pools, &mut self.out);
         self.put_out(out);
