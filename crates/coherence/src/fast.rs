@@ -43,15 +43,10 @@ pub struct Parsed {
     pub suspect: SlotId,
 }
 
-/// A plain packet in front of its flow's state.
-#[derive(Copy, Clone, Debug)]
-pub struct PlainPacket {
-    /// What it was found to be.
-    pub plain: Plain,
-    /// Its flow.
-    pub flow: PlainKey,
-    /// As in [`Parsed`].
-    pub suspect: SlotId,
+/// A stage as plain packets see it.
+pub struct PlainStage<'a> {
+    table: &'a mut StateTable,
+    programs: PlainPrograms<'a>,
 }
 
 /// The state table, the sketch and the programs, under the protocol.
@@ -183,26 +178,14 @@ impl StateStage {
         outcome.unwrap_or_else(|| self.any_packet(frame, parsed, clock, header))
     }
 
-    /// What nearly all packets are: plain, and the slot that was fetched is active and knows the
-    /// flow. Runs the programs on them, and rewrites them, until one does not go on. Returns how
-    /// many do, and what was decided about the next one: if nothing, nothing has happened to it,
-    /// and [`Self::packet`] is to decide.
-    #[inline(never)]
-    pub fn plain_packets<'a>(
-        &mut self,
-        packets: impl Iterator<Item = (&'a mut Frame, Option<PlainPacket>)>,
-    ) -> (usize, Option<Decision>) {
-        let Some(mut programs) = self.interpreter.plain_programs() else {
-            return (0, None);
-        };
-        let mut passed = 0;
-        for (frame, packet) in packets {
-            match plain_packet(&mut self.table, &mut programs, frame, packet) {
-                Outcome::Forward => passed += 1,
-                outcome => return (passed, decision(outcome)),
-            }
-        }
-        (passed, None)
+    /// What serves nearly all packets: those that are plain, and whose slot that was fetched is
+    /// active and knows the flow. `None` if the programs need more than is looked at there.
+    #[inline(always)]
+    pub fn plain(&mut self) -> Option<PlainStage<'_>> {
+        Some(PlainStage {
+            table: &mut self.table,
+            programs: self.interpreter.plain_programs()?,
+        })
     }
 
     #[inline(never)]
@@ -578,34 +561,30 @@ impl StateStage {
     }
 }
 
-/// One of [`StateStage::plain_packets`].
-#[inline(always)]
-fn plain_packet(
-    table: &mut StateTable,
-    programs: &mut PlainPrograms<'_>,
-    frame: &mut Frame,
-    packet: Option<PlainPacket>,
-) -> Outcome {
-    let Some(packet) = packet else {
-        return Outcome::Complex;
-    };
-    let Some(Held { control, words }) = table.known(packet.suspect, packet.flow.key) else {
-        return Outcome::Complex;
-    };
-    if Slot::fsm_of(control) != Fsm::Active {
-        return Outcome::Complex;
-    }
-    let view = PlainView {
-        plain: packet.plain,
-        direction: direction(packet.flow.side, Slot::initiator_of(control)),
-        alias_row: packet.flow.alias_row,
-    };
-    match programs.run(frame, view, words) {
-        Outcome::Complex => Outcome::Complex,
-        outcome => {
-            Slot::set_time_of(control, frame.timestamp().0);
-            outcome
+impl PlainStage<'_> {
+    /// Runs the programs on a packet of the flow that `slot` probably holds, and rewrites it if it
+    /// goes on. Returns what was decided; if nothing, nothing has happened to it, and
+    /// [`StateStage::packet`] is to decide.
+    #[inline(always)]
+    pub fn packet(
+        &mut self,
+        frame: &mut Frame,
+        plain: Plain,
+        flow: &PlainKey,
+        slot: SlotId,
+    ) -> Option<Decision> {
+        let Held { control, words } = self.table.known(slot, flow.key)?;
+        if Slot::fsm_of(control) != Fsm::Active {
+            return None;
         }
+        let view = PlainView {
+            plain,
+            direction: direction(flow.side, Slot::initiator_of(control)),
+            alias_row: flow.alias_row,
+        };
+        let decision = decision(self.programs.run(frame, view, words))?;
+        Slot::set_time_of(control, frame.timestamp().0);
+        Some(decision)
     }
 }
 

@@ -364,7 +364,7 @@ impl RuleTable {
     fn meets(&self, found: Found, key: &MatchKey) -> bool {
         match found.place() {
             Ok(line) => FlowKey::of(&key.0).is_some_and(|flow| self.flows.is_met(line, flow)),
-            Err(id) => (id as usize) < self.slots.len() && self.slots.is_met(id, key),
+            Err(id) => self.slots.is_met(id, key),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Packets of a batch that go the same way through the chain.
 
 use super::hints::Hints;
-use super::{Departure, Via};
+use super::{BATCH, Departure, Via};
 use twinpath_coherence::Parsed;
 use twinpath_core::steering::PlainKey;
 use twinpath_core::wire::layout::{Layout, Plain};
@@ -44,24 +44,39 @@ impl Shape<'_> {
 }
 
 /// The packets, in order of arrival. Those that an element does not let go on are taken out.
-#[derive(Default)]
 pub(super) struct Lane {
     pub frames: Vec<Frame>,
     /// By frame: where in `known` is what is known of it.
-    numbers: Vec<u8>,
-    pub known: Vec<Known>,
+    numbers: [u8; BATCH],
+    known: Box<[Known; BATCH]>,
+    /// How many have joined.
+    joined: usize,
     others: Vec<Parsed>,
 }
 
 /// A plain packet in front of an element.
 pub(super) type InFront<'a> = (&'a mut Frame, Option<&'a Known>);
 
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            frames: Vec::with_capacity(BATCH),
+            numbers: [0; BATCH],
+            known: Box::new([Known::default(); BATCH]),
+            joined: 0,
+            others: Vec::new(),
+        }
+    }
+}
+
 impl Lane {
-    /// A packet joins.
+    /// A packet joins; at most [`BATCH`] do.
     #[inline(always)]
     pub fn push(&mut self, frame: Frame, known: Known) {
-        self.numbers.push(self.known.len() as u8);
-        self.known.push(known);
+        let (place, number) = (self.frames.len() % BATCH, self.joined % BATCH);
+        self.numbers[place] = number as u8;
+        self.known[number] = known;
+        self.joined += 1;
         self.frames.push(frame);
     }
 
@@ -72,15 +87,28 @@ impl Lane {
         self.push(frame, known);
     }
 
+    /// What is known of all that have joined.
+    #[inline(always)]
+    pub fn known(&mut self) -> &mut [Known] {
+        self.known.get_mut(..self.joined).unwrap_or_default()
+    }
+
+    /// The packet that joined so many before the last one.
+    #[inline(always)]
+    pub fn joined_before(&mut self, last: usize) -> Option<&mut Known> {
+        let place = self.joined.checked_sub(last + 1)?;
+        self.known.get_mut(place)
+    }
+
     /// Packets from the one at `first` on; what is known only of those that are plain.
     #[inline(always)]
     pub fn from(&mut self, first: usize) -> impl Iterator<Item = InFront<'_>> {
         let frames = self.frames.get_mut(first..).unwrap_or_default();
         let numbers = self.numbers.get(first..).unwrap_or_default();
-        let known = self.known.as_slice();
+        let known = self.known.as_ref();
         frames.iter_mut().zip(numbers).map(|(frame, number)| {
-            let known = known.get(usize::from(*number));
-            (frame, known.filter(|known| known.is_plain))
+            let known = &known[usize::from(*number) % BATCH];
+            (frame, Some(known).filter(|known| known.is_plain))
         })
     }
 
@@ -94,16 +122,24 @@ impl Lane {
         Some((self.frames.get_mut(place)?, known, shape))
     }
 
+    /// Tells the frames their numbers in the order of arrival, those of the batch beginning with
+    /// `first`.
+    pub fn number(&mut self, first: u64) {
+        for (frame, known) in self.frames.iter_mut().zip(self.known.iter()) {
+            frame.set_ordinal(first + u64::from(known.arrival));
+        }
+    }
+
     /// Takes a packet out.
     pub fn take(&mut self, place: usize) -> Frame {
-        self.numbers.remove(place);
+        self.numbers.copy_within(place + 1.., place);
         self.frames.remove(place)
     }
 
     /// Takes out all that are left: they have passed.
     #[inline(always)]
     pub fn leave(&mut self) -> impl ExactSizeIterator<Item = Departure> {
-        self.numbers.clear();
+        self.joined = 0;
         self.others.clear();
         self.frames.drain(..).map(|frame| Departure {
             frame,

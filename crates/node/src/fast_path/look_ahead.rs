@@ -6,20 +6,20 @@
 
 use super::hints::Hints;
 use super::lane::{Known, Lane};
-use super::{FETCHED_AHEAD, FastElement, FastPath, Io, RuleStage};
+use super::{BATCH, FETCHED_AHEAD, FastElement, FastPath, Io, RuleStage};
 use twinpath_coherence::Parsed;
 use twinpath_core::steering::PlainKey;
 use twinpath_core::wire::layout::{Layout, Network, Plain};
 use twinpath_core::wire::{dissect, fields};
-use twinpath_core::{Direction, Frame, Side};
+use twinpath_core::{Direction, Frame, Instant, Side, Steering};
 use twinpath_fastpath::state_table::{Finder, NO_SLOT, SlotId};
 use twinpath_rulecache::Found;
 
 /// How a chain tells where its elements will find a packet's flow.
 trait Searched {
     /// What tells it of a plain packet is on its way. Returns what is to be given to
-    /// [`Self::find`].
-    fn fetch(&self, bytes: &[u8], known: &Known, direction: Direction) -> u64;
+    /// [`Self::find`], and the flow if elements will ask for it.
+    fn fetch(&self, bytes: &[u8], plain: Plain, direction: Direction) -> (u64, PlainKey);
     /// The same of any other packet.
     fn fetch_other(&self, parsed: &Parsed) -> u64;
     /// It is there; what lies in those places is on its way.
@@ -27,14 +27,15 @@ trait Searched {
 }
 
 /// Flow state alone.
-struct InState<'a>(Finder<'a>, u64);
+struct InState<'a>(Finder<'a>, &'a Steering);
 
 impl Searched for InState<'_> {
     #[inline(always)]
-    fn fetch(&self, _: &[u8], known: &Known, _: Direction) -> u64 {
-        let hash = known.flow.key.hash(self.1);
+    fn fetch(&self, bytes: &[u8], plain: Plain, _: Direction) -> (u64, PlainKey) {
+        let flow = self.1.plain_key(bytes, plain);
+        let hash = flow.key.hash(self.1.seed());
         self.0.prefetch_tags(hash);
-        hash
+        (hash, flow)
     }
 
     #[inline(always)]
@@ -54,9 +55,9 @@ struct InRules<'a>(&'a RuleStage);
 
 impl Searched for InRules<'_> {
     #[inline(always)]
-    fn fetch(&self, bytes: &[u8], known: &Known, direction: Direction) -> u64 {
-        let flow = self.0.flow_key(bytes, known.plain, direction);
-        self.0.table.fetch(flow).bits().into()
+    fn fetch(&self, bytes: &[u8], plain: Plain, direction: Direction) -> (u64, PlainKey) {
+        let flow = self.0.flow_key(bytes, plain, direction);
+        (self.0.table.fetch(flow).bits().into(), PlainKey::default())
     }
 
     #[inline(always)]
@@ -75,11 +76,12 @@ struct InHints<'a>(&'a FastPath);
 
 impl Searched for InHints<'_> {
     #[inline(always)]
-    fn fetch(&self, _: &[u8], known: &Known, _: Direction) -> u64 {
-        let PlainKey { key, side, .. } = known.flow;
-        let hash = one_way(key.hash(self.0.steering.seed()), side);
+    fn fetch(&self, bytes: &[u8], plain: Plain, _: Direction) -> (u64, PlainKey) {
+        let steering = &self.0.steering;
+        let flow = steering.plain_key(bytes, plain);
+        let hash = one_way(flow.key.hash(steering.seed()), flow.side);
         self.0.hints.prefetch(hash);
-        hash
+        (hash, flow)
     }
 
     #[inline(always)]
@@ -103,6 +105,16 @@ impl Searched for InHints<'_> {
         }
         hints
     }
+}
+
+/// So many packets after its tags were asked for they are there.
+const FOUND_BEHIND: usize = 8;
+
+/// What was seen of a batch as a whole.
+struct Seen {
+    bytes_in: u64,
+    /// When its last packet arrived. Time never runs backwards.
+    latest: Instant,
 }
 
 /// A flow's hash, another for each way that its packets go.
@@ -135,7 +147,7 @@ impl FastPath {
         }
     }
 
-    /// Finds out about all frames, and sorts them by direction. What is no IP leaves.
+    /// Finds out about the next [`BATCH`] frames, and sorts them by direction. What is no IP leaves.
     #[inline(always)]
     pub(super) fn look_ahead(
         &mut self,
@@ -143,57 +155,70 @@ impl FastPath {
         lanes: &mut [Lane; 2],
         io: &mut Io<'_>,
     ) {
-        let seed = self.steering.seed();
-        let (packets, latest) = (frames.len(), frames.last().map(Frame::timestamp));
+        let packets = frames.len().min(BATCH);
+        let mut strangers = std::mem::take(&mut self.strangers);
         let seen = match self.elements.as_slice() {
             [FastElement::State(stage)] => {
-                self.look(&InState(stage.finder(), seed), frames, lanes)
+                self.look(&InState(stage.finder(), &self.steering), frames, lanes, &mut strangers)
             }
             [FastElement::Rules(stage)] if !stage.table.has_others() => {
-                self.look(&InRules(stage), frames, lanes)
+                self.look(&InRules(stage), frames, lanes, &mut strangers)
             }
-            _ => self.look(&InHints(self), frames, lanes),
+            _ => self.look(&InHints(self), frames, lanes, &mut strangers),
         };
-        self.under_way.arrive(packets, latest);
+        self.under_way.arrive(packets, seen.latest);
         self.counts.packets_in += packets as u64;
-        self.counts.bytes_in += seen;
-        for frame in frames.drain(..) {
+        self.counts.bytes_in += seen.bytes_in;
+        for frame in strangers.drain(..) {
             self.without_flow(frame, io);
         }
+        self.strangers = strangers;
     }
 
-    /// Returns the bytes of all frames. Those that have no flow stay where they are.
+    /// Looks at the next frames, and sorts them by direction.
     #[inline(never)]
     fn look(
         &self,
         searched: &impl Searched,
         frames: &mut Vec<Frame>,
         lanes: &mut [Lane; 2],
-    ) -> u64 {
-        let (mut bytes_in, sides) = (0, self.sides.of_v4());
+        strangers: &mut Vec<Frame>,
+    ) -> Seen {
+        let (mut bytes_in, mut latest) = (0, self.under_way.latest());
+        let sides = self.sides.of_v4();
         let has_connections = self.steering.are_connections();
-        let mut without_flow = Vec::new();
-        let mut arrivals = frames.drain(..);
+        // Where the driver has not done so.
+        frames.iter().take(FETCHED_AHEAD).for_each(Frame::prefetch);
+        let mut arrivals = frames.drain(..frames.len().min(BATCH));
         let mut arrival = 0;
-        while let Some(frame) = arrivals.next() {
+        while let Some(mut frame) = arrivals.next() {
             if let Some(ahead) = arrivals.as_slice().get(FETCHED_AHEAD - 1) {
                 ahead.prefetch();
+            }
+            match frame.timestamp() {
+                now if now < latest => frame.set_timestamp(latest),
+                now => latest = now,
             }
             let bytes = frame.bytes();
             bytes_in += bytes.len() as u64;
             match Plain::of(bytes).filter(|_| has_connections) {
                 Some(plain) => {
-                    let mut known = Known {
-                        is_plain: true,
-                        plain,
-                        flow: self.steering.plain_key(bytes, plain),
-                        arrival,
-                        ..Known::default()
-                    };
                     let source = (plain.addresses(bytes) >> 32) as u32;
                     let direction = sides.direction(source);
-                    known.hash = searched.fetch(bytes, &known, direction);
-                    lanes[direction.index()].push(frame, known);
+                    let (hash, flow) = searched.fetch(bytes, plain, direction);
+                    let known = Known {
+                        is_plain: true,
+                        plain,
+                        flow,
+                        arrival,
+                        hash,
+                        ..Known::default()
+                    };
+                    let lane = &mut lanes[direction.index()];
+                    lane.push(frame, known);
+                    if let Some(known) = lane.joined_before(FOUND_BEHIND) {
+                        known.hints = searched.find(known.hash);
+                    }
                 }
                 None => match self.parse(&frame) {
                     Some((parsed, direction)) => {
@@ -204,19 +229,17 @@ impl FastPath {
                         };
                         lanes[direction.index()].push_other(frame, parsed, known);
                     }
-                    None => without_flow.push(frame),
+                    None => strangers.push(frame),
                 },
             }
             arrival += 1;
         }
-        drop(arrivals);
-        frames.append(&mut without_flow);
         for lane in lanes {
-            for known in &mut lane.known {
+            for known in lane.known().iter_mut().rev().take(FOUND_BEHIND) {
                 known.hints = searched.find(known.hash);
             }
         }
-        bytes_in
+        Seen { bytes_in, latest }
     }
 
     /// A packet that is not plain, its flow and which way it goes; `None` if it has no flow.

@@ -135,7 +135,9 @@ pub struct FastPath {
     former: Stats,
     returns: Vec<Receiver>,
     /// Packets at work, by direction; empty between calls.
-    lanes: [Lane; 2],
+    lanes: Option<Box<[Lane; 2]>>,
+    /// Frames without a flow; empty between calls.
+    strangers: Vec<Frame>,
     hints: HintTable,
     /// Of the packet that a state stage has last sent to a worker.
     header: Header,
@@ -166,7 +168,8 @@ impl FastPath {
             started: Instant::ZERO,
             former: Stats::default(),
             returns: vec![Receiver::default(); workers.max(1)],
-            lanes: Default::default(),
+            lanes: Some(Default::default()),
+            strangers: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: Counts::default(),
             parking: None,

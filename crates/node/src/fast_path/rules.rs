@@ -78,14 +78,15 @@ impl RuleStage {
         place: Place,
     ) -> Passed {
         let mut passed = 0;
+        let segment = Sides::segment(self.segment, place.direction);
         for (frame, known) in packets {
             let Some(known) = known else {
                 return (passed, None);
             };
-            let flow = self.flow_key(frame.bytes(), known.plain, place.direction);
-            let found = Found::from_bits(known.hints.at(place.element));
-            let (now, bytes) = (frame.timestamp(), frame.bytes_mut());
-            match self.table.plain_packet(found, flow, bytes, known.plain, now) {
+            let earlier = Found::from_bits(known.hints.at(place.element));
+            let (now, shown) = (frame.timestamp(), (frame.port(), segment));
+            let bytes = frame.bytes_mut();
+            match self.table.plain_packet(earlier, bytes, known.plain, shown, now) {
                 Some(Decision::Forward { egress }) => set_egress(frame, egress),
                 decision => return (passed, decision),
             }

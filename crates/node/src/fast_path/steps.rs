@@ -51,7 +51,7 @@ impl FastPath {
     /// Numbers a packet that arrives.
     pub(crate) fn admit(&mut self, frame: &mut Frame) {
         frame.set_ordinal(self.under_way.arrived());
-        self.under_way.arrive(1, Some(frame.timestamp()));
+        self.under_way.arrive(1, frame.timestamp());
     }
 
     /// The seed of flow hashes.

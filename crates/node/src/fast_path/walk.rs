@@ -10,12 +10,12 @@
 //!
 //! So at each element packets of a flow and direction are in the order of arrival.
 
-use super::lane::{Lane, Passed, Shape};
+use super::lane::{InFront, Lane, Passed, Shape};
 use super::look_ahead::{of_slot, slot_of};
 use super::{FastElement, FastOutput, FastPath, Io};
 use crate::place::Place;
-use twinpath_coherence::fast::{PlainPacket, header as punt_header};
-use twinpath_coherence::{Clock, Parsed};
+use twinpath_coherence::fast::header as punt_header;
+use twinpath_coherence::{Clock, Parsed, StateStage};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed, Pools, Steering};
@@ -24,7 +24,7 @@ use twinpath_link::{Header, Message};
 use twinpath_rulecache::Held;
 
 impl FastPath {
-    /// The walk of a batch of at most [`BATCH`](super::BATCH) frames, which is emptied.
+    /// The walk of all frames through the chain, [`BATCH`](super::BATCH) at a time.
     #[inline]
     pub fn process(
         &mut self,
@@ -33,16 +33,26 @@ impl FastPath {
         pools: &mut Pools,
         out: &mut FastOutput,
     ) {
-        let mut lanes = std::mem::take(&mut self.lanes);
         let before = out.departures.len();
         let mut io = Io { clock, pools, out };
-        let first = self.under_way.arrived();
-        self.look_ahead(frames, &mut lanes, &mut io);
-        for direction in Direction::BOTH {
-            self.walk(&mut lanes[direction.index()], direction, first, &mut io);
+        while !frames.is_empty() {
+            self.process_batch(frames, &mut io);
         }
-        self.lanes = lanes;
         self.settle_departures(before, &mut io);
+    }
+
+    #[inline(always)]
+    fn process_batch(&mut self, frames: &mut Vec<Frame>, io: &mut Io<'_>) {
+        let mut lanes = self.lanes.take().unwrap_or_default();
+        let first = self.under_way.arrived();
+        self.look_ahead(frames, &mut lanes, io);
+        if self.parking.is_some() {
+            lanes.iter_mut().for_each(|lane| lane.number(first));
+        }
+        for direction in Direction::BOTH {
+            self.walk(&mut lanes[direction.index()], direction, first, io);
+        }
+        self.lanes = Some(lanes);
     }
 
     /// The packets of a direction walk through the chain.
@@ -56,19 +66,18 @@ impl FastPath {
         self.counts.fast_packets += lane.frames.len() as u64;
         let bytes = lane.frames.iter().map(|frame| frame.len() as u64);
         self.counts.fast_bytes += bytes.sum::<u64>();
-        io.out.departures.extend(lane.leave());
         self.remember(lane);
+        io.out.departures.extend(lane.leave());
     }
 
     /// Where a packet was found, others of its flow will be found too.
     #[inline(always)]
     fn remember(&mut self, lane: &mut Lane) {
         if self.has_hints() {
-            for known in lane.known.iter().filter(|known| known.has_news) {
+            for known in lane.known().iter().filter(|known| known.has_news) {
                 self.hints.put(known.hash, known.hints);
             }
         }
-        lane.known.clear();
     }
 
     /// The packets of a lane meet an element.
@@ -90,19 +99,13 @@ impl FastPath {
     /// found where it should be.
     #[inline(always)]
     fn pass_plain(&mut self, lane: &mut Lane, done: usize, place: Place) -> Passed {
+        let elements = self.elements.len();
         match self.elements.get_mut(usize::from(place.element)) {
             Some(FastElement::Rules(stage)) => stage.pass_plain(lane.from(done), place),
             Some(FastElement::State(stage)) => {
-                let steering = &self.steering;
-                let packets = lane.from(done).map(|(frame, known)| {
-                    let packet = known.map(|known| PlainPacket {
-                        plain: known.plain,
-                        flow: steering.plain_key(frame.bytes(), known.plain),
-                        suspect: slot_of(known.hints.at(place.element)),
-                    });
-                    (frame, packet)
-                });
-                stage.plain_packets(packets)
+                let is_first = place == Place::first(place.direction, elements);
+                let steering = Some(&self.steering).filter(|_| !is_first);
+                pass_state(stage, steering, lane.from(done), place)
             }
             Some(FastElement::OnCores) | None => (0, Some(Decision::Punt)),
         }
@@ -242,6 +245,39 @@ impl FastPath {
             Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
         }
     }
+}
+
+/// Plain packets meet the state of their flows, until one does not go on, or its state is not where
+/// it should be. With `steering` they may have been rewritten since they arrived.
+#[inline(never)]
+fn pass_state<'a>(
+    stage: &mut StateStage,
+    steering: Option<&Steering>,
+    packets: impl Iterator<Item = InFront<'a>>,
+    place: Place,
+) -> Passed {
+    let mut passed = 0;
+    let Some(mut stage) = stage.plain() else {
+        return (0, None);
+    };
+    for (frame, known) in packets {
+        let Some(known) = known else {
+            return (passed, None);
+        };
+        let (plain, slot) = (known.plain, slot_of(known.hints.at(place.element)));
+        let decision = match steering {
+            None => stage.packet(frame, plain, &known.flow, slot),
+            Some(steering) => {
+                let flow = steering.plain_key(frame.bytes(), plain);
+                stage.packet(frame, plain, &flow, slot)
+            }
+        };
+        match decision {
+            Some(Decision::FORWARD) => passed += 1,
+            decision => return (passed, decision),
+        }
+    }
+    (passed, None)
 }
 
 #[inline(always)]

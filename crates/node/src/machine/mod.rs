@@ -27,7 +27,7 @@ pub use link::Progress;
 pub use order::{Answer, Order};
 pub(crate) use under_way::UnderWay;
 
-use crate::fast_path::{BATCH, Departure, FastOutput, FastPath};
+use crate::fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
 use change::Phase;
 use link::Link;
 use std::time::Duration;
@@ -313,7 +313,7 @@ impl Machine {
         }
         let floor = self.floor;
         for departure in &mut self.out.departures {
-            if departure.frame.timestamp() < floor {
+            if departure.via == Via::Slow && departure.frame.timestamp() < floor {
                 departure.frame.set_timestamp(floor);
             }
         }

@@ -30,8 +30,8 @@ struct Waiting {
 impl UnderWay {
     /// So many packets have arrived, the last at this time. Their numbers follow those before.
     #[inline]
-    pub fn arrive(&mut self, packets: usize, latest: Option<Instant>) {
-        self.latest = latest.unwrap_or(self.latest);
+    pub fn arrive(&mut self, packets: usize, latest: Instant) {
+        self.latest = latest;
         self.arrived += packets as u64;
     }
 
@@ -135,7 +135,7 @@ mod tests {
         let mut under_way = UnderWay::default();
         for number in 0..4 {
             assert_eq!(under_way.arrived(), number);
-            under_way.arrive(1, Some(Instant(number * 10)));
+            under_way.arrive(1, Instant(number * 10));
         }
         assert_eq!(
             (under_way.watermark(), under_way.oldest()),
@@ -162,7 +162,7 @@ mod tests {
         fn as_a_map_says(steps in prop::collection::vec((0u64..40, any::<bool>()), 0..300)) {
             let mut under_way = UnderWay::default();
             let mut map: BTreeMap<u64, u32> = BTreeMap::new();
-            under_way.arrive(40, Some(Instant(39)));
+            under_way.arrive(40, Instant(39));
             for (ordinal, opens) in steps {
                 if opens {
                     under_way.open(ordinal, Instant(ordinal));

@@ -36,20 +36,31 @@ impl RuleTable {
         Found::at(self.flows.prefetch(flow) | LINE)
     }
 
-    /// Decides on a plain packet that arrived at `now`, and rewrites it, if the rule which is
-    /// thought to be its flow's own is. `None` if [`Self::packet`] is to be asked.
+    /// Decides on a plain packet that arrived at `now` on port `ingress` and is about to enter a
+    /// segment of the chain, and rewrites it, if it meets the rule that an earlier one of its flow
+    /// has met. `None` if [`Self::packet`] is to be asked.
     #[inline(always)]
     pub fn plain_packet(
         &mut self,
-        found: Option<Found>,
-        flow: FlowKey,
+        earlier: Option<Found>,
         frame: &mut [u8],
         plain: Plain,
+        (ingress, segment): (u16, u8),
         now: Instant,
     ) -> Option<Decision> {
-        let near = found?.place().ok()?;
-        let line = self.flows.usable_from(near, flow, now)?;
-        Some(self.meet_line(line, frame, &plain.layout(), now))
+        match earlier?.place() {
+            Ok(near) => {
+                let flow = FlowKey::of_plain(frame, plain, segment);
+                let line = self.flows.usable_from(near, flow, now)?;
+                Some(self.meet_line(line, frame, &plain.layout(), now))
+            }
+            Err(id) => {
+                let key = MatchKey::of_plain(frame, plain, ingress, segment);
+                let meets = self.slots.is_met(id, &key);
+                let is_usable = meets && self.slots.usable(id, now) == Usable::Yes;
+                is_usable.then(|| self.meet_slot(id, frame, &plain.layout(), now))
+            }
+        }
     }
 
     /// A packet meets the rule of a line.
