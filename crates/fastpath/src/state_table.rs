@@ -244,7 +244,9 @@ impl StateTable {
             1 => self.lines.get_mut(slot as usize)?.as_mut_slice(),
             stride => {
                 let start = slot as usize * stride;
-                self.lines.get_mut(start..start + stride)?.as_flattened_mut()
+                self.lines
+                    .get_mut(start..start + stride)?
+                    .as_flattened_mut()
             }
         };
         if !line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {

@@ -23,7 +23,7 @@ use crate::message::{RuleId, Uses};
 use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 use twinpath_core::wire::checksum::{Delta, KeptDelta};
-use twinpath_core::wire::layout::Plain;
+use twinpath_core::wire::layout::{Plain, PlainEnds};
 use twinpath_core::{DropReason, Instant};
 
 /// A line of the table.
@@ -56,9 +56,18 @@ impl FlowKey {
     #[inline(always)]
     pub fn of_plain(frame: &[u8], plain: Plain, segment: u8) -> Self {
         Self {
-            addresses: plain.addresses(frame),
-            rest: key::rest_of_a_flow(plain.ports(frame), plain.protocol(), segment),
             flags: plain.tcp_flags(frame),
+            ..Self::of_ends(plain.ends(frame), plain.protocol(), segment)
+        }
+    }
+
+    /// The same, but for TCP flags, of a packet with these ends: enough to tell where its rule is.
+    #[inline(always)]
+    pub const fn of_ends(ends: PlainEnds, protocol: u8, segment: u8) -> Self {
+        Self {
+            addresses: ends.addresses,
+            rest: key::rest_of_a_flow(ends.ports, protocol, segment),
+            flags: 0,
         }
     }
 

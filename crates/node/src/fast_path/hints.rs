@@ -107,7 +107,9 @@ impl HintTable {
         };
         let tag = tag(hash);
         let with = |tag: u32| (0..WAYS).find(|way| lanes[2 * way] >> 32 == u64::from(tag));
-        let way = with(tag).or_else(|| with(0)).unwrap_or(tag as usize >> 1 & (WAYS - 1));
+        let way = with(tag)
+            .or_else(|| with(0))
+            .unwrap_or(tag as usize >> 1 & (WAYS - 1));
         [lanes[2 * way], lanes[2 * way + 1]] = hints.lanes(tag);
     }
 
@@ -154,7 +156,10 @@ mod tests {
         let mut hints = Hints::of_first(7);
         hints.set(2, 9);
         hints.set(3, 11);
-        assert_eq!((hints.at(0), hints.at(1), hints.at(2), hints.at(3)), (7, 0, 9, 0));
+        assert_eq!(
+            (hints.at(0), hints.at(1), hints.at(2), hints.at(3)),
+            (7, 0, 9, 0)
+        );
         assert_eq!(HintTable::new(4).get(5), None);
     }
 }

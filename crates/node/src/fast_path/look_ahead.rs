@@ -5,10 +5,10 @@
 //! left [hints](super::hints).
 
 use super::hints::Hints;
-use super::lane::{Known, Lane};
+use super::lane::{Ahead, Batch, Known};
 use super::{BATCH, FETCHED_AHEAD, FastElement, FastPath, Io, RuleStage};
+use std::vec::Drain;
 use twinpath_coherence::Parsed;
-use twinpath_core::steering::PlainKey;
 use twinpath_core::wire::layout::{Layout, Network, Plain};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Frame, Instant, Side, Steering};
@@ -17,9 +17,9 @@ use twinpath_rulecache::Found;
 
 /// How a chain tells where its elements will find a packet's flow.
 trait Searched {
-    /// What tells it of a plain packet is on its way. Returns what is to be given to
-    /// [`Self::find`], and the flow if elements will ask for it.
-    fn fetch(&self, bytes: &[u8], plain: Plain, direction: Direction) -> (u64, PlainKey);
+    /// What tells it of a plain packet is on its way; what is known of the packet then includes
+    /// what is to be given to [`Self::find`], and its flow if elements will ask for it.
+    fn fetch(&self, known: &mut Known, direction: Direction);
     /// The same of any other packet.
     fn fetch_other(&self, parsed: &Parsed) -> u64;
     /// It is there; what lies in those places is on its way.
@@ -31,11 +31,11 @@ struct InState<'a>(Finder<'a>, &'a Steering);
 
 impl Searched for InState<'_> {
     #[inline(always)]
-    fn fetch(&self, bytes: &[u8], plain: Plain, _: Direction) -> (u64, PlainKey) {
-        let flow = self.1.plain_key(bytes, plain);
-        let hash = flow.key.hash(self.1.seed());
-        self.0.prefetch_tags(hash);
-        (hash, flow)
+    fn fetch(&self, known: &mut Known, _: Direction) {
+        let Self(finder, steering) = self;
+        known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
+        known.hash = known.flow.key.hash(steering.seed());
+        finder.prefetch_tags(known.hash);
     }
 
     #[inline(always)]
@@ -55,9 +55,11 @@ struct InRules<'a>(&'a RuleStage);
 
 impl Searched for InRules<'_> {
     #[inline(always)]
-    fn fetch(&self, bytes: &[u8], plain: Plain, direction: Direction) -> (u64, PlainKey) {
-        let flow = self.0.flow_key(bytes, plain, direction);
-        (self.0.table.fetch(flow).bits().into(), PlainKey::default())
+    fn fetch(&self, known: &mut Known, direction: Direction) {
+        let flow = self
+            .0
+            .flow_of(known.ends, known.plain.protocol(), direction);
+        known.hash = self.0.table.fetch(flow).bits().into();
     }
 
     #[inline(always)]
@@ -76,12 +78,11 @@ struct InHints<'a>(&'a FastPath);
 
 impl Searched for InHints<'_> {
     #[inline(always)]
-    fn fetch(&self, bytes: &[u8], plain: Plain, _: Direction) -> (u64, PlainKey) {
+    fn fetch(&self, known: &mut Known, _: Direction) {
         let steering = &self.0.steering;
-        let flow = steering.plain_key(bytes, plain);
-        let hash = one_way(flow.key.hash(steering.seed()), flow.side);
-        self.0.hints.prefetch(hash);
-        (hash, flow)
+        known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
+        known.hash = one_way(known.flow.key.hash(steering.seed()), known.flow.side);
+        self.0.hints.prefetch(known.hash);
     }
 
     #[inline(always)]
@@ -107,14 +108,13 @@ impl Searched for InHints<'_> {
     }
 }
 
-/// So many packets after its tags were asked for they are there.
-const FOUND_BEHIND: usize = 8;
-
 /// What was seen of a batch as a whole.
 struct Seen {
     bytes_in: u64,
-    /// When its last packet arrived. Time never runs backwards.
+    /// The latest time that any has arrived.
     latest: Instant,
+    /// Whether a packet says that it arrived before an earlier one.
+    is_early: bool,
 }
 
 /// A flow's hash, another for each way that its packets go.
@@ -136,6 +136,25 @@ pub(super) const fn slot_of(hint: u32) -> SlotId {
     hint.wrapping_sub(1)
 }
 
+/// Time does not run backwards from packet to packet.
+fn never_before(mut latest: Instant) -> impl FnMut(Frame) -> Frame {
+    move |mut frame| {
+        latest = latest.max(frame.timestamp());
+        frame.set_timestamp(latest);
+        frame
+    }
+}
+
+/// A batch that has arrived.
+#[derive(Copy, Clone)]
+struct Coming<'a> {
+    frames: &'a [Frame],
+    /// Whether the walk of the batch before has fetched them.
+    is_fetched: bool,
+    /// What has arrived behind it.
+    next: &'a [Frame],
+}
+
 impl FastPath {
     /// Whether hints are kept for the chain: one of one element tells itself where flows are.
     #[inline(always)]
@@ -151,23 +170,39 @@ impl FastPath {
     #[inline(always)]
     pub(super) fn look_ahead(
         &mut self,
-        frames: &mut Vec<Frame>,
-        lanes: &mut [Lane; 2],
+        arrivals: &mut Drain<'_, Frame>,
+        is_fetched: bool,
+        batch: &mut Batch,
         io: &mut Io<'_>,
     ) {
-        let packets = frames.len().min(BATCH);
-        let mut strangers = std::mem::take(&mut self.strangers);
+        let count = arrivals.len().min(BATCH);
+        let (frames, next) = arrivals.as_slice().split_at(count);
+        let coming = Coming {
+            frames,
+            is_fetched,
+            next,
+        };
         let seen = match self.elements.as_slice() {
             [FastElement::State(stage)] => {
-                self.look(&InState(stage.finder(), &self.steering), frames, lanes, &mut strangers)
+                let in_state = InState(stage.finder(), &self.steering);
+                self.look(&in_state, coming, &mut batch.ahead)
             }
             [FastElement::Rules(stage)] if !stage.table.has_others() => {
-                self.look(&InRules(stage), frames, lanes, &mut strangers)
+                self.look(&InRules(stage), coming, &mut batch.ahead)
             }
-            _ => self.look(&InHints(self), frames, lanes, &mut strangers),
+            _ => self.look(&InHints(self), coming, &mut batch.ahead),
         };
-        self.under_way.arrive(packets, seen.latest);
-        self.counts.packets_in += packets as u64;
+        let mut strangers = std::mem::take(&mut self.strangers);
+        let frames = arrivals.take(count);
+        match seen.is_early {
+            false => batch.sort(frames, &mut strangers),
+            true => {
+                let latest = self.under_way.latest();
+                batch.sort(frames.map(never_before(latest)), &mut strangers);
+            }
+        }
+        self.under_way.arrive(count, seen.latest);
+        self.counts.packets_in += count as u64;
         self.counts.bytes_in += seen.bytes_in;
         for frame in strangers.drain(..) {
             self.without_flow(frame, io);
@@ -175,71 +210,86 @@ impl FastPath {
         self.strangers = strangers;
     }
 
-    /// Looks at the next frames, and sorts them by direction.
+    /// Looks at the frames of a batch, in columns: what one loop does keeps its values in registers.
     #[inline(never)]
-    fn look(
+    fn look(&self, searched: &impl Searched, coming: Coming<'_>, ahead: &mut Ahead) -> Seen {
+        let Coming { frames, next, .. } = coming;
+        let seen = self.parse_plain(coming, ahead);
+        let (sides, mut replies, mut others) = (self.sides.of_v4(), 0, 0);
+        for (number, known) in ahead.known.iter_mut().take(frames.len()).enumerate() {
+            if let Some(frame) = next.get(number) {
+                frame.prefetch_bookkeeping();
+            }
+            if known.is_plain {
+                let direction = sides.direction((known.ends.addresses >> 32) as u32);
+                searched.fetch(known, direction);
+                replies |= (direction.index() as u32) << number;
+            } else {
+                others |= 1 << number;
+            }
+        }
+        ahead.begin(replies);
+        if others != 0 {
+            self.look_at_others(searched, frames, others, ahead);
+        }
+        for known in ahead.known.iter_mut().take(frames.len()) {
+            known.hints = searched.find(known.hash);
+        }
+        seen
+    }
+
+    /// Finds the headers of plain packets.
+    #[inline(always)]
+    fn parse_plain(&self, coming: Coming<'_>, ahead: &mut Ahead) -> Seen {
+        let frames = coming.frames;
+        let (mut bytes_in, mut latest, mut is_early) = (0, self.under_way.latest(), false);
+        let has_connections = self.steering.are_connections();
+        let mut to_come = [].iter();
+        if !coming.is_fetched {
+            frames.iter().take(FETCHED_AHEAD).for_each(Frame::prefetch);
+            to_come = frames.get(FETCHED_AHEAD..).unwrap_or_default().iter();
+        }
+        for (frame, known) in frames.iter().zip(&mut ahead.known) {
+            if let Some(frame) = to_come.next() {
+                frame.prefetch();
+            }
+            let (bytes, now) = (frame.bytes(), frame.timestamp());
+            is_early |= now < latest;
+            latest = latest.max(now);
+            bytes_in += bytes.len() as u64;
+            let plain = Plain::of(bytes).filter(|_| has_connections);
+            known.is_plain = plain.is_some();
+            if let Some(plain) = plain {
+                (known.plain, known.ends) = (plain, plain.ends(bytes));
+            }
+        }
+        Seen {
+            bytes_in,
+            latest,
+            is_early,
+        }
+    }
+
+    /// Looks at those frames that are not plain.
+    #[inline(never)]
+    fn look_at_others(
         &self,
         searched: &impl Searched,
-        frames: &mut Vec<Frame>,
-        lanes: &mut [Lane; 2],
-        strangers: &mut Vec<Frame>,
-    ) -> Seen {
-        let (mut bytes_in, mut latest) = (0, self.under_way.latest());
-        let sides = self.sides.of_v4();
-        let has_connections = self.steering.are_connections();
-        // Where the driver has not done so.
-        frames.iter().take(FETCHED_AHEAD).for_each(Frame::prefetch);
-        let mut arrivals = frames.drain(..frames.len().min(BATCH));
-        let mut arrival = 0;
-        while let Some(mut frame) = arrivals.next() {
-            if let Some(ahead) = arrivals.as_slice().get(FETCHED_AHEAD - 1) {
-                ahead.prefetch();
-            }
-            match frame.timestamp() {
-                now if now < latest => frame.set_timestamp(latest),
-                now => latest = now,
-            }
-            let bytes = frame.bytes();
-            bytes_in += bytes.len() as u64;
-            match Plain::of(bytes).filter(|_| has_connections) {
-                Some(plain) => {
-                    let source = (plain.addresses(bytes) >> 32) as u32;
-                    let direction = sides.direction(source);
-                    let (hash, flow) = searched.fetch(bytes, plain, direction);
-                    let known = Known {
-                        is_plain: true,
-                        plain,
-                        flow,
-                        arrival,
-                        hash,
-                        ..Known::default()
-                    };
-                    let lane = &mut lanes[direction.index()];
-                    lane.push(frame, known);
-                    if let Some(known) = lane.joined_before(FOUND_BEHIND) {
-                        known.hints = searched.find(known.hash);
-                    }
+        frames: &[Frame],
+        others: u32,
+        ahead: &mut Ahead,
+    ) {
+        let numbered = frames.iter().enumerate();
+        for (number, frame) in numbered.filter(|(number, _)| others >> number & 1 != 0) {
+            let bit = |is: bool| u32::from(is) << number;
+            match self.parse(frame) {
+                Some((parsed, direction)) => {
+                    ahead.put_other(number, parsed, searched.fetch_other(&parsed));
+                    ahead.replies |= bit(direction == Direction::Reply);
                 }
-                None => match self.parse(&frame) {
-                    Some((parsed, direction)) => {
-                        let known = Known {
-                            arrival,
-                            hash: searched.fetch_other(&parsed),
-                            ..Known::default()
-                        };
-                        lanes[direction.index()].push_other(frame, parsed, known);
-                    }
-                    None => strangers.push(frame),
-                },
-            }
-            arrival += 1;
-        }
-        for lane in lanes {
-            for known in lane.known().iter_mut().rev().take(FOUND_BEHIND) {
-                known.hints = searched.find(known.hash);
+                None => ahead.strangers |= bit(true),
             }
         }
-        Seen { bytes_in, latest }
     }
 
     /// A packet that is not plain, its flow and which way it goes; `None` if it has no flow.

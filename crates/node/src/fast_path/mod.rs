@@ -20,7 +20,7 @@ use crate::machine::UnderWay;
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
 use hints::HintTable;
-use lane::Lane;
+use lane::Batch;
 use parking::Parking;
 use twinpath_coherence::{Clock, StateStage, Stats};
 use twinpath_core::wire::layout::Layout;
@@ -135,7 +135,7 @@ pub struct FastPath {
     former: Stats,
     returns: Vec<Receiver>,
     /// Packets at work, by direction; empty between calls.
-    lanes: Option<Box<[Lane; 2]>>,
+    batch: Option<Box<Batch>>,
     /// Frames without a flow; empty between calls.
     strangers: Vec<Frame>,
     hints: HintTable,
@@ -168,7 +168,7 @@ impl FastPath {
             started: Instant::ZERO,
             former: Stats::default(),
             returns: vec![Receiver::default(); workers.max(1)],
-            lanes: Some(Default::default()),
+            batch: Some(Box::default()),
             strangers: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: Counts::default(),

@@ -4,13 +4,11 @@ use super::lane::{InFront, Passed};
 use super::walk::set_egress;
 use super::{FastElement, FastPath, Io};
 use crate::place::Place;
-use twinpath_core::wire::layout::{Layout, Plain};
+use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{
-    CacheMessage, Effect, FlowKey, Found, Held, MatchKey, RuleTable, Sides,
-};
+use twinpath_rulecache::{CacheMessage, Effect, FlowKey, Found, Held, MatchKey, RuleTable, Sides};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
@@ -63,10 +61,10 @@ impl RuleStage {
         MatchKey::of(frame.bytes(), layout, frame.port(), segment)
     }
 
-    /// What tells a plain packet's flow.
+    /// The flow of a plain packet with these ends.
     #[inline(always)]
-    pub fn flow_key(&self, frame: &[u8], plain: Plain, direction: Direction) -> FlowKey {
-        FlowKey::of_plain(frame, plain, Sides::segment(self.segment, direction))
+    pub fn flow_of(&self, ends: PlainEnds, protocol: u8, direction: Direction) -> FlowKey {
+        FlowKey::of_ends(ends, protocol, Sides::segment(self.segment, direction))
     }
 
     /// Plain packets meet the rules of their flows, until one does not go on, or does not find its
@@ -86,7 +84,10 @@ impl RuleStage {
             let earlier = Found::from_bits(known.hints.at(place.element));
             let (now, shown) = (frame.timestamp(), (frame.port(), segment));
             let bytes = frame.bytes_mut();
-            match self.table.plain_packet(earlier, bytes, known.plain, shown, now) {
+            match self
+                .table
+                .plain_packet(earlier, bytes, known.plain, shown, now)
+            {
                 Some(Decision::Forward { egress }) => set_egress(frame, egress),
                 decision => return (passed, decision),
             }

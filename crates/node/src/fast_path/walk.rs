@@ -10,10 +10,11 @@
 //!
 //! So at each element packets of a flow and direction are in the order of arrival.
 
-use super::lane::{InFront, Lane, Passed, Shape};
+use super::lane::{Ahead, InFront, Lane, Passed, Shape};
 use super::look_ahead::{of_slot, slot_of};
 use super::{FastElement, FastOutput, FastPath, Io};
 use crate::place::Place;
+use std::vec::Drain;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Parsed, StateStage};
 use twinpath_core::wire::dissect;
@@ -34,47 +35,66 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let before = out.departures.len();
-        let mut io = Io { clock, pools, out };
-        while !frames.is_empty() {
-            self.process_batch(frames, &mut io);
+        let (mut arrivals, mut is_fetched) = (frames.drain(..), false);
+        while !arrivals.as_slice().is_empty() {
+            let mut io = Io { clock, pools, out };
+            self.process_batch(&mut arrivals, is_fetched, &mut io);
+            is_fetched = true;
         }
+        let mut io = Io { clock, pools, out };
         self.settle_departures(before, &mut io);
     }
 
     #[inline(always)]
-    fn process_batch(&mut self, frames: &mut Vec<Frame>, io: &mut Io<'_>) {
-        let mut lanes = self.lanes.take().unwrap_or_default();
+    fn process_batch(
+        &mut self,
+        arrivals: &mut Drain<'_, Frame>,
+        is_fetched: bool,
+        io: &mut Io<'_>,
+    ) {
+        let mut batch = self.batch.take().unwrap_or_default();
         let first = self.under_way.arrived();
-        self.look_ahead(frames, &mut lanes, io);
-        if self.parking.is_some() {
-            lanes.iter_mut().for_each(|lane| lane.number(first));
-        }
+        self.look_ahead(arrivals, is_fetched, &mut batch, io);
+        let next = arrivals.as_slice();
         for direction in Direction::BOTH {
-            self.walk(&mut lanes[direction.index()], direction, first, io);
+            let (lane, ahead) = batch.lane(direction);
+            if !lane.frames.is_empty() {
+                self.walk(lane, ahead, (direction, first, next), io);
+            }
         }
-        self.lanes = Some(lanes);
+        self.remember(&batch.ahead);
+        self.batch = Some(batch);
     }
 
     /// The packets of a direction walk through the chain.
     #[inline(always)]
-    fn walk(&mut self, lane: &mut Lane, direction: Direction, first: u64, io: &mut Io<'_>) {
+    fn walk(
+        &mut self,
+        lane: &mut Lane,
+        ahead: &mut Ahead,
+        (direction, first, mut fetched): (Direction, u64, &[Frame]),
+        io: &mut Io<'_>,
+    ) {
+        if self.parking.is_some() {
+            lane.number(first);
+        }
         let mut next = Some(Place::first(direction, self.elements.len()));
         while let Some(place) = next.filter(|_| !lane.frames.is_empty()) {
-            self.pass(lane, place, first, io);
+            self.pass(lane, ahead, (place, first, fetched), io);
+            fetched = &[];
             next = place.next(self.elements.len());
         }
         self.counts.fast_packets += lane.frames.len() as u64;
         let bytes = lane.frames.iter().map(|frame| frame.len() as u64);
         self.counts.fast_bytes += bytes.sum::<u64>();
-        self.remember(lane);
         io.out.departures.extend(lane.leave());
     }
 
     /// Where a packet was found, others of its flow will be found too.
     #[inline(always)]
-    fn remember(&mut self, lane: &mut Lane) {
-        if self.has_hints() {
-            for known in lane.known().iter().filter(|known| known.has_news) {
+    fn remember(&mut self, ahead: &Ahead) {
+        if ahead.has_news() && self.has_hints() {
+            for known in ahead.news() {
                 self.hints.put(known.hash, known.hints);
             }
         }
@@ -82,30 +102,40 @@ impl FastPath {
 
     /// The packets of a lane meet an element.
     #[inline(always)]
-    fn pass(&mut self, lane: &mut Lane, place: Place, first: u64, io: &mut Io<'_>) {
+    fn pass(
+        &mut self,
+        lane: &mut Lane,
+        ahead: &mut Ahead,
+        (place, first, next): (Place, u64, &[Frame]),
+        io: &mut Io<'_>,
+    ) {
         let mut done = 0;
         loop {
-            let (passed, decision) = self.pass_plain(lane, done, place);
+            let (passed, decision) = self.pass_plain(lane.from(done, ahead, next), place);
             done += passed;
             if done == lane.frames.len() {
                 return;
             }
-            let goes_on = self.pass_one(lane, done, decision, place, first, io);
+            let goes_on = self.pass_one((lane, ahead), done, decision, place, first, io);
             done += usize::from(goes_on);
         }
     }
 
-    /// Plain packets from the one at `done` on meet an element, until one does not go on, or is not
+    /// Plain packets meet an element, until one does not go on, or is not
     /// found where it should be.
     #[inline(always)]
-    fn pass_plain(&mut self, lane: &mut Lane, done: usize, place: Place) -> Passed {
+    fn pass_plain<'a>(
+        &mut self,
+        packets: impl Iterator<Item = InFront<'a>>,
+        place: Place,
+    ) -> Passed {
         let elements = self.elements.len();
         match self.elements.get_mut(usize::from(place.element)) {
-            Some(FastElement::Rules(stage)) => stage.pass_plain(lane.from(done), place),
+            Some(FastElement::Rules(stage)) => stage.pass_plain(packets, place),
             Some(FastElement::State(stage)) => {
                 let is_first = place == Place::first(place.direction, elements);
                 let steering = Some(&self.steering).filter(|_| !is_first);
-                pass_state(stage, steering, lane.from(done), place)
+                pass_state(stage, steering, packets, place)
             }
             Some(FastElement::OnCores) | None => (0, Some(Decision::Punt)),
         }
@@ -115,14 +145,14 @@ impl FastPath {
     #[inline(never)]
     fn pass_one(
         &mut self,
-        lane: &mut Lane,
+        (lane, ahead): (&mut Lane, &mut Ahead),
         at: usize,
         decision: Option<Decision>,
         place: Place,
         first: u64,
         io: &mut Io<'_>,
     ) -> bool {
-        let Some((frame, known, shape)) = lane.at(at) else {
+        let Some((frame, number, known, shape)) = lane.at(at, ahead) else {
             return true;
         };
         let hint = known.hints.at(place.element);
@@ -130,17 +160,18 @@ impl FastPath {
             Some(decision) => (decision, hint),
             None => self.meet(frame, &shape, place, hint, io.clock),
         };
-        if found != hint {
-            known.hints.set(place.element, found);
-            known.has_news = true;
-        }
+        let layout = shape.layout();
         if let Decision::Forward { egress } = decision {
             set_egress(frame, egress);
+        }
+        if found != hint {
+            ahead.found(number, place.element, found);
+        }
+        if matches!(decision, Decision::Forward { .. }) {
             return true;
         }
-        let (layout, ordinal) = (shape.layout(), first + u64::from(known.arrival));
         let mut frame = lane.take(at);
-        frame.set_ordinal(ordinal);
+        frame.set_ordinal(first + u64::from(number));
         self.stop(decision, frame, &layout, place, io);
         false
     }
@@ -303,4 +334,3 @@ fn parsed(steering: &Steering, frame: &Frame, shape: &Shape<'_>) -> Parsed {
         suspect: NO_SLOT,
     }
 }
-

@@ -205,21 +205,11 @@ impl Machine {
     /// Takes a burst from a port, stamped with its time; it is emptied.
     #[inline]
     pub fn receive(&mut self, burst: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
-        while burst.len() > BATCH {
-            let rest = burst.split_off(BATCH);
-            self.receive_batch(burst, clock, out);
-            *burst = rest;
-        }
-        self.receive_batch(burst, clock, out);
-    }
-
-    #[inline]
-    fn receive_batch(&mut self, batch: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
         if self.path.parking().is_some() {
             self.let_parking_pass(clock, out);
         }
         self.path
-            .process(batch, clock, &mut self.pools, &mut self.out);
+            .process(burst, clock, &mut self.pools, &mut self.out);
         self.put_out(out);
     }
 

@@ -100,6 +100,7 @@ impl Direct {
                 egress,
             },
             Decision::Drop(reason) => Outcome::Dropped(reason),
+            Decision::Reply => unreachable!("rules do not answer"),
             Decision::Punt => return (false, self.punt(packet)),
             Decision::Hold => {
                 let mut effects = Vec::new();

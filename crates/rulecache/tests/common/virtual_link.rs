@@ -364,6 +364,7 @@ impl World {
                 self.log.push(Event::Met(ordinal, Outcome::Dropped(reason)));
                 self.pools.give(packet.frame);
             }
+            Decision::Reply => unreachable!("rules do not answer"),
             Decision::Punt => self.punt(packet),
             Decision::Hold => {
                 let mut effects = Vec::new();
