@@ -9,6 +9,9 @@ use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, number};
 use twinpath_node::{BATCH, FETCHED_AHEAD, Limits, Node, Output, build};
 
+/// Frames that a port hands over together.
+const BURST: usize = 4 * BATCH;
+
 /// A node with the numbering of its link.
 pub struct BenchNode {
     /// The node.
@@ -55,7 +58,7 @@ impl BenchNode {
             node,
             output: Output::default(),
             returns: Vec::new(),
-            batch: Vec::with_capacity(BATCH),
+            batch: Vec::with_capacity(BURST),
             numbers: Sender::default(),
             clock: Clock {
                 packet: now,
@@ -81,7 +84,7 @@ impl BenchNode {
         let mut done = Vec::with_capacity(frames.len());
         let mut waiting = frames.drain(..);
         loop {
-            self.batch.extend(waiting.by_ref().take(BATCH));
+            self.batch.extend(waiting.by_ref().take(BURST));
             // As a driver does: fetch what comes first in the next batch.
             let next = waiting.as_slice().iter().take(FETCHED_AHEAD);
             next.for_each(Frame::prefetch);

@@ -4,10 +4,10 @@
 use std::time::Duration;
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
+use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Decision, Effect, Found, Gone, Held, ManagerConfig, MatchKey,
-    Output, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
+    CacheMessage, CoresConfig, Effect, Found, Gone, Held, ManagerConfig, MatchKey, Output,
+    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
 };
 
 /// Packets that are looked up together.
@@ -192,7 +192,7 @@ impl RuleBench {
             }
             // As a dropped packet's buffer is used again.
             Decision::Drop(_) => self.done.push(frame),
-            Decision::Forward { .. } => {}
+            Decision::Forward { .. } | Decision::Reply => {}
         }
     }
 

@@ -9,9 +9,9 @@ use crate::stats::Stats;
 use twinpath_core::key::Role;
 use twinpath_core::steering::{PlainKey, opener};
 use twinpath_core::wire::layout::{Layout, Plain};
-use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Keyed, Side};
+use twinpath_core::{Decision, Direction, FlowKey, Frame, Instant, Keyed, Side};
 use twinpath_fastpath::few_words::are_zero;
-use twinpath_fastpath::state_table::{Finder, Held, NO_SLOT, SlotId, Slots};
+use twinpath_fastpath::state_table::{Finder, Held, SlotId};
 use twinpath_fastpath::{
     Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Sketch, StateTable, StepTaken,
 };
@@ -43,50 +43,10 @@ pub struct Parsed {
     pub suspect: SlotId,
 }
 
-/// What parsing and steering found of a plain packet: a [`Parsed`] in half the room.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct PlainPacket {
-    /// Whether the packet is plain. If not the suspect is
-    /// [`NO_SLOT`](twinpath_fastpath::state_table::NO_SLOT), and the rest means nothing.
-    pub is_plain: bool,
-    /// The hash of the flow's key.
-    pub hash: u64,
-    /// Its flow.
-    pub flow: PlainKey,
-    /// What it was found to be.
-    pub plain: Plain,
-    /// As in [`Parsed`].
-    pub suspect: SlotId,
-}
-
-impl PlainPacket {
-    /// The same as for any packet.
-    pub const fn parsed(&self) -> Parsed {
-        Parsed {
-            layout: self.plain.layout(),
-            keyed: self.flow.whole(),
-            hash: self.hash,
-            suspect: self.suspect,
-        }
-    }
-}
-
-/// What the state stage decides about a packet.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a header is written into its frame at once; boxing it would allocate per packet"
-)]
-pub enum Decision {
-    /// Out; the packet has been rewritten.
-    Exit {
-        /// Whether it is now a reply to its sender.
-        is_reply: bool,
-    },
-    /// Dropped.
-    Drop(DropReason),
-    /// To the cores, with this header.
-    Punt(Header),
+/// A stage as plain packets see it.
+pub struct PlainStage<'a> {
+    table: &'a mut StateTable,
+    programs: PlainPrograms<'a>,
 }
 
 /// The state table, the sketch and the programs, under the protocol.
@@ -186,105 +146,68 @@ impl StateStage {
         self.table.finder()
     }
 
-    /// Fetches the slots that probably hold the flows of plain packets.
-    #[inline(always)]
-    pub fn fetch_plain(&self, packets: &mut [PlainPacket]) {
-        match self.table.is_in_one_line() {
-            true => fetch_plain::<true>(self.finder(), packets),
-            false => fetch_plain::<false>(self.finder(), packets),
-        }
-    }
-
-    /// Decides about one packet; if it exits here, it has been rewritten.
+    /// Decides about one packet; if it goes on it has been rewritten. One that is for a worker
+    /// leaves with `header`. What is suspected of the packet's flow becomes what was found.
     #[inline]
-    pub fn packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
+    pub fn packet(
+        &mut self,
+        frame: &mut Frame,
+        parsed: &mut Parsed,
+        clock: Clock,
+        header: &mut Header,
+    ) -> Decision {
         let id = parsed.suspect;
         // Nearly every packet: the slot that was fetched is active and knows the flow.
-        if let Some(Held { control, words }) = self.table.held(id, &parsed.keyed.key)
-            && Slot::fsm_of(control) == Fsm::Active
-            && parsed.keyed.role == Role::Member
-            && !are_zero(words)
-        {
-            let view = view(frame, parsed, Slot::initiator_of(control));
-            let outcome = self.interpreter.run_in_place(&view, words);
-            if outcome != Outcome::Complex {
-                Slot::set_time_of(control, frame.timestamp().0);
+        let outcome = match self.table.held(id, &parsed.keyed.key) {
+            Some(Held { control, words })
+                if Slot::fsm_of(control) == Fsm::Active
+                    && parsed.keyed.role == Role::Member
+                    && !are_zero(words) =>
+            {
+                let view = view(frame, parsed, Slot::initiator_of(control));
+                let outcome = self.interpreter.run_in_place(&view, words);
+                if outcome != Outcome::Complex {
+                    Slot::set_time_of(control, frame.timestamp().0);
+                }
+                self.done(outcome, frame, &parsed.layout)
             }
-            return self.act(outcome, id, frame, parsed, clock);
-        }
-        self.any_packet(frame, parsed, clock)
-    }
-
-    /// Whether [`Self::plain_packet`] can decide about packets.
-    pub fn serves_plain(&self) -> bool {
-        self.interpreter.serves_plain()
-    }
-
-    /// What nearly every packet is: plain, and the slot that was fetched is active and knows its
-    /// flow. Runs the programs on packets, and rewrites them, until one does not go on. Returns how
-    /// many go on, and what was decided about the one after them. Nothing has happened to a packet
-    /// that is [complex](Outcome::Complex); [`Self::packet`] decides about those.
-    #[inline(always)]
-    pub fn plain_packets(
-        &mut self,
-        frames: &mut [Frame],
-        packets: &[PlainPacket],
-    ) -> (usize, Outcome) {
-        match self.table.is_in_one_line() {
-            true => self.plain_packets_of::<true>(frames, packets),
-            false => self.plain_packets_of::<false>(frames, packets),
-        }
-    }
-
-    /// The same for one packet.
-    #[inline(always)]
-    pub fn plain_packet(&mut self, frame: &mut Frame, packet: &PlainPacket) -> Outcome {
-        let Some(mut programs) = self.interpreter.plain_programs() else {
-            return Outcome::Complex;
+            _ => None,
         };
-        match self.table.is_in_one_line() {
-            true => {
-                let mut slots = self.table.slots_mut::<true>();
-                plain_packet(&mut slots, &mut programs, frame, packet)
-            }
-            false => {
-                let mut slots = self.table.slots_mut::<false>();
-                plain_packet(&mut slots, &mut programs, frame, packet)
-            }
-        }
+        outcome.unwrap_or_else(|| self.any_packet(frame, parsed, clock, header))
+    }
+
+    /// What serves nearly all packets: those that are plain, and whose slot that was fetched is
+    /// active and knows the flow. `None` if the programs need more than is looked at there.
+    #[inline(always)]
+    pub fn plain(&mut self) -> Option<PlainStage<'_>> {
+        Some(PlainStage {
+            table: &mut self.table,
+            programs: self.interpreter.plain_programs()?,
+        })
     }
 
     #[inline(never)]
-    fn plain_packets_of<const IN_ONE_LINE: bool>(
+    fn any_packet(
         &mut self,
-        frames: &mut [Frame],
-        packets: &[PlainPacket],
-    ) -> (usize, Outcome) {
-        let Some(mut programs) = self.interpreter.plain_programs() else {
-            return (0, Outcome::Complex);
-        };
-        let mut slots = self.table.slots_mut::<IN_ONE_LINE>();
-        for (passed, (frame, packet)) in frames.iter_mut().zip(packets).enumerate() {
-            let outcome = plain_packet(&mut slots, &mut programs, frame, packet);
-            if outcome != Outcome::Forward {
-                return (passed, outcome);
-            }
-        }
-        (frames.len().min(packets.len()), Outcome::Forward)
-    }
-
-    #[inline(never)]
-    fn any_packet(&mut self, frame: &mut Frame, parsed: &Parsed, clock: Clock) -> Decision {
+        frame: &mut Frame,
+        parsed: &mut Parsed,
+        clock: Clock,
+        header: &mut Header,
+    ) -> Decision {
         let found = self
             .table
             .find_near(parsed.suspect, &parsed.keyed.key, parsed.hash);
         let Some(id) = found else {
-            return self.stranger(frame, parsed, clock);
+            return self.stranger(frame, parsed, clock, header);
         };
+        parsed.suspect = id;
         let control = self.table.control(id);
         match Slot::fsm_of(&control) {
-            Fsm::Active => self.active(id, Slot::initiator_of(&control), frame, parsed, clock),
-            _ => self.waiting(id, Slot::unpack(control), frame, parsed, clock),
+            Fsm::Active => {
+                let initiator = Slot::initiator_of(&control);
+                self.active(id, initiator, frame, parsed, clock, header)
+            }
+            _ => self.waiting(id, Slot::unpack(control), frame, parsed, clock, header),
         }
     }
 
@@ -296,6 +219,7 @@ impl StateStage {
         frame: &mut Frame,
         parsed: &Parsed,
         clock: Clock,
+        header: &mut Header,
     ) -> Decision {
         if are_zero(self.table.words(id)) {
             // Nothing is known of the flow, so this packet opens it, exactly as on the cores.
@@ -313,29 +237,19 @@ impl StateStage {
         if outcome != Outcome::Complex {
             Slot::set_time_of(control, frame.timestamp().0);
         }
-        self.act(outcome, id, frame, parsed, clock)
+        match self.done(outcome, frame, &parsed.layout) {
+            Some(decision) => decision,
+            None => self.freeze(id, frame, parsed, clock, header),
+        }
     }
 
-    /// Does with the packet what the programs decided.
+    /// Does with the packet what the programs decided; `None` if it is complex.
     #[inline(always)]
-    fn act(
-        &mut self,
-        outcome: Outcome,
-        id: SlotId,
-        frame: &mut Frame,
-        parsed: &Parsed,
-        clock: Clock,
-    ) -> Decision {
-        match outcome {
-            Outcome::Forward | Outcome::Reply => {
-                self.interpreter.commit(frame, &parsed.layout);
-                Decision::Exit {
-                    is_reply: outcome == Outcome::Reply,
-                }
-            }
-            Outcome::Drop(reason) => Decision::Drop(reason),
-            Outcome::Complex => self.freeze(id, frame, parsed, clock),
+    fn done(&mut self, outcome: Outcome, frame: &mut Frame, layout: &Layout) -> Option<Decision> {
+        if matches!(outcome, Outcome::Forward | Outcome::Reply) {
+            self.interpreter.commit(frame, layout);
         }
+        decision(outcome)
     }
 
     fn set_initiator(&mut self, id: SlotId, initiator: Side) {
@@ -345,11 +259,19 @@ impl StateStage {
     }
 
     #[cold]
-    fn freeze(&mut self, id: SlotId, frame: &Frame, parsed: &Parsed, clock: Clock) -> Decision {
+    fn freeze(
+        &mut self,
+        id: SlotId,
+        frame: &Frame,
+        parsed: &Parsed,
+        clock: Clock,
+        header: &mut Header,
+    ) -> Decision {
         self.stats.write_backs += 1;
         let slot = Slot::unpack(self.table.control(id));
         self.transition(id, slot, Event::Complex, clock);
-        Decision::Punt(self.header(id, Message::WriteBack, frame, &parsed.keyed))
+        *header = self.header(id, Message::WriteBack, frame, &parsed.keyed);
+        Decision::Punt
     }
 
     /// A packet of a flow that has, or had, a slot without valid state.
@@ -361,6 +283,7 @@ impl StateStage {
         frame: &Frame,
         parsed: &Parsed,
         clock: Clock,
+        header: &mut Header,
     ) -> Decision {
         let event = self.event_without_state(frame, parsed, slot.fsm);
         if slot.fsm == Fsm::Incomplete {
@@ -375,25 +298,40 @@ impl StateStage {
             Action::WriteBack => Message::WriteBack,
             _ => Message::Plain,
         };
-        Decision::Punt(self.header(id, message, frame, &parsed.keyed))
+        *header = self.header(id, message, frame, &parsed.keyed);
+        Decision::Punt
     }
 
     /// A packet of a flow without a slot: take one if the flow is worth it and one is free.
     #[cold]
-    fn stranger(&mut self, frame: &Frame, parsed: &Parsed, clock: Clock) -> Decision {
+    fn stranger(
+        &mut self,
+        frame: &Frame,
+        parsed: &Parsed,
+        clock: Clock,
+        header: &mut Header,
+    ) -> Decision {
+        *header = match self.slot_for(frame, parsed, clock) {
+            Some(id) => self.header(id, Message::Pull, frame, &parsed.keyed),
+            None => crate::fast::header(Message::Plain, frame, &parsed.keyed),
+        };
+        Decision::Punt
+    }
+
+    fn slot_for(&mut self, frame: &Frame, parsed: &Parsed, clock: Clock) -> Option<SlotId> {
         let event = self.event_without_state(frame, parsed, Fsm::Initial);
         if event != (Event::Simple { hot: true }) {
-            return Decision::Punt(header(Message::Plain, frame, &parsed.keyed));
+            return None;
         }
         let is_free = |control: &Packed| Slot::unpack(*control).fsm == Fsm::Initial;
         let Some(id) = self.table.vacant(parsed.hash, is_free) else {
             self.stats.collisions += 1;
-            return Decision::Punt(header(Message::Plain, frame, &parsed.keyed));
+            return None;
         };
         self.table.assign(id, &parsed.keyed.key, parsed.hash);
         self.stats.pulls += 1;
         self.transition(id, Slot::default(), event, clock);
-        Decision::Punt(self.header(id, Message::Pull, frame, &parsed.keyed))
+        Some(id)
     }
 
     /// What a packet is to a slot that has no state to run the programs on.
@@ -613,41 +551,41 @@ impl StateStage {
     }
 }
 
-#[inline(never)]
-fn fetch_plain<const IN_ONE_LINE: bool>(finder: Finder<'_>, packets: &mut [PlainPacket]) {
-    for packet in packets {
-        packet.suspect = match packet.is_plain {
-            true => finder.prefetch_v4_slot::<IN_ONE_LINE>(packet.hash),
-            false => NO_SLOT,
+impl PlainStage<'_> {
+    /// Runs the programs on a packet of the flow that `slot` probably holds, and rewrites it if it
+    /// goes on. Returns what was decided; if nothing, nothing has happened to it, and
+    /// [`StateStage::packet`] is to decide.
+    #[inline(always)]
+    pub fn packet(
+        &mut self,
+        frame: &mut Frame,
+        plain: Plain,
+        flow: &PlainKey,
+        slot: SlotId,
+    ) -> Option<Decision> {
+        let Held { control, words } = self.table.known(slot, flow.key)?;
+        if Slot::fsm_of(control) != Fsm::Active {
+            return None;
+        }
+        let view = PlainView {
+            plain,
+            direction: direction(flow.side, Slot::initiator_of(control)),
+            alias_row: flow.alias_row,
         };
+        let decision = decision(self.programs.run(frame, view, words))?;
+        Slot::set_time_of(control, frame.timestamp().0);
+        Some(decision)
     }
 }
 
-/// One of [`StateStage::plain_packets`].
+/// What a packet's programs decided; `None` if it is complex.
 #[inline(always)]
-fn plain_packet<const IN_ONE_LINE: bool>(
-    slots: &mut Slots<'_, IN_ONE_LINE>,
-    programs: &mut PlainPrograms<'_>,
-    frame: &mut Frame,
-    packet: &PlainPacket,
-) -> Outcome {
-    let Some(Held { control, words }) = slots.known(packet.suspect, packet.flow.key) else {
-        return Outcome::Complex;
-    };
-    if Slot::fsm_of(control) != Fsm::Active {
-        return Outcome::Complex;
-    }
-    let view = PlainView {
-        plain: packet.plain,
-        direction: direction(packet.flow.side, Slot::initiator_of(control)),
-        alias_row: packet.flow.alias_row,
-    };
-    match programs.run(frame, view, words) {
-        Outcome::Complex => Outcome::Complex,
-        outcome => {
-            Slot::set_time_of(control, frame.timestamp().0);
-            outcome
-        }
+const fn decision(outcome: Outcome) -> Option<Decision> {
+    match outcome {
+        Outcome::Forward => Some(Decision::FORWARD),
+        Outcome::Reply => Some(Decision::Reply),
+        Outcome::Drop(reason) => Some(Decision::Drop(reason)),
+        Outcome::Complex => None,
     }
 }
 

@@ -34,7 +34,7 @@ pub mod slow;
 pub mod stats;
 
 pub use config::Config;
-pub use fast::{Clock, Decision, Parsed, PlainPacket, StateStage};
+pub use fast::{Clock, Parsed, StateStage};
 pub use grant::Grant;
 pub use safeguards::{All, Safeguard, Safeguards};
 pub use slow::Cores;

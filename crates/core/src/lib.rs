@@ -12,6 +12,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod counters;
+pub mod decision;
 pub mod drop_reason;
 pub mod hash;
 pub mod key;
@@ -24,6 +25,7 @@ pub mod steering;
 pub mod time;
 
 pub use counters::DropCounters;
+pub use decision::Decision;
 pub use drop_reason::DropReason;
 pub use key::{FlowKey, Keyed, Side, V4Key};
 pub use packet::{Direction, Packet};

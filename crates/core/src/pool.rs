@@ -253,7 +253,19 @@ impl Frame {
     /// Asks the processor to fetch the frame's bookkeeping and the packet's first line.
     #[inline(always)]
     pub fn prefetch(&self) {
+        self.prefetch_bookkeeping();
+        self.prefetch_packet();
+    }
+
+    /// Asks the processor to fetch the frame's bookkeeping.
+    #[inline(always)]
+    pub fn prefetch_bookkeeping(&self) {
         crate::memory::prefetch(self.book());
+    }
+
+    /// Asks the processor to fetch the packet's first line.
+    #[inline(always)]
+    pub fn prefetch_packet(&self) {
         // SAFETY: within the buffer; headroom lies between bookkeeping and packet.
         crate::memory::prefetch(unsafe { &*self.data(HEADROOM as u32) });
     }

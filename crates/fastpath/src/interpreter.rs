@@ -255,15 +255,13 @@ impl Interpreter {
         }
     }
 
-    /// Whether [`PlainPrograms::run`] does what [`Self::run_in_place`] and [`Self::commit`] do.
-    pub fn serves_plain(&self) -> bool {
-        self.native.is_some() && !self.uses.payload
-    }
-
-    /// The programs as a batch of plain packets meets them; `None` where this [cannot
-    /// be](Self::serves_plain).
+    /// The programs as plain packets meet them. `None` without machine code, and where programs
+    /// look into payloads: then [`Self::run_in_place`] and [`Self::commit`] do the same.
     #[inline(always)]
     pub fn plain_programs(&mut self) -> Option<PlainPrograms<'_>> {
+        if self.uses.payload {
+            return None;
+        }
         Some(PlainPrograms {
             native: self.native.as_mut()?,
             machine: &self.machine,

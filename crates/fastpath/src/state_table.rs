@@ -237,18 +237,25 @@ impl StateTable {
         holds.then(|| self.parts_mut(slot))
     }
 
-    /// Whether a slot is one cache line, as [`Slots`] with this parameter take it.
-    pub fn is_in_one_line(&self) -> bool {
-        self.stride == 1
-    }
-
-    /// What a batch of hits needs.
+    /// [`Self::held`] for a connection over IPv4, if any of its words is not zero.
     #[inline(always)]
-    pub fn slots_mut<const IN_ONE_LINE: bool>(&mut self) -> Slots<'_, IN_ONE_LINE> {
-        Slots {
-            lines: &mut self.lines,
-            stride: self.stride,
-            word_count: self.word_count,
+    pub fn known(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
+        let numbers = match self.stride {
+            1 => self.lines.get_mut(slot as usize)?.as_mut_slice(),
+            stride => {
+                let start = slot as usize * stride;
+                self.lines
+                    .get_mut(start..start + stride)?
+                    .as_flattened_mut()
+            }
+        };
+        if !line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {
+            return None;
+        }
+        let held = Held::of(numbers, self.word_count)?;
+        match are_zero(held.words) {
+            true => None,
+            false => Some(held),
         }
     }
 
@@ -297,27 +304,24 @@ impl Finder<'_> {
     /// [`StateTable::find_near`].
     #[inline(always)]
     pub fn prefetch_slot(&self, hash: u64) -> SlotId {
-        let slot = self.prefetch_v4_slot::<false>(hash);
-        if let Some(key) = self.whole_keys.get(slot as usize) {
-            prefetch(key);
-        }
-        slot
-    }
-
-    /// The same for a connection over IPv4. The parameter is as that of [`Slots`].
-    #[inline(always)]
-    pub fn prefetch_v4_slot<const IN_ONE_LINE: bool>(&self, hash: u64) -> SlotId {
         let Some(slot) = self.first_suspect(hash) else {
             return NO_SLOT;
         };
-        match IN_ONE_LINE {
-            true => self.prefetch_line(slot),
-            false => {
-                self.prefetch_line(slot * self.stride);
-                self.prefetch_line(slot * self.stride + 1);
-            }
-        }
+        self.prefetch(slot as SlotId);
         slot as SlotId
+    }
+
+    /// Fetches a slot.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: SlotId) {
+        let slot = slot as usize;
+        self.prefetch_line(slot * self.stride);
+        if self.stride > 1 {
+            self.prefetch_line(slot * self.stride + 1);
+        }
+        if let Some(key) = self.whole_keys.get(slot) {
+            prefetch(key);
+        }
     }
 
     #[inline(always)]
@@ -333,50 +337,6 @@ impl Finder<'_> {
         let bucket = bucket(hash, self.buckets);
         let way = Ways::with_tag(*self.tags.get(bucket)?, tag(hash)).next()?;
         Some(bucket << self.way_bits | way)
-    }
-}
-
-/// A table as hits of a whole batch see it. Nothing is found if slots are not in one line and are
-/// said to be.
-pub struct Slots<'a, const IN_ONE_LINE: bool> {
-    lines: &'a mut [Line],
-    stride: usize,
-    word_count: usize,
-}
-
-impl<const IN_ONE_LINE: bool> Slots<'_, IN_ONE_LINE> {
-    /// [`StateTable::held`] for a connection over IPv4, if any of its words is not zero.
-    #[inline(always)]
-    pub fn known(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
-        match IN_ONE_LINE {
-            true => self.known_in_line(slot, key),
-            false => self.known_in_lines(slot, key),
-        }
-    }
-
-    #[inline(always)]
-    fn known_in_line(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
-        let line = self.lines.get_mut(slot as usize)?;
-        known(line, key, self.word_count)
-    }
-
-    #[inline(always)]
-    fn known_in_lines(&mut self, slot: SlotId, key: V4Key) -> Option<Held<'_>> {
-        let start = slot as usize * self.stride;
-        let lines = self.lines.get_mut(start..start + self.stride)?;
-        known(lines.as_flattened_mut(), key, self.word_count)
-    }
-}
-
-#[inline(always)]
-fn known(numbers: &mut [u32], key: V4Key, word_count: usize) -> Option<Held<'_>> {
-    if !line::holds(numbers.first_chunk()?, ShortKey::v4(key)) {
-        return None;
-    }
-    let held = Held::of(numbers, word_count)?;
-    match are_zero(held.words) {
-        true => None,
-        false => Some(held),
     }
 }
 

@@ -5,10 +5,10 @@
 use std::time::{Duration, Instant as Clock};
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::{Decision, Frame, Instant, Pools};
 use twinpath_rulecache::{
-    Action, CacheMessage, Decision, Effect, Fate, Field, Fields, Found, MatchKey, NewRule,
-    Rewrites, RuleName, RuleTable, TableConfig,
+    Action, CacheMessage, Effect, Fate, Field, Fields, Found, MatchKey, NewRule, Rewrites,
+    RuleName, RuleTable, TableConfig,
 };
 
 const BATCH: usize = 32;

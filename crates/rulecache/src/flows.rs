@@ -55,16 +55,19 @@ impl FlowKey {
     /// The same as [`MatchKey::of_plain`] says, made at once.
     #[inline(always)]
     pub fn of_plain(frame: &[u8], plain: Plain, segment: u8) -> Self {
-        Self::with_ends(plain.ends(frame), frame, plain, segment)
+        Self {
+            flags: plain.tcp_flags(frame),
+            ..Self::of_ends(plain.ends(frame), plain.protocol(), segment)
+        }
     }
 
-    /// The same if the packet had these ends.
+    /// The same, but for TCP flags, of a packet with these ends: enough to tell where its rule is.
     #[inline(always)]
-    pub fn with_ends(ends: PlainEnds, frame: &[u8], plain: Plain, segment: u8) -> Self {
+    pub const fn of_ends(ends: PlainEnds, protocol: u8, segment: u8) -> Self {
         Self {
             addresses: ends.addresses,
-            rest: key::rest_of_a_flow(ends.ports, plain.protocol(), segment),
-            flags: plain.tcp_flags(frame),
+            rest: key::rest_of_a_flow(ends.ports, protocol, segment),
+            flags: 0,
         }
     }
 
@@ -224,6 +227,20 @@ impl FlowTable {
         home as u32
     }
 
+    /// What is read of a line is on its way.
+    #[inline(always)]
+    pub fn prefetch_line(&self, place: u32) {
+        if let Some(line) = self.lines.get(place as usize) {
+            prefetch(line);
+        }
+    }
+
+    /// Whether a line, if there is one, holds the rule that packets with this key meet.
+    pub fn is_met(&self, place: u32, key: FlowKey) -> bool {
+        let line = self.lines.get(place as usize);
+        line.is_some_and(|CacheLine(line)| key.is_in(line) && key.is_let_in(line))
+    }
+
     /// The line of a key, or the free one where the search for it ends. There is always one.
     #[inline(always)]
     fn search(&self, key: FlowKey, home: usize) -> usize {
@@ -247,12 +264,12 @@ impl FlowTable {
     }
 
     /// The line whose rule a packet that arrived at `now` may use, searched from where
-    /// [`Self::prefetch`] said.
+    /// [`Self::prefetch`] said, or from where it was before.
     #[inline(always)]
-    pub fn usable_from(&self, home: u32, key: FlowKey, now: Instant) -> Option<u32> {
-        let mut place = home as usize;
+    pub fn usable_from(&self, near: u32, key: FlowKey, now: Instant) -> Option<u32> {
+        let mut place = near as usize;
         loop {
-            let line = &self.lines[place].0;
+            let line = &self.lines.get(place)?.0;
             if key.is_in(line) {
                 let is_usable = key.is_let_in(line) && !self.is_idle(line, now);
                 return is_usable.then_some(place as u32);
@@ -326,16 +343,6 @@ impl FlowTable {
             EGRESS => Verdict::Forward(Some(where_to)),
             _ => drop_for(where_to),
         }
-    }
-
-    /// The ends of a packet of the flow when the rule has rewritten it, if there is one.
-    #[inline(always)]
-    pub fn ends_after(&self, home: u32, key: FlowKey) -> Option<PlainEnds> {
-        let line = self.line(self.find_from(home, key)?);
-        Some(PlainEnds {
-            addresses: line[2],
-            ports: (line[3] >> 32) as u32,
-        })
     }
 
     /// The MAC addresses that a line's rule writes; `None` for none.

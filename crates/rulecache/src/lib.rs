@@ -65,5 +65,5 @@ pub use recording::{Dependencies, Dependency, EntryId, Obstacle, Pattern, Record
 pub use selection::{Selection, SelectionConfig, SelectionCounters};
 pub use sides::Sides;
 pub use synthesis::{Rule, synthesise};
-pub use table::{Decision, Found, RuleTable, TableConfig, TableCounters};
+pub use table::{Found, RuleTable, TableConfig, TableCounters};
 pub use watch::{Unwatched, Watch};

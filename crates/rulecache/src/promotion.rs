@@ -16,12 +16,12 @@
 use crate::key::MatchKey;
 use crate::message::{CacheMessage, Gone, NewRule, RuleId, RuleName, Uses};
 use crate::slots::State;
-use crate::table::{Decision, RuleTable, TableConfig};
+use crate::table::{RuleTable, TableConfig};
 use crate::variants::Variants;
 use std::collections::VecDeque;
 use twinpath_classify::masked::MaskedLimits;
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::{Frame, Instant};
+use twinpath_core::{Decision, Frame, Instant};
 
 /// A promotion whose mark is renewed more often than this (and once for each of its rules) is
 /// given up, so that nobody is held for long.

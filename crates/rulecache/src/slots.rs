@@ -97,8 +97,30 @@ impl Slots {
 
     #[inline(always)]
     pub fn prefetch(&self, id: RuleId) {
-        prefetch(&self.actions[id as usize]);
-        prefetch(&self.uses[id as usize]);
+        let id = id as usize;
+        if let (Some(action), Some(uses), Some(matched)) = (
+            self.actions.get(id),
+            self.uses.get(id),
+            self.matches.get(id * MATCH..(id + 1) * MATCH),
+        ) {
+            prefetch(action);
+            prefetch(uses);
+            prefetch(&matched[0]);
+            prefetch(&matched[MATCH / 2]);
+        }
+    }
+
+    /// Whether there is such a rule, it is active, and packets with this key meet it.
+    #[inline(always)]
+    pub fn is_met(&self, id: RuleId, key: &MatchKey) -> bool {
+        let lanes = self.matches.get(id as usize * MATCH..);
+        let Some(lanes) = lanes.and_then(|lanes| lanes.first_chunk::<MATCH>()) else {
+            return false;
+        };
+        let different = (0..6).fold(0, |bits, lane| {
+            bits | (key.0[lane] ^ lanes[8 + lane]) & lanes[lane]
+        });
+        different == 0 && self.uses_of(id)[STANDING] as u8 == State::Active as u8
     }
 
     #[inline(always)]

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use twinpath_classify::masked::{BATCH, MaskedLimits, MaskedTable};
-use twinpath_core::{DropReason, Instant};
+use twinpath_core::Instant;
 
 /// How much a table holds, and its times.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -73,22 +73,6 @@ impl TableConfig {
     }
 }
 
-/// What becomes of a packet.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It was rewritten and leaves the segment, by this port if a function said so.
-    Forward {
-        /// The port that it leaves by.
-        egress: Option<u16>,
-    },
-    /// It is dropped.
-    Drop(DropReason),
-    /// It must wait: give it to [`RuleTable::hold`].
-    Hold,
-    /// It is for the cores.
-    Punt,
-}
-
 /// What happened in the table.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableCounters {
@@ -116,7 +100,8 @@ pub struct TableCounters {
     pub marks_repeated: u64,
 }
 
-/// What was found for a packet, to be given to [`RuleTable::packet`].
+/// What was found for a packet, to be given to [`RuleTable::packet`]. It takes four bytes, also
+/// where there may be none.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Found(NonZeroU32);
 
@@ -124,6 +109,21 @@ pub struct Found(NonZeroU32);
 const LINE: u32 = 1 << 31;
 
 impl Found {
+    /// What [`Self::bits`] said; `None` for 0.
+    #[inline(always)]
+    pub const fn from_bits(bits: u32) -> Option<Self> {
+        match NonZeroU32::new(bits) {
+            Some(bits) => Some(Self(bits)),
+            None => None,
+        }
+    }
+
+    /// As a number, which is never 0.
+    #[inline(always)]
+    pub const fn bits(self) -> u32 {
+        self.0.get()
+    }
+
     #[inline(always)]
     const fn at(number: u32) -> Self {
         Self(NonZeroU32::MIN.saturating_add(number))
@@ -214,7 +214,7 @@ impl RuleTable {
         self.config.rules()
     }
 
-    /// Whether there are any rules but those that [`Self::plain_packet`] finds.
+    /// Whether there are any rules but those of one TCP or UDP flow over IPv4.
     #[inline(always)]
     pub const fn has_others(&self) -> bool {
         self.exact.len() > 0 || !self.masked.is_empty()
@@ -341,18 +341,40 @@ impl RuleTable {
         flow.or_else(|| self.find_beside_flows(key))
     }
 
-    /// The same for a packet whose flow is known to have no rule of its own.
+    /// The same for a packet whose flow has no rule of its own.
     #[inline]
-    pub fn find_beside_flows(&mut self, key: &MatchKey) -> Option<Found> {
+    fn find_beside_flows(&mut self, key: &MatchKey) -> Option<Found> {
         self.find_exact(key)
             .or_else(|| self.masked.lookup(&key.0).map(|hit| Found::at(hit.id)))
     }
 
-    /// Whether [`Self::find_beside_flows`] is quick for a packet, because the rule it will
-    /// probably find is hot.
+    /// [`Self::find`], quicker for a packet that still meets the rule which an earlier one of its
+    /// flow has met.
+    #[inline]
+    pub fn find_again(&mut self, earlier: Option<Found>, key: &MatchKey) -> Option<Found> {
+        match earlier.filter(|earlier| self.meets(*earlier, key)) {
+            Some(found) => Some(found),
+            None => self.find(key),
+        }
+    }
+
+    /// Whether a packet meets a rule that was found for another. No two rules contradict, so any
+    /// that it meets is right.
+    #[inline]
+    fn meets(&self, found: Found, key: &MatchKey) -> bool {
+        match found.place() {
+            Ok(line) => FlowKey::of(&key.0).is_some_and(|flow| self.flows.is_met(line, flow)),
+            Err(id) => self.slots.is_met(id, key),
+        }
+    }
+
+    /// What a packet will read of the rule that an earlier one of its flow has met is on its way.
     #[inline(always)]
-    pub fn is_hot(&self, key: &MatchKey) -> bool {
-        self.masked.is_hot(&key.0)
+    pub fn prefetch(&self, found: Found) {
+        match found.place() {
+            Ok(line) => self.flows.prefetch_line(line),
+            Err(id) => self.slots.prefetch(id),
+        }
     }
 
     /// Lets packets meet a rule. Returns whether there was room.

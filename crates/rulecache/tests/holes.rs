@@ -7,10 +7,11 @@ use common::functions::*;
 use common::virtual_link::Outcome;
 use std::time::Duration;
 use twinpath_classify::acl::Rule;
+use twinpath_core::Decision;
 use twinpath_core::DropReason;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, verify_transport_checksum};
 use twinpath_rulecache::{
-    CacheMessage, Decision, Effect, EntryId, MatchKey, Recorded, RuleFunction, Sides, Verdict,
+    CacheMessage, Effect, EntryId, MatchKey, Recorded, RuleFunction, Sides, Verdict,
 };
 
 fn end(text: &str) -> Endpoint {

@@ -287,9 +287,6 @@ fn seen(
 /// What it makes of a packet that is one of a batch of plain ones, if it serves those.
 fn seen_in_batch(engine: &mut Interpreter, view: &PacketView<'_>, words: &[u32]) -> Option<Seen> {
     let plain = Plain::of(view.bytes).expect("TCP or UDP over IPv4");
-    if !engine.serves_plain() {
-        return None;
-    }
     let plain = PlainView {
         plain,
         direction: view.direction,

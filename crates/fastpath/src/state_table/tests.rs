@@ -19,16 +19,10 @@ fn key(number: u64) -> FlowKey {
     }
 }
 
-/// What a batch of plain packets finds in a slot.
+/// What a plain packet finds in a slot.
 fn known(table: &mut StateTable, slot: SlotId, key: &FlowKey) -> Option<(Control, Vec<u32>)> {
-    let key = V4Key::of(key)?;
-    let copied = |held: Held<'_>| (*held.control, held.words.to_vec());
-    let in_lines = table.slots_mut::<false>().known(slot, key).map(copied);
-    if table.is_in_one_line() {
-        let in_line = table.slots_mut::<true>().known(slot, key).map(copied);
-        assert_eq!(in_line, in_lines);
-    }
-    in_lines
+    let held = table.known(slot, V4Key::of(key)?)?;
+    Some((*held.control, held.words.to_vec()))
 }
 
 proptest! {
@@ -40,7 +34,6 @@ proptest! {
         operations in prop::collection::vec((0u64..300, any::<u32>()), 1..500),
     ) {
         let mut table = StateTable::new(64, ways, words);
-        prop_assert_eq!(table.is_in_one_line(), words <= WORDS_IN_FIRST_LINE);
         let mut reference: HashMap<u64, u32> = HashMap::new();
         let value_words = |value: u32| (0..words as u32).map(|at| value.rotate_left(at)).collect::<Vec<_>>();
         for (number, value) in operations {
@@ -65,11 +58,6 @@ proptest! {
             let slot = table.find(&own, hash).expect("was inserted");
             for suspect in [table.finder().prefetch_slot(hash), slot, NO_SLOT] {
                 prop_assert_eq!(table.find_near(suspect, &own, hash), Some(slot));
-            }
-            let fetched = table.finder().prefetch_v4_slot::<false>(hash);
-            prop_assert_eq!(table.finder().prefetch_slot(hash), fetched);
-            if table.is_in_one_line() {
-                prop_assert_eq!(table.finder().prefetch_v4_slot::<true>(hash), fetched);
             }
             let parts = ([1, 2, 3, 4, 5], value_words(value));
             let held = table.held(slot, &own).map(|held| (*held.control, held.words.to_vec()));

@@ -5,11 +5,13 @@
 //! each on the fast path if it can. What needs the cores at an element goes there, comes back, and
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
-mod batch;
+mod hints;
 mod lane;
+mod look_ahead;
 mod parking;
 mod rules;
 mod steps;
+mod walk;
 
 pub use rules::RuleStage;
 use rules::RULES_HASH;
@@ -18,15 +20,12 @@ pub(crate) use steps::Step;
 use crate::machine::UnderWay;
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
-use batch::Batch;
-use lane::Lane;
+use hints::HintTable;
+use lane::Batch;
 use parking::Parking;
-use twinpath_coherence::fast::header as punt_header;
-use twinpath_coherence::{Clock, Decision, Parsed, StateStage, Stats};
-use twinpath_core::wire::dissect;
+use twinpath_coherence::{Clock, StateStage, Stats};
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Pools, Steering};
-use twinpath_fastpath::state_table::NO_SLOT;
+use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
 use twinpath_rulecache::Sides;
 
@@ -138,7 +137,13 @@ pub struct FastPath {
     returns: Vec<Receiver>,
     /// Each worker's life, as far as known.
     epochs: Vec<u32>,
-    batch: Batch,
+    /// Packets at work, by direction; empty between calls.
+    batch: Option<Box<Batch>>,
+    /// Frames without a flow; empty between calls.
+    strangers: Vec<Frame>,
+    hints: HintTable,
+    /// Of the packet that a state stage has last sent to a worker.
+    header: Header,
     drops: DropCounters,
     counts: Counts,
     /// Where payloads wait while their headers are on the cores.
@@ -160,12 +165,15 @@ impl FastPath {
             steering,
             sides,
             state_element: state_element(&elements),
+            hints: HintTable::new(hinted_flows(&elements)),
+            header: Header::new(Message::Plain, FlowKey::default()),
             elements,
             started: Instant::ZERO,
             former: Stats::default(),
             returns: vec![Receiver::default(); workers.max(1)],
             epochs: vec![0; workers.max(1)],
-            batch: Batch::default(),
+            batch: Some(Box::default()),
+            strangers: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: Counts::default(),
             parking: None,
@@ -185,6 +193,7 @@ impl FastPath {
     /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
     pub fn touch(&mut self) {
         self.elements.iter_mut().for_each(FastElement::touch);
+        self.hints.touch();
     }
 
     /// The elements of the chain, as they are here.
@@ -256,17 +265,6 @@ impl FastPath {
         &self.steering
     }
 
-    /// Numbers packets in the order of arrival.
-    #[inline]
-    pub(crate) fn admit(&mut self, frames: &mut [Frame]) {
-        for index in 0..frames.len() {
-            batch::prefetch_ahead(frames, index);
-            let frame = &mut frames[index];
-            let ordinal = self.under_way.arrives(frame.timestamp());
-            frame.set_ordinal(ordinal);
-        }
-    }
-
     /// The link has no room for a frame. A message alone is no lost packet: the protocol sends it
     /// again.
     #[cold]
@@ -283,112 +281,9 @@ impl FastPath {
         &self.counts
     }
 
-    /// The packets' walk, for a batch of at most [`BATCH`] frames, which is emptied.
-    ///
-    /// Parse and hash all, fetching from memory what they will meet; then let them walk one by
-    /// one, in order of arrival.
-    #[inline]
-    pub fn process(
-        &mut self,
-        frames: &mut Vec<Frame>,
-        clock: Clock,
-        pools: &mut Pools,
-        out: &mut FastOutput,
-    ) {
-        let mut batch = std::mem::take(&mut self.batch);
-        let first = out.departures.len();
-        let mut io = Io { clock, pools, out };
-        match self.lane() {
-            Some(Lane::State) => self.walk_state(frames, &mut batch, &mut io),
-            Some(Lane::Rules) => self.walk_rules(frames, &mut batch, &mut io),
-            Some(Lane::Several(ways)) => self.walk_several(ways, frames, &mut batch, &mut io),
-            None => self.walk_any(frames, &mut batch, &mut io),
-        }
-        self.batch = batch;
-        self.settle_departures(first, &mut io);
-    }
-
-    #[inline(never)]
-    fn walk_any(&mut self, frames: &mut Vec<Frame>, batch: &mut Batch, io: &mut Io<'_>) {
-        self.prepare(frames, batch);
-        for (index, frame) in frames.drain(..).enumerate() {
-            self.enter(frame, batch, index, io);
-        }
-    }
-
-    /// A packet of a flow meets the flow's state.
-    #[inline]
-    fn at_state(&mut self, mut frame: Frame, parsed: &Parsed, place: Place, io: &mut Io<'_>) {
-        let Some(FastElement::State(stage)) = self.elements.get_mut(usize::from(place.element))
-        else {
-            let header = punt_header(Message::Plain, &frame, &parsed.keyed);
-            return self.punt(frame, header, place, parsed.hash, io);
-        };
-        match stage.packet(&mut frame, parsed, io.clock) {
-            Decision::Exit { is_reply: false } => self.go_on(frame, &parsed.layout, place, io),
-            Decision::Exit { is_reply: true } => self.depart(frame, true, io),
-            Decision::Drop(reason) => self.drop(frame, reason, io),
-            Decision::Punt(header) => self.punt(frame, header, place, parsed.hash, io),
-        }
-    }
-
-    /// A packet has passed the element at `place`.
-    #[inline]
-    fn go_on(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
-        match place.next(self.elements.len()) {
-            None => self.depart(frame, false, io),
-            Some(next) => self.meet(frame, layout, next, io),
-        }
-    }
-
-    /// A packet reaches an element that is not its first.
-    fn meet(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
-        match &mut self.elements[usize::from(place.element)] {
-            FastElement::Rules(stage) => match stage.key(&frame, layout, place) {
-                Some(key) => {
-                    let found = stage.table.find(&key);
-                    self.at_rules(frame, layout, place, (key, found), io);
-                }
-                None => self.hand_to_cores(frame, layout, place, io),
-            },
-            FastElement::State(_) | FastElement::OnCores => {
-                self.reach_state(frame, layout, place, io);
-            }
-        }
-    }
-
-    fn reach_state(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
-        let keyed = self.keyed(&frame, layout);
-        let parsed = Parsed {
-            layout: *layout,
-            keyed,
-            hash: keyed.key.hash(self.steering.seed()),
-            suspect: NO_SLOT,
-        };
-        self.at_state(frame, &parsed, place, io);
-    }
-
-    /// A packet that never meets anything on the fast path at this element.
-    #[cold]
-    fn hand_to_cores(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
-        let keyed = self.keyed(&frame, layout);
-        let header = punt_header(Message::Plain, &frame, &keyed);
-        let hash = keyed.key.hash(self.steering.seed());
-        self.punt(frame, header, place, hash, io);
-    }
-
     /// Only packets with an IP header are let into the chain, and those have a flow.
     fn keyed(&self, frame: &Frame, layout: &Layout) -> Keyed {
         self.steering.key(frame.bytes(), layout).unwrap_or_default()
-    }
-
-    /// Frames that are no IP pass; malformed ones are dropped.
-    #[cold]
-    fn without_flow(&mut self, frame: Frame, io: &mut Io<'_>) {
-        match dissect(frame.bytes()) {
-            Ok(_) => self.depart(frame, false, io),
-            Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
-        }
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
@@ -511,12 +406,9 @@ impl FastPath {
             element: header.element,
             direction: header.trip.direction,
         };
-        if header.is_reply || place.next(self.elements.len()).is_none() {
-            return self.depart(frame, header.is_reply, io);
-        }
-        match dissect(frame.bytes()) {
-            Ok(layout) => self.go_on(frame, &layout, place, io),
-            Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+        match header.is_reply {
+            true => self.depart(frame, true, io),
+            false => self.go_on(frame, place, io),
         }
     }
 
@@ -622,7 +514,7 @@ impl FastPath {
         }
         left.add(old);
         (self.sides, self.steering) = (sides, steering);
-        self.batch = Batch::default();
+        self.hints = HintTable::new(hinted_flows(&self.elements));
     }
 
     /// The state stage is a new one, if there is one. What a former one counted stays counted.
@@ -664,4 +556,14 @@ fn state_stage(elements: &[Option<FastElement>]) -> Option<&StateStage> {
         FastElement::State(stage) => Some(stage.as_ref()),
         _ => None,
     })
+}
+
+/// Flows that hints are kept for: what the largest table holds, each way.
+fn hinted_flows(elements: &[FastElement]) -> usize {
+    let flows = elements.iter().map(|element| match element {
+        FastElement::OnCores => 0,
+        FastElement::Rules(stage) => stage.table.capacity(),
+        FastElement::State(stage) => stage.slots(),
+    });
+    2 * flows.max().unwrap_or(0)
 }

@@ -1,15 +1,14 @@
 //! Elements whose decisions are cached as rules.
 
+use super::lane::{InFront, Passed};
+use super::walk::set_egress;
 use super::{FastElement, FastPath, Io};
 use crate::place::Place;
-use twinpath_coherence::fast::header as punt_header;
-use twinpath_core::wire::layout::{Layout, Plain, PlainEnds};
-use twinpath_core::{Direction, DropReason, Frame, Keyed};
+use twinpath_core::wire::layout::{Layout, PlainEnds};
+use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{
-    CacheMessage, Decision, Effect, FlowKey, Found, Held, MatchKey, RuleTable, Sides,
-};
+use twinpath_rulecache::{CacheMessage, Effect, FlowKey, Found, Held, MatchKey, RuleTable, Sides};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
@@ -65,29 +64,57 @@ impl RuleStage {
         MatchKey::of(frame.bytes(), layout, frame.port(), segment)
     }
 
-    /// [`Self::key`] of a plain packet.
-    pub fn plain_key(&self, frame: &Frame, plain: Plain, direction: Direction) -> MatchKey {
-        let segment = Sides::segment(self.segment, direction);
-        MatchKey::of_plain(frame.bytes(), plain, frame.port(), segment)
+    /// The flow of a plain packet with these ends.
+    #[inline(always)]
+    pub fn flow_of(&self, ends: PlainEnds, protocol: u8, direction: Direction) -> FlowKey {
+        FlowKey::of_ends(ends, protocol, Sides::segment(self.segment, direction))
     }
 
-    /// What tells a plain packet's flow.
-    #[inline(always)]
-    pub fn flow_key(&self, frame: &[u8], plain: Plain, direction: Direction) -> FlowKey {
-        FlowKey::of_plain(frame, plain, Sides::segment(self.segment, direction))
+    /// Plain packets meet the rules of their flows, until one does not go on, or does not find its
+    /// rule where an earlier one has found it.
+    #[inline(never)]
+    pub(super) fn pass_plain<'a>(
+        &mut self,
+        packets: impl Iterator<Item = InFront<'a>>,
+        place: Place,
+    ) -> Passed {
+        let mut passed = 0;
+        let segment = Sides::segment(self.segment, place.direction);
+        for (frame, known) in packets {
+            let Some(known) = known else {
+                return (passed, None);
+            };
+            let earlier = Found::from_bits(known.hints.at(place.element));
+            let (now, shown) = (frame.timestamp(), (frame.port(), segment));
+            let bytes = frame.bytes_mut();
+            match self
+                .table
+                .plain_packet(earlier, bytes, known.plain, shown, now)
+            {
+                Some(Decision::Forward { egress }) => set_egress(frame, egress),
+                decision => return (passed, decision),
+            }
+            passed += 1;
+        }
+        (passed, None)
     }
 
-    /// The same if the packet had these ends.
-    #[inline(always)]
-    pub fn flow_key_of(
-        &self,
-        ends: PlainEnds,
-        frame: &[u8],
-        plain: Plain,
-        direction: Direction,
-    ) -> FlowKey {
-        let segment = Sides::segment(self.segment, direction);
-        FlowKey::with_ends(ends, frame, plain, segment)
+    /// A packet meets the rules. Returns also where it has found one.
+    pub(super) fn meet(
+        &mut self,
+        frame: &mut Frame,
+        layout: &Layout,
+        place: Place,
+        hint: u32,
+    ) -> (Decision, u32) {
+        let Some(key) = self.key(frame, layout, place) else {
+            return (Decision::Punt, hint);
+        };
+        let found = self.table.find_again(Found::from_bits(hint), &key);
+        let now = frame.timestamp();
+        let bytes = frame.bytes_mut();
+        let decision = self.table.packet(&key, found, bytes, layout, now);
+        (decision, found.map_or(hint, Found::bits))
     }
 }
 
@@ -99,58 +126,7 @@ impl FastPath {
         }
     }
 
-    /// A packet meets the rules that were found for it.
-    #[inline]
-    pub(super) fn at_rules(
-        &mut self,
-        mut frame: Frame,
-        layout: &Layout,
-        place: Place,
-        (key, found): (MatchKey, Option<Found>),
-        io: &mut Io<'_>,
-    ) {
-        let Some(stage) = self.rules(place.element) else {
-            return self.hand_to_cores(frame, layout, place, io);
-        };
-        let now = frame.timestamp();
-        let decision = stage
-            .table
-            .packet(&key, found, frame.bytes_mut(), layout, now);
-        self.rules_have(decision, frame, layout, place, key, io);
-    }
-
-    /// Does what the rules have decided about a packet.
-    #[inline]
-    pub(super) fn rules_have(
-        &mut self,
-        decision: Decision,
-        mut frame: Frame,
-        layout: &Layout,
-        place: Place,
-        key: MatchKey,
-        io: &mut Io<'_>,
-    ) {
-        match decision {
-            Decision::Forward { egress } => {
-                if egress.is_some() {
-                    frame.set_egress(egress);
-                }
-                self.go_on(frame, layout, place, io);
-            }
-            Decision::Drop(reason) => self.drop(frame, reason, io),
-            Decision::Punt => {
-                // Plain packets need no more than their element on the cores.
-                let header = punt_header(Message::Plain, &frame, &Keyed::default());
-                self.punt(frame, header, place, RULES_HASH, io);
-            }
-            Decision::Hold => {
-                let layout = *layout;
-                self.hold(Held { frame, layout, key }, place.element, io);
-            }
-        }
-    }
-
-    fn hold(&mut self, held: Held, element: u8, io: &mut Io<'_>) {
+    pub(super) fn hold_for_rule(&mut self, held: Held, element: u8, io: &mut Io<'_>) {
         let Some(stage) = self.rules(element) else {
             return self.drop(held.frame, DropReason::BadLinkFrame, io);
         };
@@ -198,7 +174,7 @@ impl FastPath {
         self.under_way.close(held.frame.ordinal());
         let direction = held.frame.trip().direction;
         let place = Place { element, direction };
-        self.rules_have(decision, held.frame, &held.layout, place, held.key, io);
+        self.stop(decision, held.frame, &held.layout, place, io);
     }
 
     /// Without a buffer the messages are lost; whoever waits for them asks again.

@@ -5,13 +5,13 @@ use crate::fast_path::FastOutput;
 use crate::place::Place;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::fsm::{Fsm, Slot};
-use twinpath_coherence::{Clock, Decision as StateDecision, Parsed};
+use twinpath_coherence::{Clock, Parsed};
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::{DropReason, FlowKey, Frame, Keyed, Pools};
+use twinpath_core::{Decision, DropReason, FlowKey, Frame, Keyed, Pools};
 use twinpath_fastpath::StepTaken;
 use twinpath_fastpath::state_table::NO_SLOT;
 use twinpath_link::{Header, Message};
-use twinpath_rulecache::{Decision, MatchKey, RuleName};
+use twinpath_rulecache::{MatchKey, RuleName};
 
 /// What an element on the fast path makes of a packet.
 pub(crate) enum Step {
@@ -48,6 +48,12 @@ impl FastPath {
         Place::first(trip.direction, self.elements.len())
     }
 
+    /// Numbers a packet that arrives.
+    pub(crate) fn admit(&mut self, frame: &mut Frame) {
+        frame.set_ordinal(self.under_way.arrived());
+        self.under_way.arrive(1, frame.timestamp());
+    }
+
     /// The seed of flow hashes.
     pub(crate) fn seed(&self) -> u64 {
         self.steering.seed()
@@ -76,14 +82,14 @@ impl FastPath {
 
     /// The slot that holds a packet's flow, if there is one.
     pub(crate) fn at_state_of(&mut self, frame: &Frame, layout: &Layout) -> Option<AtState> {
-        let parsed = self.parsed(frame, layout);
+        let packet = self.parsed(frame, layout);
         let stage = self.stage_mut()?;
         let of_flow = |(key, slot, _): &(FlowKey, Slot, _)| {
-            *key == parsed.keyed.key && slot.fsm != Fsm::Initial
+            *key == packet.keyed.key && slot.fsm != Fsm::Initial
         };
         let found = stage.each_slot().find(of_flow);
         let (slot, words) = found.map(|(_, slot, words)| (slot, words.to_vec()))?;
-        let steps = stage.steps_taken(frame, &parsed, &slot, &words);
+        let steps = stage.steps_taken(frame, &packet, &slot, &words);
         Some(AtState { slot, words, steps })
     }
 
@@ -105,8 +111,8 @@ impl FastPath {
         place: Place,
         clock: Clock,
     ) -> Step {
-        let parsed = self.parsed(frame, layout);
-        let (keyed, hash) = (parsed.keyed, parsed.hash);
+        let packet = self.parsed(frame, layout);
+        let (keyed, hash) = (packet.keyed, packet.hash);
         match &mut self.elements[usize::from(place.element)] {
             FastElement::Rules(stage) => {
                 let Some(key) = stage.key(frame, layout, place) else {
@@ -117,12 +123,14 @@ impl FastPath {
                 let decision = stage.table.packet(&key, found, bytes, layout, now);
                 self.rules_decided(frame, decision, place)
             }
-            FastElement::State(stage) => match stage.packet(frame, &parsed, clock) {
-                StateDecision::Exit { is_reply: false } => Step::Forward,
-                StateDecision::Exit { is_reply: true } => Step::Reply,
-                StateDecision::Drop(reason) => Step::Drop(reason),
-                StateDecision::Punt(header) => self.to_worker(header, place, hash),
-            },
+            FastElement::State(stage) => {
+                let mut packet = packet;
+                let decision = stage.packet(frame, &mut packet, clock, &mut self.header);
+                match decision {
+                    Decision::Punt => self.to_worker(self.header.clone(), place, hash),
+                    _ => self.rules_decided(frame, decision, place),
+                }
+            }
             FastElement::OnCores => self.punted(frame, &keyed, place, hash),
         }
     }
@@ -135,6 +143,7 @@ impl FastPath {
                 frame.set_trip(trip);
                 Step::Forward
             }
+            Decision::Reply => Step::Reply,
             Decision::Drop(reason) => Step::Drop(reason),
             Decision::Hold => Step::Hold,
             Decision::Punt => self.punted(frame, &Keyed::default(), place, 0),

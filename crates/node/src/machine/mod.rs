@@ -27,7 +27,7 @@ pub use link::Progress;
 pub use order::{Answer, Order};
 pub(crate) use under_way::UnderWay;
 
-use crate::fast_path::{BATCH, Departure, FastOutput, FastPath};
+use crate::fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
 use change::Phase;
 use link::Link;
 use std::time::Duration;
@@ -205,22 +205,11 @@ impl Machine {
     /// Takes a burst from a port, stamped with its time; it is emptied.
     #[inline]
     pub fn receive(&mut self, burst: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
-        while burst.len() > BATCH {
-            let rest = burst.split_off(BATCH);
-            self.receive_batch(burst, clock, out);
-            *burst = rest;
-        }
-        self.receive_batch(burst, clock, out);
-    }
-
-    #[inline]
-    fn receive_batch(&mut self, batch: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
         if self.path.parking().is_some() {
             self.let_parking_pass(clock, out);
         }
-        self.path.admit(batch);
         self.path
-            .process(batch, clock, &mut self.pools, &mut self.out);
+            .process(burst, clock, &mut self.pools, &mut self.out);
         self.put_out(out);
     }
 
@@ -314,7 +303,7 @@ impl Machine {
         }
         let floor = self.floor;
         for departure in &mut self.out.departures {
-            if departure.frame.timestamp() < floor {
+            if departure.via == Via::Slow && departure.frame.timestamp() < floor {
                 departure.frame.set_timestamp(floor);
             }
         }

@@ -46,7 +46,7 @@ impl<S: Sink> VirtualRun<'_, S> {
         frame.set_timestamp(at);
         frame.set_received_ns(self.now.0);
         let path = self.node.machine.path_mut();
-        path.admit(std::slice::from_mut(&mut frame));
+        path.admit(&mut frame);
         let mut trace = Trace {
             packets_before: 0,
             time_ns: at.0,

@@ -1,14 +1,14 @@
 //! What becomes of a packet: the way from the rule that was found for it to the decision.
 
-use super::{Decision, Found, RuleTable};
+use super::{Found, LINE, RuleTable};
 use crate::action::{self, Fate, Headers};
 use crate::flows::{self, FlowKey, Look, Verdict};
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
 use crate::slots::{State, Usable};
-use twinpath_core::Instant;
-use twinpath_core::wire::layout::{Layout, Plain, PlainEnds, Transport};
+use twinpath_core::wire::layout::{Layout, Plain, Transport};
 use twinpath_core::wire::{fields, tcp, udp};
+use twinpath_core::{Decision, Instant};
 
 impl RuleTable {
     /// Decides on a packet that arrived at `now`, with what [`Self::find_batch`] or
@@ -30,38 +30,37 @@ impl RuleTable {
         self.packet_elsewhere(key, found, frame, layout, now)
     }
 
-    /// What a plain packet will need first is on its way. Returns where [`Self::plain_packet`]
-    /// begins to search.
+    /// Where a flow's own rule is, if it has one, probably; what lies there is on its way.
     #[inline(always)]
-    pub fn fetch(&self, flow: FlowKey) -> u32 {
-        self.flows.prefetch(flow)
+    pub fn fetch(&self, flow: FlowKey) -> Found {
+        Found::at(self.flows.prefetch(flow) | LINE)
     }
 
-    /// Whether [`Self::plain_packet`] will probably find a rule.
-    #[inline(always)]
-    pub fn knows(&self, flow: FlowKey, home: u32) -> bool {
-        self.flows.find_from(home, flow).is_some()
-    }
-
-    /// The ends that a plain packet will probably have when [`Self::plain_packet`] has rewritten
-    /// it; `None` if its flow has no rule.
-    #[inline(always)]
-    pub fn ends_after(&self, flow: FlowKey, home: u32) -> Option<PlainEnds> {
-        self.flows.ends_after(home, flow)
-    }
-
-    /// Decides on a plain packet that arrived at `now`, and rewrites it, if its flow has a rule of
-    /// its own. `None` if [`Self::packet`] is to be asked.
+    /// Decides on a plain packet that arrived at `now` on port `ingress` and is about to enter a
+    /// segment of the chain, and rewrites it, if it meets the rule that an earlier one of its flow
+    /// has met. `None` if [`Self::packet`] is to be asked.
     #[inline(always)]
     pub fn plain_packet(
         &mut self,
-        (flow, home): (FlowKey, u32),
+        earlier: Option<Found>,
         frame: &mut [u8],
         plain: Plain,
+        (ingress, segment): (u16, u8),
         now: Instant,
     ) -> Option<Decision> {
-        let line = self.flows.usable_from(home, flow, now)?;
-        Some(self.meet_line(line, frame, &plain.layout(), now))
+        match earlier?.place() {
+            Ok(near) => {
+                let flow = FlowKey::of_plain(frame, plain, segment);
+                let line = self.flows.usable_from(near, flow, now)?;
+                Some(self.meet_line(line, frame, &plain.layout(), now))
+            }
+            Err(id) => {
+                let key = MatchKey::of_plain(frame, plain, ingress, segment);
+                let meets = self.slots.is_met(id, &key);
+                let is_usable = meets && self.slots.usable(id, now) == Usable::Yes;
+                is_usable.then(|| self.meet_slot(id, frame, &plain.layout(), now))
+            }
+        }
     }
 
     /// A packet meets the rule of a line.

@@ -3,9 +3,9 @@
 use super::virtual_link::Outcome;
 use std::time::Duration;
 use twinpath_core::wire::{PacketBuilder, dissect};
-use twinpath_core::{Instant, Packet, Pools};
+use twinpath_core::{Decision, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Decision, Effect, Held, ManagerConfig, MatchKey, Output, RuleCores,
+    CacheMessage, CoresConfig, Effect, Held, ManagerConfig, MatchKey, Output, RuleCores,
     RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
 };
 
@@ -100,6 +100,7 @@ impl Direct {
                 egress,
             },
             Decision::Drop(reason) => Outcome::Dropped(reason),
+            Decision::Reply => unreachable!("rules do not answer"),
             Decision::Punt => return (false, self.punt(packet)),
             Decision::Hold => {
                 let mut effects = Vec::new();

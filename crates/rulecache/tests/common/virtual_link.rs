@@ -13,10 +13,10 @@ use super::watched::{Did, Done, Watched};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
-use twinpath_core::{DropReason, Frame, Instant, Packet, Pools};
+use twinpath_core::{Decision, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Decision, Effect, EntryId, Held, ManagerConfig, MatchKey, Output,
-    RuleChain, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
+    CacheMessage, CoresConfig, Effect, EntryId, Held, ManagerConfig, MatchKey, Output, RuleChain,
+    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
 };
 
 /// Changes of table entries in mid-traffic.
@@ -364,6 +364,7 @@ impl World {
                 self.log.push(Event::Met(ordinal, Outcome::Dropped(reason)));
                 self.pools.give(packet.frame);
             }
+            Decision::Reply => unreachable!("rules do not answer"),
             Decision::Punt => self.punt(packet),
             Decision::Hold => {
                 let mut effects = Vec::new();

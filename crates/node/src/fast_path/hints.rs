@@ -1,0 +1,165 @@
+//! Where the elements of a chain have found a flow's packets before.
+//!
+//! In a chain of several elements each finds a flow in tables of its own, under a key that depends
+//! on what those before have rewritten. So that all of a packet's reads of memory can be under way
+//! before it walks, the places where an earlier packet of its flow was found are kept here, by the
+//! headers with which packets arrive. They are hints: an element looks whether what lies there is
+//! the packet's, and searches if not. A hint that is lost or wrong costs time alone.
+
+use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
+
+/// Elements of a chain that hints are kept for.
+const HINTED: usize = 3;
+
+/// Hints in a cache line.
+const WAYS: usize = 4;
+
+/// By element, where it found a flow; 0 where that is not known.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints([u32; HINTED]);
+
+impl Hints {
+    /// Of the first element alone.
+    #[inline(always)]
+    pub const fn of_first(place: u32) -> Self {
+        Self([place, 0, 0])
+    }
+
+    /// That of an element.
+    #[inline(always)]
+    pub fn at(&self, element: u8) -> u32 {
+        self.0.get(usize::from(element)).copied().unwrap_or(0)
+    }
+
+    /// Sets that of an element.
+    #[inline(always)]
+    pub fn set(&mut self, element: u8, place: u32) {
+        if let Some(hint) = self.0.get_mut(usize::from(element)) {
+            *hint = place;
+        }
+    }
+
+    /// Those of all elements.
+    #[inline(always)]
+    pub fn each(&self) -> impl Iterator<Item = u32> {
+        self.0.into_iter()
+    }
+
+    /// As two lanes of a line: a tag in the upper half of the first.
+    #[inline(always)]
+    const fn lanes(self, tag: u32) -> [u64; 2] {
+        let [one, two, three] = self.0;
+        [
+            (tag as u64) << 32 | one as u64,
+            (two as u64) << 32 | three as u64,
+        ]
+    }
+
+    #[inline(always)]
+    const fn of_lanes(one: u64, other: u64) -> Self {
+        Self([one as u32, (other >> 32) as u32, other as u32])
+    }
+}
+
+/// Hints by hash: four in a cache line, each with a tag that is not zero.
+pub struct HintTable {
+    lines: ZeroedArray<CacheLine>,
+}
+
+impl HintTable {
+    /// A table for about so many flows.
+    pub fn new(flows: usize) -> Self {
+        // Half full, lines that turn a flow out are few.
+        let lines = (2 * flows).div_ceil(WAYS).clamp(1, u32::MAX as usize);
+        Self {
+            lines: ZeroedArray::new(lines),
+        }
+    }
+
+    /// Takes the memory now.
+    pub fn touch(&mut self) {
+        self.lines.touch();
+    }
+
+    /// What is known of a flow is on its way.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some(line) = self.lines.get(self.line(hash)) {
+            prefetch(line);
+        }
+    }
+
+    /// What is known of a flow.
+    #[inline(always)]
+    pub fn get(&self, hash: u64) -> Option<Hints> {
+        let CacheLine(lanes) = self.lines.get(self.line(hash))?;
+        let tag = tag(hash);
+        let way = (0..WAYS).find(|way| lanes[2 * way] >> 32 == u64::from(tag))?;
+        Some(Hints::of_lanes(lanes[2 * way], lanes[2 * way + 1]))
+    }
+
+    /// Keeps what is known of a flow, in the place of what was, of another's if there is no room.
+    #[inline(never)]
+    pub fn put(&mut self, hash: u64, hints: Hints) {
+        let place = self.line(hash);
+        let Some(CacheLine(lanes)) = self.lines.get_mut(place) else {
+            return;
+        };
+        let tag = tag(hash);
+        let with = |tag: u32| (0..WAYS).find(|way| lanes[2 * way] >> 32 == u64::from(tag));
+        let way = with(tag)
+            .or_else(|| with(0))
+            .unwrap_or(tag as usize >> 1 & (WAYS - 1));
+        [lanes[2 * way], lanes[2 * way + 1]] = hints.lanes(tag);
+    }
+
+    #[inline(always)]
+    fn line(&self, hash: u64) -> usize {
+        ((hash as u32 as u64 * self.lines.len() as u64) >> 32) as usize
+    }
+}
+
+/// Never zero, which is that of a free place.
+#[inline(always)]
+const fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        /// What is found is what was put last; most is found while no more is put than fits.
+        #[test]
+        fn finds_what_was_put(flows in prop::collection::vec((any::<u64>(), any::<[u32; 3]>()), 1..200)) {
+            let mut table = HintTable::new(200);
+            let mut last = HashMap::new();
+            for (hash, hints) in &flows {
+                table.prefetch(*hash);
+                table.put(*hash, Hints(*hints));
+                last.insert(*hash, Hints(*hints));
+                prop_assert_eq!(table.get(*hash), Some(Hints(*hints)));
+            }
+            let found = last.iter().filter(|(hash, _)| table.get(**hash).is_some());
+            prop_assert!(found.clone().count() * 10 >= last.len() * 9);
+            for (hash, hints) in found {
+                prop_assert_eq!(table.get(*hash), Some(*hints));
+            }
+        }
+    }
+
+    #[test]
+    fn each_element_has_its_hint() {
+        let mut hints = Hints::of_first(7);
+        hints.set(2, 9);
+        hints.set(3, 11);
+        assert_eq!(
+            (hints.at(0), hints.at(1), hints.at(2), hints.at(3)),
+            (7, 0, 9, 0)
+        );
+        assert_eq!(HintTable::new(4).get(5), None);
+    }
+}

@@ -1,0 +1,322 @@
+//! What is found out about a whole batch before its packets walk, so that their reads of memory
+//! overlap: headers, directions, and where the chain's elements will find their flows.
+//!
+//! A chain of one element is asked itself; for one of several an earlier packet of the flow has
+//! left [hints](super::hints).
+
+use super::hints::Hints;
+use super::lane::{Ahead, Batch, Known};
+use super::{BATCH, FETCHED_AHEAD, FastElement, FastPath, Io, RuleStage};
+use std::vec::Drain;
+use twinpath_coherence::Parsed;
+use twinpath_core::wire::layout::{Layout, Network, Plain};
+use twinpath_core::wire::{dissect, fields};
+use twinpath_core::{Direction, Frame, Instant, Side, Steering};
+use twinpath_fastpath::state_table::{Finder, NO_SLOT, SlotId};
+use twinpath_rulecache::Found;
+
+/// How a chain tells where its elements will find a packet's flow.
+trait Searched {
+    /// What tells it of a plain packet is on its way; what is known of the packet then includes
+    /// what is to be given to [`Self::find`], and its flow if elements will ask for it.
+    fn fetch(&self, known: &mut Known, direction: Direction);
+    /// The same of any other packet.
+    fn fetch_other(&self, parsed: &Parsed) -> u64;
+    /// It is there; what lies in those places is on its way.
+    fn find(&self, hash: u64) -> Hints;
+}
+
+/// Flow state alone.
+struct InState<'a>(Finder<'a>, &'a Steering);
+
+impl Searched for InState<'_> {
+    #[inline(always)]
+    fn fetch(&self, known: &mut Known, _: Direction) {
+        let Self(finder, steering) = self;
+        known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
+        known.hash = known.flow.key.hash(steering.seed());
+        finder.prefetch_tags(known.hash);
+    }
+
+    #[inline(always)]
+    fn fetch_other(&self, parsed: &Parsed) -> u64 {
+        self.0.prefetch_tags(parsed.hash);
+        parsed.hash
+    }
+
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Hints {
+        Hints::of_first(of_slot(self.0.prefetch_slot(hash)))
+    }
+}
+
+/// Rules alone, each of one flow over IPv4.
+struct InRules<'a>(&'a RuleStage);
+
+impl Searched for InRules<'_> {
+    #[inline(always)]
+    fn fetch(&self, known: &mut Known, direction: Direction) {
+        let flow = self
+            .0
+            .flow_of(known.ends, known.plain.protocol(), direction);
+        known.hash = self.0.table.fetch(flow).bits().into();
+    }
+
+    #[inline(always)]
+    fn fetch_other(&self, _: &Parsed) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Hints {
+        Hints::of_first(hash as u32)
+    }
+}
+
+/// All other chains.
+struct InHints<'a>(&'a FastPath);
+
+impl Searched for InHints<'_> {
+    #[inline(always)]
+    fn fetch(&self, known: &mut Known, _: Direction) {
+        let steering = &self.0.steering;
+        known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
+        known.hash = one_way(known.flow.key.hash(steering.seed()), known.flow.side);
+        self.0.hints.prefetch(known.hash);
+    }
+
+    #[inline(always)]
+    fn fetch_other(&self, parsed: &Parsed) -> u64 {
+        let hash = one_way(parsed.hash, parsed.keyed.side);
+        self.0.hints.prefetch(hash);
+        hash
+    }
+
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Hints {
+        let Some(hints) = self.0.hints.get(hash) else {
+            return Hints::default();
+        };
+        for (element, hint) in self.0.elements.iter().zip(hints.each()) {
+            match (element, Found::from_bits(hint)) {
+                (FastElement::Rules(stage), Some(found)) => stage.table.prefetch(found),
+                (FastElement::State(stage), Some(_)) => stage.finder().prefetch(slot_of(hint)),
+                _ => {}
+            }
+        }
+        hints
+    }
+}
+
+/// What was seen of a batch as a whole.
+struct Seen {
+    bytes_in: u64,
+    /// The latest time that any has arrived.
+    latest: Instant,
+    /// Whether a packet says that it arrived before an earlier one.
+    is_early: bool,
+}
+
+/// A flow's hash, another for each way that its packets go.
+#[inline(always)]
+const fn one_way(hash: u64, side: Side) -> u64 {
+    hash ^ (side as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A slot as a hint.
+#[inline(always)]
+pub(super) const fn of_slot(slot: SlotId) -> u32 {
+    slot.wrapping_add(1)
+}
+
+/// The slot of a hint.
+#[inline(always)]
+pub(super) const fn slot_of(hint: u32) -> SlotId {
+    const { assert!(NO_SLOT == SlotId::MAX) };
+    hint.wrapping_sub(1)
+}
+
+/// Time does not run backwards from packet to packet.
+fn never_before(mut latest: Instant) -> impl FnMut(Frame) -> Frame {
+    move |mut frame| {
+        latest = latest.max(frame.timestamp());
+        frame.set_timestamp(latest);
+        frame
+    }
+}
+
+/// A batch that has arrived.
+#[derive(Copy, Clone)]
+struct Coming<'a> {
+    frames: &'a [Frame],
+    /// Whether the walk of the batch before has fetched them.
+    is_fetched: bool,
+    /// What has arrived behind it.
+    next: &'a [Frame],
+}
+
+impl FastPath {
+    /// Whether hints are kept for the chain: one of one element tells itself where flows are.
+    #[inline(always)]
+    pub(super) fn has_hints(&self) -> bool {
+        match self.elements.as_slice() {
+            [FastElement::State(_)] => false,
+            [FastElement::Rules(stage)] => stage.table.has_others(),
+            _ => true,
+        }
+    }
+
+    /// Finds out about the next [`BATCH`] frames, and sorts them by direction. What is no IP leaves.
+    #[inline(always)]
+    pub(super) fn look_ahead(
+        &mut self,
+        arrivals: &mut Drain<'_, Frame>,
+        is_fetched: bool,
+        batch: &mut Batch,
+        io: &mut Io<'_>,
+    ) {
+        let count = arrivals.len().min(BATCH);
+        let (frames, next) = arrivals.as_slice().split_at(count);
+        let coming = Coming {
+            frames,
+            is_fetched,
+            next,
+        };
+        let seen = match self.elements.as_slice() {
+            [FastElement::State(stage)] => {
+                let in_state = InState(stage.finder(), &self.steering);
+                self.look(&in_state, coming, &mut batch.ahead)
+            }
+            [FastElement::Rules(stage)] if !stage.table.has_others() => {
+                self.look(&InRules(stage), coming, &mut batch.ahead)
+            }
+            _ => self.look(&InHints(self), coming, &mut batch.ahead),
+        };
+        let mut strangers = std::mem::take(&mut self.strangers);
+        let frames = arrivals.take(count);
+        match seen.is_early {
+            false => batch.sort(frames, &mut strangers),
+            true => {
+                let latest = self.under_way.latest();
+                batch.sort(frames.map(never_before(latest)), &mut strangers);
+            }
+        }
+        self.under_way.arrive(count, seen.latest);
+        self.counts.packets_in += count as u64;
+        self.counts.bytes_in += seen.bytes_in;
+        for frame in strangers.drain(..) {
+            self.without_flow(frame, io);
+        }
+        self.strangers = strangers;
+    }
+
+    /// Looks at the frames of a batch, in columns: what one loop does keeps its values in registers.
+    #[inline(never)]
+    fn look(&self, searched: &impl Searched, coming: Coming<'_>, ahead: &mut Ahead) -> Seen {
+        let Coming { frames, next, .. } = coming;
+        let seen = self.parse_plain(coming, ahead);
+        let (sides, mut replies, mut others) = (self.sides.of_v4(), 0, 0);
+        for (number, known) in ahead.known.iter_mut().take(frames.len()).enumerate() {
+            if let Some(frame) = next.get(number) {
+                frame.prefetch_bookkeeping();
+            }
+            if known.is_plain {
+                let direction = sides.direction((known.ends.addresses >> 32) as u32);
+                searched.fetch(known, direction);
+                replies |= (direction.index() as u32) << number;
+            } else {
+                others |= 1 << number;
+            }
+        }
+        ahead.begin(replies);
+        if others != 0 {
+            self.look_at_others(searched, frames, others, ahead);
+        }
+        for known in ahead.known.iter_mut().take(frames.len()) {
+            known.hints = searched.find(known.hash);
+        }
+        seen
+    }
+
+    /// Finds the headers of plain packets.
+    #[inline(always)]
+    fn parse_plain(&self, coming: Coming<'_>, ahead: &mut Ahead) -> Seen {
+        let frames = coming.frames;
+        let (mut bytes_in, mut latest, mut is_early) = (0, self.under_way.latest(), false);
+        let has_connections = self.steering.are_connections();
+        let mut to_come = [].iter();
+        if !coming.is_fetched {
+            frames.iter().take(FETCHED_AHEAD).for_each(Frame::prefetch);
+            to_come = frames.get(FETCHED_AHEAD..).unwrap_or_default().iter();
+        }
+        for (frame, known) in frames.iter().zip(&mut ahead.known) {
+            if let Some(frame) = to_come.next() {
+                frame.prefetch();
+            }
+            let (bytes, now) = (frame.bytes(), frame.timestamp());
+            is_early |= now < latest;
+            latest = latest.max(now);
+            bytes_in += bytes.len() as u64;
+            let plain = Plain::of(bytes).filter(|_| has_connections);
+            known.is_plain = plain.is_some();
+            if let Some(plain) = plain {
+                (known.plain, known.ends) = (plain, plain.ends(bytes));
+            }
+        }
+        Seen {
+            bytes_in,
+            latest,
+            is_early,
+        }
+    }
+
+    /// Looks at those frames that are not plain.
+    #[inline(never)]
+    fn look_at_others(
+        &self,
+        searched: &impl Searched,
+        frames: &[Frame],
+        others: u32,
+        ahead: &mut Ahead,
+    ) {
+        let numbered = frames.iter().enumerate();
+        for (number, frame) in numbered.filter(|(number, _)| others >> number & 1 != 0) {
+            let bit = |is: bool| u32::from(is) << number;
+            match self.parse(frame) {
+                Some((parsed, direction)) => {
+                    ahead.put_other(number, parsed, searched.fetch_other(&parsed));
+                    ahead.replies |= bit(direction == Direction::Reply);
+                }
+                None => ahead.strangers |= bit(true),
+            }
+        }
+    }
+
+    /// A packet that is not plain, its flow and which way it goes; `None` if it has no flow.
+    #[inline(never)]
+    fn parse(&self, frame: &Frame) -> Option<(Parsed, Direction)> {
+        let layout = dissect(frame.bytes()).ok()?;
+        if layout.network == Network::None {
+            return None;
+        }
+        let keyed = self.keyed(frame, &layout);
+        let parsed = Parsed {
+            layout,
+            keyed,
+            hash: keyed.key.hash(self.steering.seed()),
+            suspect: NO_SLOT,
+        };
+        Some((parsed, self.direction(frame, &layout)))
+    }
+
+    /// Which way a packet goes that arrives.
+    pub(super) fn direction(&self, frame: &Frame, layout: &Layout) -> Direction {
+        match self.sides.is_one_way() {
+            true => Direction::Original,
+            false => {
+                let source = fields::source(frame.bytes(), layout);
+                self.sides.direction(source.address)
+            }
+        }
+    }
+}

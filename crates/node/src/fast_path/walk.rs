@@ -1,0 +1,336 @@
+//! The walk of packets through the chain.
+//!
+//! | step | what happens |
+//! |---|---|
+//! | [`look_ahead`](FastPath::look_ahead) | headers, directions and flows of a whole batch are found, and what will be read of tables is fetched |
+//! | [`walk`](FastPath::walk) | the packets of a direction meet the elements one after the other |
+//! | [`pass`](FastPath::pass) | they meet one element, in order of arrival |
+//! | [`stop`](FastPath::stop) | a packet that does not go on leaves the others: dropped, answered, held, or handed to a worker |
+//! | [`go_on`](FastPath::go_on) | a packet that was held or with a worker goes on alone |
+//!
+//! So at each element packets of a flow and direction are in the order of arrival.
+
+use super::lane::{Ahead, InFront, Lane, Passed, Shape};
+use super::look_ahead::{of_slot, slot_of};
+use super::{FastElement, FastOutput, FastPath, Io};
+use crate::place::Place;
+use std::vec::Drain;
+use twinpath_coherence::fast::header as punt_header;
+use twinpath_coherence::{Clock, Parsed, StateStage};
+use twinpath_core::wire::dissect;
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed, Pools, Steering};
+use twinpath_fastpath::state_table::NO_SLOT;
+use twinpath_link::{Header, Message};
+use twinpath_rulecache::Held;
+
+impl FastPath {
+    /// The walk of all frames through the chain, [`BATCH`](super::BATCH) at a time.
+    #[inline]
+    pub fn process(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let before = out.departures.len();
+        let (mut arrivals, mut is_fetched) = (frames.drain(..), false);
+        while !arrivals.as_slice().is_empty() {
+            let mut io = Io { clock, pools, out };
+            self.process_batch(&mut arrivals, is_fetched, &mut io);
+            is_fetched = true;
+        }
+        let mut io = Io { clock, pools, out };
+        self.settle_departures(before, &mut io);
+    }
+
+    #[inline(always)]
+    fn process_batch(
+        &mut self,
+        arrivals: &mut Drain<'_, Frame>,
+        is_fetched: bool,
+        io: &mut Io<'_>,
+    ) {
+        let mut batch = self.batch.take().unwrap_or_default();
+        let first = self.under_way.arrived();
+        self.look_ahead(arrivals, is_fetched, &mut batch, io);
+        let next = arrivals.as_slice();
+        for direction in Direction::BOTH {
+            let (lane, ahead) = batch.lane(direction);
+            if !lane.frames.is_empty() {
+                self.walk(lane, ahead, (direction, first, next), io);
+            }
+        }
+        self.remember(&batch.ahead);
+        self.batch = Some(batch);
+    }
+
+    /// The packets of a direction walk through the chain.
+    #[inline(always)]
+    fn walk(
+        &mut self,
+        lane: &mut Lane,
+        ahead: &mut Ahead,
+        (direction, first, mut fetched): (Direction, u64, &[Frame]),
+        io: &mut Io<'_>,
+    ) {
+        if self.parking.is_some() {
+            lane.number(first);
+        }
+        let mut next = Some(Place::first(direction, self.elements.len()));
+        while let Some(place) = next.filter(|_| !lane.frames.is_empty()) {
+            self.pass(lane, ahead, (place, first, fetched), io);
+            fetched = &[];
+            next = place.next(self.elements.len());
+        }
+        self.counts.fast_packets += lane.frames.len() as u64;
+        let bytes = lane.frames.iter().map(|frame| frame.len() as u64);
+        self.counts.fast_bytes += bytes.sum::<u64>();
+        io.out.departures.extend(lane.leave());
+    }
+
+    /// Where a packet was found, others of its flow will be found too.
+    #[inline(always)]
+    fn remember(&mut self, ahead: &Ahead) {
+        if ahead.has_news() && self.has_hints() {
+            for known in ahead.news() {
+                self.hints.put(known.hash, known.hints);
+            }
+        }
+    }
+
+    /// The packets of a lane meet an element.
+    #[inline(always)]
+    fn pass(
+        &mut self,
+        lane: &mut Lane,
+        ahead: &mut Ahead,
+        (place, first, next): (Place, u64, &[Frame]),
+        io: &mut Io<'_>,
+    ) {
+        let mut done = 0;
+        loop {
+            let (passed, decision) = self.pass_plain(lane.from(done, ahead, next), place);
+            done += passed;
+            if done == lane.frames.len() {
+                return;
+            }
+            let goes_on = self.pass_one((lane, ahead), done, decision, place, first, io);
+            done += usize::from(goes_on);
+        }
+    }
+
+    /// Plain packets meet an element, until one does not go on, or is not
+    /// found where it should be.
+    #[inline(always)]
+    fn pass_plain<'a>(
+        &mut self,
+        packets: impl Iterator<Item = InFront<'a>>,
+        place: Place,
+    ) -> Passed {
+        let elements = self.elements.len();
+        match self.elements.get_mut(usize::from(place.element)) {
+            Some(FastElement::Rules(stage)) => stage.pass_plain(packets, place),
+            Some(FastElement::State(stage)) => {
+                let is_first = place == Place::first(place.direction, elements);
+                let steering = Some(&self.steering).filter(|_| !is_first);
+                pass_state(stage, steering, packets, place)
+            }
+            Some(FastElement::OnCores) | None => (0, Some(Decision::Punt)),
+        }
+    }
+
+    /// What was decided about a packet is done, if it was. Returns whether it goes on.
+    #[inline(never)]
+    fn pass_one(
+        &mut self,
+        (lane, ahead): (&mut Lane, &mut Ahead),
+        at: usize,
+        decision: Option<Decision>,
+        place: Place,
+        first: u64,
+        io: &mut Io<'_>,
+    ) -> bool {
+        let Some((frame, number, known, shape)) = lane.at(at, ahead) else {
+            return true;
+        };
+        let hint = known.hints.at(place.element);
+        let (decision, found) = match decision {
+            Some(decision) => (decision, hint),
+            None => self.meet(frame, &shape, place, hint, io.clock),
+        };
+        let layout = shape.layout();
+        if let Decision::Forward { egress } = decision {
+            set_egress(frame, egress);
+        }
+        if found != hint {
+            ahead.found(number, place.element, found);
+        }
+        if matches!(decision, Decision::Forward { .. }) {
+            return true;
+        }
+        let mut frame = lane.take(at);
+        frame.set_ordinal(first + u64::from(number));
+        self.stop(decision, frame, &layout, place, io);
+        false
+    }
+
+    /// Any packet meets an element. Returns also where it was found there.
+    fn meet(
+        &mut self,
+        frame: &mut Frame,
+        shape: &Shape<'_>,
+        place: Place,
+        hint: u32,
+        clock: Clock,
+    ) -> (Decision, u32) {
+        match self.elements.get_mut(usize::from(place.element)) {
+            Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), place, hint),
+            Some(FastElement::State(stage)) => {
+                let mut parsed = parsed(&self.steering, frame, shape);
+                parsed.suspect = slot_of(hint);
+                let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
+                (decision, of_slot(parsed.suspect))
+            }
+            Some(FastElement::OnCores) | None => (Decision::Punt, hint),
+        }
+    }
+
+    /// A packet does not go on to the next element.
+    pub(super) fn stop(
+        &mut self,
+        decision: Decision,
+        mut frame: Frame,
+        layout: &Layout,
+        place: Place,
+        io: &mut Io<'_>,
+    ) {
+        frame.set_direction(place.direction);
+        match decision {
+            Decision::Forward { egress } => {
+                set_egress(&mut frame, egress);
+                self.go_on(frame, place, io);
+            }
+            Decision::Reply => self.depart(frame, true, io),
+            Decision::Drop(reason) => self.drop(frame, reason, io),
+            Decision::Hold => self.hold(frame, layout, place, io),
+            Decision::Punt => {
+                let (header, hash) = self.punt_header(&frame, layout, place);
+                self.punt(frame, header, place, hash, io);
+            }
+        }
+    }
+
+    /// A packet goes on behind the element at `place`.
+    pub(super) fn go_on(&mut self, mut frame: Frame, mut place: Place, io: &mut Io<'_>) {
+        while let Some(next) = place.next(self.elements.len()) {
+            place = next;
+            let layout = match dissect(frame.bytes()) {
+                Ok(layout) => layout,
+                Err(malformed) => return self.drop(frame, DropReason::Malformed(malformed), io),
+            };
+            let parsed = Parsed {
+                layout,
+                ..Parsed::default()
+            };
+            let shape = Shape::Other(&parsed);
+            match self.meet(&mut frame, &shape, place, 0, io.clock).0 {
+                Decision::Forward { egress } => set_egress(&mut frame, egress),
+                decision => return self.stop(decision, frame, &layout, place, io),
+            }
+        }
+        self.depart(frame, false, io);
+    }
+
+    /// What goes to the cores with a packet, and what chooses its worker.
+    fn punt_header(&self, frame: &Frame, layout: &Layout, place: Place) -> (Header, u64) {
+        let element = self.elements.get(usize::from(place.element));
+        let header = match element {
+            Some(FastElement::State(_)) => self.header.clone(),
+            // Packets that have a key need no more than their element on the cores.
+            Some(FastElement::Rules(stage)) if stage.key(frame, layout, place).is_some() => {
+                return (punt_header(Message::Plain, frame, &Keyed::default()), 0);
+            }
+            _ => punt_header(Message::Plain, frame, &self.keyed(frame, layout)),
+        };
+        let hash = header.key.hash(self.steering.seed());
+        (header, hash)
+    }
+
+    /// A packet waits for a rule.
+    fn hold(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
+        let layout = *layout;
+        let stage = self.rules(place.element);
+        match stage.and_then(|stage| stage.key(&frame, &layout, place)) {
+            Some(key) => self.hold_for_rule(Held { frame, layout, key }, place.element, io),
+            None => self.drop(frame, DropReason::BadLinkFrame, io),
+        }
+    }
+
+    /// Frames that are no IP pass; malformed ones are dropped.
+    #[cold]
+    pub(super) fn without_flow(&mut self, frame: Frame, io: &mut Io<'_>) {
+        match dissect(frame.bytes()) {
+            Ok(_) => self.depart(frame, false, io),
+            Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+        }
+    }
+}
+
+/// Plain packets meet the state of their flows, until one does not go on, or its state is not where
+/// it should be. With `steering` they may have been rewritten since they arrived.
+#[inline(never)]
+fn pass_state<'a>(
+    stage: &mut StateStage,
+    steering: Option<&Steering>,
+    packets: impl Iterator<Item = InFront<'a>>,
+    place: Place,
+) -> Passed {
+    let mut passed = 0;
+    let Some(mut stage) = stage.plain() else {
+        return (0, None);
+    };
+    for (frame, known) in packets {
+        let Some(known) = known else {
+            return (passed, None);
+        };
+        let (plain, slot) = (known.plain, slot_of(known.hints.at(place.element)));
+        let decision = match steering {
+            None => stage.packet(frame, plain, &known.flow, slot),
+            Some(steering) => {
+                let flow = steering.plain_key(frame.bytes(), plain);
+                stage.packet(frame, plain, &flow, slot)
+            }
+        };
+        match decision {
+            Some(Decision::FORWARD) => passed += 1,
+            decision => return (passed, decision),
+        }
+    }
+    (passed, None)
+}
+
+#[inline(always)]
+pub(super) fn set_egress(frame: &mut Frame, egress: Option<u16>) {
+    if egress.is_some() {
+        frame.set_egress(egress);
+    }
+}
+
+/// A packet and its flow, as it is now.
+fn parsed(steering: &Steering, frame: &Frame, shape: &Shape<'_>) -> Parsed {
+    let layout = shape.layout();
+    // Only packets with an IP header are let into the chain, and those have a flow.
+    let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
+    let hash = match shape {
+        Shape::Other(before) if before.keyed.key == keyed.key => before.hash,
+        _ => keyed.key.hash(steering.seed()),
+    };
+    Parsed {
+        layout,
+        keyed,
+        hash,
+        suspect: NO_SLOT,
+    }
+}
