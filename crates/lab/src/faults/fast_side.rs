@@ -182,16 +182,25 @@ impl Simulation {
 
     /// Finds out what became of each packet of a batch.
     fn settle(&mut self, numbers: &[u32], is_refused: bool) {
-        let mut departures = std::mem::take(&mut self.out.departures).into_iter().peekable();
-        let mut punts = std::mem::take(&mut self.out.frames).into_iter().peekable();
+        let mut departures = std::mem::take(&mut self.out.departures);
+        let punts = std::mem::take(&mut self.out.frames);
+        let punted: Vec<u32> = punts.iter().map(|(_, frame)| number_of(frame)).collect();
+        // Packets of a flow have an order among them, but for those that go back as answers.
+        let class = |departure: &Departure| {
+            let packet = self.history.packet(number_of(&departure.frame));
+            (packet.and_then(|packet| packet.flow), departure.is_reply)
+        };
+        departures.sort_by_key(class);
+        let is_in_order = departures.is_sorted_by_key(|departure| {
+            (class(departure), number_of(&departure.frame))
+        });
         for &number in numbers {
-            let is_this = |frame: &Frame| number_of(frame) == number;
-            if let Some(departure) = departures.next_if(|departure| is_this(&departure.frame)) {
+            let is_this = |departure: &Departure| number_of(&departure.frame) == number;
+            if let Some(place) = departures.iter().position(is_this) {
+                let departure = departures.swap_remove(place);
                 self.apply_fast(number);
                 self.leave(departure, Place::FastPath);
-            } else if let Some((worker, frame)) = punts.next_if(|(_, frame)| is_this(frame)) {
-                self.send(to(worker), frame);
-            } else {
+            } else if !punted.contains(&number) {
                 self.note(Happened::DroppedFast { packet: number });
                 self.tally.dropped_fast += 1;
                 if !is_refused {
@@ -202,9 +211,12 @@ impl Simulation {
                     .moves(number, &[Place::FastPath], Place::Dropped, step);
             }
         }
-        if departures.next().is_some() || punts.next().is_some() {
-            let what = "the fast path puts out what it was not given".into();
+        if !departures.is_empty() || !is_in_order {
+            let what = "the fast path puts out what it was not given, or in another order".into();
             self.step.fault(Rule::Conserved, what);
+        }
+        for (worker, frame) in punts {
+            self.send(to(worker), frame);
         }
     }
 

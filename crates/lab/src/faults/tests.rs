@@ -71,6 +71,10 @@ fn can_try(functions: Functions, name: &str) -> bool {
     match functions {
         Functions::Ledger => true,
         Functions::Gates => is_of_rules || OF_ALL.contains(&name),
+        // Changes that take too long are rare, and tried by the others.
+        _ if name == "changes_given_up" => false,
+        // It needs long traffic to fill.
+        Functions::KvStore => OF_ALL.contains(&name),
         _ => !is_of_rules && !is_of_parking && !OF_LEDGERS.contains(&name),
     }
 }
@@ -141,24 +145,4 @@ fn a_hunt_ends_with_the_first_failure_and_tells_its_story() {
     let mut runs = 0;
     let sound = hunt(0..5, None, |_| runs += 1).expect("sound scenarios");
     assert_eq!((runs, sound.runs, sound.failed.is_none()), (5, 5, true));
-}
-#[test]
-fn dbg_one() {
-    let from: u64 = std::env::var("FROM").unwrap().parse().unwrap();
-    let to: u64 = std::env::var("TO").unwrap().parse().unwrap();
-    let mut bad = 0;
-    for seed in from..to {
-        let began = std::time::Instant::now();
-        let outcome = Simulation::of_seed(seed, None).unwrap().run();
-        let spent = began.elapsed();
-        if spent.as_millis() > 500 || std::env::var("V").is_ok() { println!("seed {seed}: {spent:?} steps {} {:?}", outcome.coverage.steps, outcome.scenario.elements); }
-        if !outcome.violations.is_empty() { bad += 1; println!("BAD {seed} {:?} {:?}: {}", outcome.scenario.elements, outcome.scenario.functions, outcome.violations[0]); }
-        if bad > 12 { break; }
-    }
-}
-#[test]
-fn dbg_story() {
-    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
-    let outcome = Simulation::of_seed(seed, None).unwrap().keeping_all_events().run();
-    println!("{}", outcome.story());
 }
