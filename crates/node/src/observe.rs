@@ -218,11 +218,11 @@ type EachFunction<'a> = dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>)) + 'a;
 fn each_function(worker: &Worker, each: &mut EachFunction<'_>) {
     for element in worker.elements() {
         match element {
-            CoreElement::Flows(flows) => flows.chain().each_function(|function| {
-                each(function.name(), &|counter| function.counters(counter));
+            CoreElement::Flows(flows) => flows.chain().functions().iter().for_each(|function| {
+                each(&function.name, &|counter| function.counters(counter));
             }),
-            CoreElement::Rules(rules) => rules.each_function(|function| {
-                each(function.name(), &|counter| function.counters(counter));
+            CoreElement::Rules(rules) => rules.functions().iter().for_each(|function| {
+                each(&function.name, &|counter| function.counters(counter));
             }),
         }
     }

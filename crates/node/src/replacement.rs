@@ -22,9 +22,9 @@ use crate::wiring::{self, BuildError};
 use std::ops::Range;
 use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
-use twinpath_control::service::Service;
-use twinpath_core::{Pools, Steering};
-use twinpath_nf::catalogue::{FunctionConfig, SuccessionError};
+use twinpath_control::service::{Instance, SETTINGS, Service};
+use twinpath_core::{Named, Pools, Steering};
+use twinpath_nf::catalogue::SuccessionError;
 use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
 use twinpath_slowpath::{Chain, Successor};
 
@@ -60,7 +60,7 @@ pub enum FunctionPlan {
         change: Option<Change>,
     },
     /// A new one.
-    New(Box<dyn RuleFunction>),
+    New(Named<dyn RuleFunction>),
 }
 
 /// Another chain.
@@ -95,23 +95,17 @@ pub enum ReplaceError {
     #[error("the seed differs from the running service's: expected the same")]
     Seed,
     /// A function cannot go on with what it knows.
-    #[error(transparent)]
-    Succession(#[from] SuccessionError),
+    #[error("{function}: {source}")]
+    Succession {
+        /// The function's name in the chain.
+        function: String,
+        /// Why not.
+        source: SuccessionError,
+    },
     /// The new functions cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
-
-/// Settings of the node itself.
-const SETTINGS: [&str; 7] = [
-    "run",
-    "fast_path",
-    "slow_path",
-    "rule_cache",
-    "parking",
-    "link",
-    "traffic",
-];
 
 impl Replacement {
     /// From one service to another.
@@ -122,7 +116,8 @@ impl Replacement {
         check_settings(old, new)?;
         check_functions(old, new)?;
         let (before, after) = (elements(old), elements(new));
-        let (chain, flows) = (wiring::chain(new)?, flows::Change::between(old, new));
+        let chain = wiring::chain(new)?;
+        let flows = flows::Change::between(old, new, &chain)?;
         let mut replacement = Self {
             sides: Sides::new(&new.inside).map_err(BuildError::from)?,
             steering: chain.steering(new.seed).map_err(BuildError::from)?,
@@ -211,11 +206,14 @@ fn plan_cores(
 /// Functions of the new chain that were in the old one go on, if they can.
 fn check_functions(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     for function in &new.chain {
-        let former = old
-            .chain
-            .iter()
-            .find(|former| former.name() == function.name());
-        former.map_or(Ok(()), |former| function.check_succession(former))?;
+        let Some(former) = old.chain.iter().find(|former| function.is_heir_of(former)) else {
+            continue;
+        };
+        let checked = function.config.check_succession(&*former.config);
+        checked.map_err(|source| ReplaceError::Succession {
+            function: function.name.to_string(),
+            source,
+        })?;
     }
     Ok(())
 }
@@ -233,7 +231,8 @@ fn larger_pools(
 
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     let differs = |name: &&str| old.written.get(*name) != new.written.get(*name);
-    if let Some(name) = SETTINGS.into_iter().find(differs) {
+    let mut settings = SETTINGS.into_iter().filter(|name| *name != "service");
+    if let Some(name) = settings.find(differs) {
         return Err(ReplaceError::Settings(name.to_owned()));
     }
     let seed = |service: &Service| {
@@ -260,19 +259,12 @@ fn elements(service: &Service) -> Vec<Range<usize>> {
 
 /// Whether a function is configured as one of the other service. What a file says may be other
 /// than it was.
-fn is_same_function(
-    old: &Service,
-    one: &FunctionConfig,
-    new: &Service,
-    other: &FunctionConfig,
-) -> bool {
-    let name = one.name();
-    let table = name.to_string();
-    name == other.name()
-        && old.written.get(&table) == new.written.get(&table)
+fn is_same_function(old: &Service, one: &Instance, new: &Service, other: &Instance) -> bool {
+    let table = &*one.name;
+    other.is_heir_of(one)
+        && old.written.get(table) == new.written.get(table)
         && one.makes_rules() == other.makes_rules()
-        && one.has_same_files(other)
-        && !other.takes_changes_from_file()
+        && other.config.has_same_files(&*one.config)
 }
 
 fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize>) -> bool {
@@ -285,9 +277,9 @@ fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize
 fn place_in_old(
     old: &Service,
     before: &[Range<usize>],
-    function: &FunctionConfig,
+    function: &Instance,
 ) -> Option<(usize, u8)> {
-    let same = |one: &FunctionConfig| one.name() == function.name() && one.makes_rules();
+    let same = |one: &Instance| function.is_heir_of(one) && one.makes_rules();
     let index = old.chain.iter().position(same)?;
     let element = before.iter().position(|range| range.contains(&index))?;
     Some((element, (index - before[element].start) as u8))
@@ -316,17 +308,21 @@ fn plan_kept(
     old: &Service,
     before: &[Range<usize>],
     new: &Service,
-    function: &FunctionConfig,
+    function: &Instance,
 ) -> Result<Option<FunctionPlan>, ReplaceError> {
     let Some((element, place)) = place_in_old(old, before, function) else {
         return Ok(None);
     };
-    let is_same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+    let is_same = |one: &Instance| is_same_function(old, one, new, function);
     let change = match old.chain.iter().any(is_same) {
         true => None,
         false => {
-            let change = function.change(&new.folder, new.seed);
-            match change.map_err(BuildError::from)? {
+            let change = function.config.change(&new.folder, new.seed);
+            let told = |source| BuildError::Function {
+                function: function.name.to_string(),
+                source,
+            };
+            match change.map_err(told)? {
                 Some(change) => Some(change),
                 None => return Ok(None),
             }
@@ -340,22 +336,16 @@ fn plan_kept(
 }
 
 fn changes(old: &Service, new: &Service) -> Applied {
-    let is_same = |function: &&FunctionConfig| {
-        let same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+    let is_same = |function: &&Instance| {
+        let same = |one: &Instance| is_same_function(old, one, new, function);
         old.chain.iter().any(same)
     };
-    let goes_on = |function: &&FunctionConfig| {
-        let named = |one: &FunctionConfig| one.name() == function.name();
-        function.takes_changes() && old.chain.iter().any(named)
-    };
+    let goes_on = |function: &&Instance| old.chain.iter().any(|one| function.is_heir_of(one));
     let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_same);
     let (changed, fresh) = others.into_iter().partition(goes_on);
-    let is_gone = |function: &&FunctionConfig| {
-        let name = function.name();
-        !new.chain.iter().any(|other| other.name() == name)
-    };
-    let text = |functions: Vec<&FunctionConfig>| {
-        let names = functions.iter().map(|function| function.name().to_string());
+    let is_gone = |function: &&Instance| !new.chain.iter().any(|other| other.is_heir_of(function));
+    let text = |functions: Vec<&Instance>| {
+        let names = functions.iter().map(|function| function.name.to_string());
         names.collect()
     };
     Applied {

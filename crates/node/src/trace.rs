@@ -17,7 +17,7 @@ use crate::virtual_time::VirtualRun;
 use crate::wiring::{self, BuildError};
 use serde::Serialize;
 use twinpath_control::live::Live;
-use twinpath_control::service::Service;
+use twinpath_control::service::{Instance, Service};
 use twinpath_core::Instant;
 use twinpath_core::wire::malformed::Malformed;
 use twinpath_io::CaptureError;
@@ -99,7 +99,7 @@ pub struct SlotLook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramLook {
     /// The function.
-    pub function: &'static str,
+    pub function: String,
     /// The step that was taken; absent if the conditions of none held.
     pub step: Option<&'static str>,
     /// Where the packet went then.
@@ -137,7 +137,7 @@ pub struct RulesRun {
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionLook {
     /// The function.
-    pub name: &'static str,
+    pub name: String,
     /// What it examined of the packet that no function before it had.
     pub examined: Vec<Quantity>,
     /// What it wrote.
@@ -219,7 +219,7 @@ pub struct StateRun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WordChange {
     /// The function that it belongs to.
-    pub function: &'static str,
+    pub function: String,
     /// Its name.
     pub name: &'static str,
     /// Its value before; absent if there was no flow.
@@ -318,17 +318,20 @@ pub(crate) struct Names {
     /// The functions of each element.
     pub elements: Vec<Vec<String>>,
     /// The functions and names of a flow's state words.
-    pub words: Vec<(&'static str, &'static str)>,
+    pub words: Vec<(String, &'static str)>,
 }
 
 impl Names {
     fn of(service: &Service) -> Result<Self, BuildError> {
         let programs = wiring::chain(service)?.programs();
-        let name = |config: &twinpath_nf::catalogue::FunctionConfig| config.name().to_string();
+        let name = |instance: &Instance| instance.name.to_string();
         let elements = wiring::elements(service).map(|element| element.iter().map(name).collect());
-        let words = programs
-            .iter()
-            .flat_map(|program| program.words.iter().map(|word| (program.name, word.name)));
+        let words = programs.iter().flat_map(|program| {
+            program
+                .words
+                .iter()
+                .map(|word| (program.name.to_string(), word.name))
+        });
         Ok(Self {
             elements: elements.collect(),
             words: words.collect(),
@@ -341,8 +344,8 @@ impl Names {
             |words: Option<&[u32]>, place| words.and_then(|words| words.get(place).copied());
         let words = self.words.iter().enumerate();
         words
-            .map(|(place, &(function, name))| WordChange {
-                function,
+            .map(|(place, (function, name))| WordChange {
+                function: function.clone(),
                 name,
                 before: value(before, place),
                 after: value(after, place),

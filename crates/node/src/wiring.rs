@@ -22,12 +22,12 @@ use crate::worker::{CoreElement, Worker};
 use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_coherence::{Config as CoherenceConfig, Cores, StateStage};
-use twinpath_control::service::{Device, Paths, Service};
-use twinpath_core::Pools;
+use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::steering::{Steering, SteeringError};
+use twinpath_core::{Named, Pools};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
-use twinpath_nf::catalogue::{Function, FunctionConfig, FunctionError, FunctionName};
+use twinpath_nf::catalogue::{Function, FunctionError};
 use twinpath_parking::{ConfigError as ParkingError, Stage};
 use twinpath_rulecache::{
     CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
@@ -39,8 +39,13 @@ use twinpath_slowpath::{Chain, NetworkFunction};
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A file that a function needs.
-    #[error(transparent)]
-    Function(#[from] FunctionError),
+    #[error("{function}: {source}")]
+    Function {
+        /// The function's name in the chain.
+        function: String,
+        /// What it says.
+        source: FunctionError,
+    },
     /// Functions whose flows do not go together.
     #[error(transparent)]
     Steering(#[from] SteeringError),
@@ -52,13 +57,13 @@ pub enum BuildError {
     Budget(#[from] BudgetError),
     /// A function that makes rules where one was asked for that shares flow state.
     #[error("{0} makes rules: expected a function that shares flow state")]
-    MakesRules(FunctionName),
+    MakesRules(String),
     /// A queue for payloads that cannot be.
     #[error("[parking]: {0}")]
     Parking(#[from] ParkingError),
     /// Payloads are to wait while functions need them.
     #[error("{0} needs payloads: expected functions that do without them, or no [parking]")]
-    NeedsPayload(&'static str),
+    NeedsPayload(String),
     /// Too many networks inside.
     #[error("the networks inside: {0}")]
     Inside(#[from] RouteError),
@@ -92,9 +97,8 @@ pub fn budget(service: &Service) -> Budget {
 }
 
 /// The chain's elements: functions in a row that make rules, or that share flow state.
-pub fn elements(service: &Service) -> impl Iterator<Item = &[FunctionConfig]> {
-    let alike =
-        |one: &FunctionConfig, other: &FunctionConfig| one.makes_rules() == other.makes_rules();
+pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
+    let alike = |one: &Instance, other: &Instance| one.makes_rules() == other.makes_rules();
     service.chain.chunk_by(alike)
 }
 
@@ -103,11 +107,14 @@ pub fn elements(service: &Service) -> impl Iterator<Item = &[FunctionConfig]> {
 /// # Errors
 /// A file that a function needs cannot be read.
 pub fn chain(service: &Service) -> Result<Chain, BuildError> {
-    let sharing = service.chain.iter().filter(|config| !config.makes_rules());
+    let sharing = service
+        .chain
+        .iter()
+        .filter(|instance| !instance.makes_rules());
     let functions: Result<_, _> = sharing
-        .map(|config| flow_function(service, config))
+        .map(|instance| flow_function(service, instance))
         .collect();
-    Ok(Chain::new(functions?))
+    Ok(Chain::named(functions?))
 }
 
 /// A function that shares flow state.
@@ -116,12 +123,21 @@ pub fn chain(service: &Service) -> Result<Chain, BuildError> {
 /// A file that it needs cannot be read, or it shares none.
 pub fn flow_function(
     service: &Service,
-    config: &FunctionConfig,
-) -> Result<Box<dyn NetworkFunction>, BuildError> {
-    match config.build(&service.folder, service.seed)? {
-        Function::Flow(function) => Ok(function),
-        Function::Rules(_) => Err(BuildError::MakesRules(config.name())),
+    instance: &Instance,
+) -> Result<Named<dyn NetworkFunction>, BuildError> {
+    let name = instance.name.clone();
+    match function(service, instance)? {
+        Function::Flow(function) => Ok(Named { name, function }),
+        Function::Rules(_) => Err(BuildError::MakesRules(name.to_string())),
     }
+}
+
+fn function(service: &Service, instance: &Instance) -> Result<Function, BuildError> {
+    let built = instance.config.build(&service.folder, service.seed);
+    built.map_err(|source| BuildError::Function {
+        function: instance.name.to_string(),
+        source,
+    })
 }
 
 /// The functions of one element that make rules.
@@ -130,12 +146,13 @@ pub fn flow_function(
 /// A file that a function needs cannot be read.
 pub fn rule_functions(
     service: &Service,
-    configs: &[FunctionConfig],
-) -> Result<Vec<Box<dyn RuleFunction>>, BuildError> {
-    let mut functions: Vec<Box<dyn RuleFunction>> = Vec::new();
-    for config in configs {
-        if let Function::Rules(function) = config.build(&service.folder, service.seed)? {
-            functions.push(function);
+    instances: &[Instance],
+) -> Result<Vec<Named<dyn RuleFunction>>, BuildError> {
+    let mut functions = Vec::new();
+    for instance in instances {
+        if let Function::Rules(function) = function(service, instance)? {
+            let name = instance.name.clone();
+            functions.push(Named { name, function });
         }
     }
     Ok(functions)
@@ -190,14 +207,12 @@ pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
 /// # Errors
 /// A file that a function needs, or too many networks inside.
 pub fn causality(service: &Service) -> Result<Causality, BuildError> {
-    let translated = service.chain.iter().filter_map(|config| match config {
-        FunctionConfig::Napt(napt) => Some(napt),
-        _ => None,
-    });
+    let chain = service.chain.iter();
+    let translations = chain.filter_map(|instance| instance.config.translation());
     let (mut inside, mut external) = (Vec::new(), Vec::new());
-    for napt in translated {
-        inside.extend(napt.inside());
-        external.extend(napt.external());
+    for translation in translations {
+        inside.extend(translation.inside);
+        external.extend(translation.external);
     }
     external.sort();
     Ok(Causality::new(match external.is_empty() {
@@ -219,25 +234,26 @@ fn parking(service: &Service, workers: &[Worker]) -> Result<Option<Stage>, Build
         return Ok(None);
     };
     if let Some(name) = workers.first().and_then(reader_of_payloads) {
-        return Err(BuildError::NeedsPayload(name));
+        return Err(BuildError::NeedsPayload(name.to_string()));
     }
     Ok(Some(Stage::new(parking.queue(), parking.port())?))
 }
 
 /// A function that needs payloads.
-fn reader_of_payloads(worker: &Worker) -> Option<&'static str> {
-    let mut found = None;
-    for element in worker.elements() {
-        match element {
-            CoreElement::Flows(flows) => flows.chain().each_function(|function| {
-                found = found.or(function.reads_payload().then(|| function.name()));
-            }),
-            CoreElement::Rules(rules) => rules.each_function(|function| {
-                found = found.or(function.reads_payload().then(|| function.name()));
-            }),
-        }
-    }
-    found
+fn reader_of_payloads(worker: &Worker) -> Option<&str> {
+    let mut elements = worker.elements().iter();
+    elements.find_map(|element| match element {
+        CoreElement::Flows(flows) => name_of(flows.chain().functions(), |one| one.reads_payload()),
+        CoreElement::Rules(rules) => name_of(rules.functions(), |one| one.reads_payload()),
+    })
+}
+
+/// The name of the first function of which something holds.
+fn name_of<F: ?Sized>(functions: &[Named<F>], holds: impl Fn(&F) -> bool) -> Option<&str> {
+    let mut functions = functions.iter();
+    functions
+        .find(|function| holds(function))
+        .map(|function| &*function.name)
 }
 
 /// Buffers for packets that arrive, ordinary and long ones: as many as may be under way or kept.
@@ -252,7 +268,7 @@ pub fn pool_frames(service: &Service, chain: &Chain) -> (usize, usize) {
 
 /// Most frames that elements with rules keep, on both paths.
 fn held_for_rules(service: &Service) -> usize {
-    let makes_rules = |element: &&[FunctionConfig]| element[0].makes_rules();
+    let makes_rules = |element: &&[Instance]| element[0].makes_rules();
     let elements = elements(service).filter(makes_rules).count();
     elements * (service.rule_cache.held + FRAMES_WAITING)
 }
@@ -263,7 +279,7 @@ fn fast_elements(
     chain: &Chain,
 ) -> Result<Vec<FastElement>, BuildError> {
     elements(service)
-        .map(|configs| fast_element(service, paths, configs[0].makes_rules(), chain))
+        .map(|instances| fast_element(service, paths, instances[0].makes_rules(), chain))
         .collect()
 }
 
@@ -338,9 +354,9 @@ pub fn core_elements(
     epoch: u32,
 ) -> Result<Vec<CoreElement>, BuildError> {
     elements(service)
-        .map(|configs| {
-            Ok(match configs[0].makes_rules() {
-                true => CoreElement::Rules(Box::new(rule_cores(service, paths, configs)?)),
+        .map(|instances| {
+            Ok(match instances[0].makes_rules() {
+                true => CoreElement::Rules(Box::new(rule_cores(service, paths, instances)?)),
                 false => CoreElement::Flows(Box::new(cores(service, epoch)?)),
             })
         })
@@ -363,11 +379,11 @@ pub fn cores(service: &Service, epoch: u32) -> Result<Cores, BuildError> {
 fn rule_cores(
     service: &Service,
     paths: Paths,
-    configs: &[FunctionConfig],
+    instances: &[Instance],
 ) -> Result<RuleCores, BuildError> {
-    let functions = rule_functions(service, configs)?;
-    let config = core_rules(service, paths);
-    Ok(RuleCores::new(config, Sides::KNOWN, functions))
+    let mut cores = RuleCores::new(core_rules(service, paths), Sides::KNOWN, Vec::new());
+    cores.exchange_functions(rule_functions(service, instances)?);
+    Ok(cores)
 }
 
 /// How an element whose decisions are cached does that on the cores.

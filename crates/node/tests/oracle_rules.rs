@@ -162,7 +162,7 @@ fn compare_service(service: &Service, trace: &Trace, variants: &[Variant], what:
             let functions = service
                 .chain
                 .iter()
-                .map(|function| function.name().to_string());
+                .map(|function| function.name.to_string());
             let chain = functions.collect::<Vec<_>>().join(", ");
             let what = format!("{what} [{chain}] {variant:?} {execution:?}");
             let (expected_flows, found_flows) =

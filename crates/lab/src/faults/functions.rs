@@ -121,8 +121,8 @@ pub(super) fn successors(
         let place = names.iter().position(|&name| name == function.name());
         match place.filter(|_| function.name() != "blank") {
             Some(place) if former.is_other == next.is_other => Successor::Same(place),
-            Some(place) => Successor::Reconfigured(place, function),
-            None => Successor::New(function),
+            Some(place) => Successor::Reconfigured(place, function.into()),
+            None => Successor::New(function.into()),
         }
     };
     let functions = list(scenario, next, notes)?;

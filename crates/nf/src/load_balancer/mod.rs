@@ -94,6 +94,7 @@
 mod backends;
 pub mod config;
 mod connection;
+mod descriptor;
 pub mod error;
 mod errors;
 mod function;
@@ -107,6 +108,7 @@ mod tests;
 mod values;
 
 pub use config::Config;
+pub use descriptor::{FUNCTION, suit};
 pub use error::ConfigError;
 pub use function::LoadBalancer;
 pub use rule_function::{Prepared, RuleBalancer};

@@ -1,10 +1,10 @@
 //! Functions that share flow state: what becomes of their flows.
 
 use super::{CorePlan, ReplaceError, elements, is_same, is_same_function};
-use crate::wiring;
+use crate::wiring::{self, BuildError};
 use std::ops::Range;
-use twinpath_control::service::Service;
-use twinpath_nf::catalogue::FunctionConfig;
+use twinpath_control::service::{Instance, Service};
+use twinpath_slowpath::Chain;
 use twinpath_slowpath::Successor;
 
 /// What a change means for flows.
@@ -17,34 +17,28 @@ pub(super) struct Change {
 }
 
 impl Change {
-    pub fn between(old: &Service, new: &Service) -> Self {
+    /// Between two services; `chain` is of what shares flow state in the new one.
+    pub fn between(old: &Service, new: &Service, chain: &Chain) -> Result<Self, BuildError> {
         let (Some(before), after) = (sharing(old), sharing(new)) else {
-            return Self::default();
+            return Ok(Self::default());
         };
         let is_kept = |after: &Range<usize>| is_same(old, &before, new, after);
         if after.as_ref().is_some_and(is_kept) {
-            return Self::default();
+            return Ok(Self::default());
         }
-        let names = |functions: &[FunctionConfig]| -> Vec<_> {
-            functions.iter().map(FunctionConfig::name).collect()
+        let names = |functions: &[Instance]| -> Vec<_> {
+            functions.iter().map(|one| one.name.clone()).collect()
         };
         let functions = after.map_or(&[][..], |after| &new.chain[after]);
         // Packets that are kept have passed functions in front, in the order that there was, and
         // were told apart by the backends that there were.
         let releases_packets = names(&old.chain[before]) != names(functions)
-            || functions
-                .iter()
-                .any(|function| is_other_balancer(old, new, function));
-        Self {
+            || wiring::chain(old)?.aliases() != chain.aliases();
+        Ok(Self {
             brings_home: true,
             releases_packets,
-        }
+        })
     }
-}
-
-fn is_other_balancer(old: &Service, new: &Service, function: &FunctionConfig) -> bool {
-    let is_same = |one: &FunctionConfig| is_same_function(old, one, new, function);
-    matches!(function, FunctionConfig::LoadBalancer(_)) && !old.chain.iter().any(is_same)
 }
 
 /// The element whose functions share flow state.
@@ -67,7 +61,7 @@ pub(super) fn plan(
     let known = &old.chain[former];
     let mut successors = Vec::new();
     for function in &new.chain[element.clone()] {
-        let place = known.iter().position(|one| one.name() == function.name());
+        let place = known.iter().position(|one| function.is_heir_of(one));
         let is_same =
             place.is_some_and(|place| is_same_function(old, &known[place], new, function));
         successors.push(match place {

@@ -345,7 +345,7 @@ fn dropped(reason: DropReason) -> End {
 
 fn program_look(taken: &StepTaken) -> ProgramLook {
     ProgramLook {
-        function: taken.program,
+        function: taken.program.to_string(),
         step: taken.step,
         exit: match taken.exit {
             Exit::Continue => "goes on".into(),

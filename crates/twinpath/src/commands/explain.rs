@@ -83,7 +83,7 @@ struct Explanation {
 /// One function of the chain.
 #[derive(Serialize)]
 struct Function {
-    name: &'static str,
+    name: String,
     words: Vec<WordFacts>,
     always_complex: Vec<String>,
     prologue: Vec<String>,
@@ -167,7 +167,7 @@ impl Explanation {
         chain
             .steering(service.seed)
             .map_err(wiring::BuildError::from)?;
-        let names = service.chain.iter().map(|config| config.name().to_string());
+        let names = service.chain.iter().map(|one| one.name.to_string());
         let mut explanation = Self {
             service: service.name.clone(),
             paths: match service.run.paths {
@@ -219,7 +219,7 @@ impl Function {
             exit: step.exit.to_string(),
         });
         Self {
-            name: program.name,
+            name: program.name.to_string(),
             words: program
                 .words
                 .iter()
