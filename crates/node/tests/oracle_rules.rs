@@ -268,7 +268,7 @@ fn all_in_one_chain_with_answers() {
     );
 }
 
-/// The balancer makes rules where no function shares flow state.
+/// Rules before and behind a balancer, which has another row of the chain for itself.
 #[test]
 fn load_balancer_with_answers() {
     for chain in [&["acl", "load_balancer"][..], &["load_balancer", "monitor"]] {

@@ -69,7 +69,6 @@ pub use sections::{
 use chain::Names;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeTable;
 use twinpath_classify::Prefix;
@@ -212,8 +211,7 @@ impl File {
         written: toml::Table,
     ) -> Result<Service, Misplaced> {
         let names = &self.service.chain;
-        let mut functions = chain::read(names, sections, &folder)?;
-        suit(&mut functions);
+        let functions = chain::read(names, sections, &folder)?;
         check_elements(&functions, names.get_ref())?;
         let parking = parking::checked(self.parking.take(), &functions, names.get_ref())?;
         let inside = inside(self.service.inside.take(), &functions)?;
@@ -237,15 +235,6 @@ impl File {
             folder,
             written,
         })
-    }
-}
-
-/// Gives a load balancer the form that suits the other functions.
-fn suit(chain: &mut [Instance]) {
-    let mut configs: Vec<_> = chain.iter().map(|one| Arc::clone(&one.config)).collect();
-    twinpath_nf::load_balancer::suit(&mut configs);
-    for (function, config) in chain.iter_mut().zip(configs) {
-        function.config = config;
     }
 }
 

@@ -31,14 +31,11 @@ pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
 }
 
 impl Setting {
-    /// The functions that take time, element by element: the plan's, not what makes rules of them.
+    /// The functions, element by element.
     pub(super) fn elements(&self) -> Result<Vec<Vec<String>>, Misfit> {
         let service = self.service()?;
-        let is_meant = |name: &String| name != "acl" || self.functions != ["load_balancer"];
-        let names = |instances: &[Instance]| {
-            let names = instances.iter().map(|one| one.name.to_string());
-            names.filter(is_meant).collect()
-        };
+        let names =
+            |instances: &[Instance]| instances.iter().map(|one| one.name.to_string()).collect();
         Ok(wiring::elements(&service).map(names).collect())
     }
 

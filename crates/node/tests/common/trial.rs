@@ -44,22 +44,6 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// One function, and behind it another that does not decide what is seen of the first.
-    pub fn beside(capture: &'a Capture, function: FunctionText, other: FunctionText) -> Self {
-        let expectations = function.expectations.clone();
-        let what = format!("{} beside {}", function.function, other.function);
-        let trial = Self::alone(capture, function.clone());
-        let derived = ServiceText {
-            expectations,
-            ..capture.profile.service_of(vec![function, other])
-        };
-        Self {
-            what,
-            derived,
-            ..trial
-        }
-    }
-
     /// Runs it under virtual time and prints what was seen; returns what was not as expected.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
