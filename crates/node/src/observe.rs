@@ -149,17 +149,16 @@ fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
 }
 
 fn slot_counts(fast_path: &FastPath) -> SlotCounts {
-    let Some(stage) = fast_path.stage() else {
-        return SlotCounts::default();
-    };
-    let [initial, incomplete, active, frozen] = stage.stats().population;
-    SlotCounts {
-        capacity: stage.slots() as u64,
-        initial,
-        incomplete,
-        active,
-        frozen,
+    let mut all = SlotCounts::default();
+    for stage in fast_path.stages() {
+        let [initial, incomplete, active, frozen] = stage.stats().population;
+        all.capacity += stage.slots() as u64;
+        all.initial += initial;
+        all.incomplete += incomplete;
+        all.active += active;
+        all.frozen += frozen;
     }
+    all
 }
 
 fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {

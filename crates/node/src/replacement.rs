@@ -118,9 +118,10 @@ impl Replacement {
         let (before, after) = (elements(old), elements(new));
         let chain = wiring::chain(new)?;
         let flows = flows::Change::between(old, new, &chain)?;
+        let room = wiring::place(new, &wiring::budget(new))?;
         let mut replacement = Self {
             sides: Sides::new(&new.inside).map_err(BuildError::from)?,
-            steering: chain.steering(new.seed).map_err(BuildError::from)?,
+            steering: wiring::steering(new)?,
             fast: Vec::new(),
             cores: Vec::new(),
             brings_flows_home: flows.brings_home,
@@ -128,8 +129,8 @@ impl Replacement {
             pools: larger_pools(old, new, &chain)?,
             applied: changes(old, new),
         };
-        for element in &after {
-            let plan = plan_fast(old, &before, new, element, &chain)?;
+        for (element, has_room) in after.iter().zip(room.has_room) {
+            let plan = plan_fast(old, &before, new, element, has_room)?;
             replacement.fast.push(plan);
         }
         for _ in 0..new.slow_path.workers {
@@ -175,13 +176,13 @@ fn plan_fast(
     before: &[Range<usize>],
     new: &Service,
     element: &Range<usize>,
-    chain: &Chain,
+    has_room: bool,
 ) -> Result<FastPlan, ReplaceError> {
     if let Some(number) = kept(old, before, new, element) {
         return Ok(FastPlan::Keep(number));
     }
-    let makes_rules = new.chain[element.start].makes_rules();
-    let element = wiring::fast_element(new, old.run.paths, makes_rules, chain)?;
+    let instances = &new.chain[element.clone()];
+    let element = wiring::fast_element(new, old.run.paths, instances, has_room)?;
     Ok(FastPlan::New(element))
 }
 
@@ -340,8 +341,14 @@ fn changes(old: &Service, new: &Service) -> Applied {
         let same = |one: &Instance| is_same_function(old, one, new, function);
         old.chain.iter().any(same)
     };
-    let goes_on = |function: &&Instance| old.chain.iter().any(|one| function.is_heir_of(one));
-    let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_same);
+    let begins = flows::beginning(old, new);
+    let begins = |function: &Instance| begins.contains(&&*function.name);
+    let is_kept = |function: &&Instance| is_same(function) && !begins(function);
+    let goes_on = |function: &&Instance| {
+        let has_former = old.chain.iter().any(|one| function.is_heir_of(one));
+        has_former && !begins(function)
+    };
+    let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_kept);
     let (changed, fresh) = others.into_iter().partition(goes_on);
     let is_gone = |function: &&Instance| !new.chain.iter().any(|other| other.is_heir_of(function));
     let text = |functions: Vec<&Instance>| {

@@ -19,6 +19,7 @@ use serde::Serialize;
 use twinpath_control::live::Live;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Instant;
+use twinpath_core::program::Word;
 use twinpath_core::wire::malformed::Malformed;
 use twinpath_io::CaptureError;
 
@@ -317,32 +318,38 @@ pub fn trace_packet(
 pub(crate) struct Names {
     /// The functions of each element.
     pub elements: Vec<Vec<String>>,
-    /// The functions and names of a flow's state words.
-    pub words: Vec<(String, &'static str)>,
+    /// The functions and names of a flow's state words at each element.
+    pub words: Vec<Vec<(String, &'static str)>>,
 }
 
 impl Names {
     fn of(service: &Service) -> Result<Self, BuildError> {
-        let programs = wiring::chain(service)?.programs();
         let name = |instance: &Instance| instance.name.to_string();
         let elements = wiring::elements(service).map(|element| element.iter().map(name).collect());
-        let words = programs.iter().flat_map(|program| {
-            program
-                .words
-                .iter()
-                .map(|word| (program.name.to_string(), word.name))
+        let words = wiring::elements(service).map(|element| {
+            let programs = wiring::element_chain(service, element)?.programs();
+            let words = programs.iter().flat_map(|program| {
+                let name = |word: &Word| (program.name.to_string(), word.name);
+                program.words.iter().map(name)
+            });
+            Ok(words.collect())
         });
         Ok(Self {
             elements: elements.collect(),
-            words: words.collect(),
+            words: words.collect::<Result<_, BuildError>>()?,
         })
     }
 
-    /// Words before and behind a packet, by name.
-    pub fn words(&self, before: Option<&[u32]>, after: Option<&[u32]>) -> Vec<WordChange> {
+    /// Words of an element before and behind a packet, by name.
+    pub fn words(
+        &self,
+        element: u8,
+        before: Option<&[u32]>,
+        after: Option<&[u32]>,
+    ) -> Vec<WordChange> {
         let value =
             |words: Option<&[u32]>, place| words.and_then(|words| words.get(place).copied());
-        let words = self.words.iter().enumerate();
+        let words = self.words[usize::from(element)].iter().enumerate();
         words
             .map(|(place, (function, name))| WordChange {
                 function: function.clone(),

@@ -102,15 +102,20 @@ pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
     service.chain.chunk_by(alike)
 }
 
-/// The functions of a service that share flow state, as each worker has them.
+/// All functions of a service that share flow state, those of all elements together.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
 pub fn chain(service: &Service) -> Result<Chain, BuildError> {
-    let sharing = service
-        .chain
-        .iter()
-        .filter(|instance| !instance.makes_rules());
+    element_chain(service, &service.chain)
+}
+
+/// The functions of an element that share flow state, as each worker has them.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn element_chain(service: &Service, instances: &[Instance]) -> Result<Chain, BuildError> {
+    let sharing = instances.iter().filter(|instance| !instance.makes_rules());
     let functions: Result<_, _> = sharing
         .map(|instance| flow_function(service, instance))
         .collect();
@@ -158,12 +163,39 @@ pub fn rule_functions(
     Ok(functions)
 }
 
-/// Checks the chain against the device.
+/// What of a chain's flow state a device has room for.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    /// What it takes there.
+    pub placement: Placement,
+    /// By element of the chain: whether its flow state has room. One without lives on the cores
+    /// alone.
+    pub has_room: Vec<bool>,
+}
+
+/// Places flow state on a device, element by element while there is room.
 ///
 /// # Errors
-/// The first limit it exceeds.
-pub fn place(service: &Service, chain: &Chain) -> Result<Placement, BudgetError> {
-    budget(service).place(&chain.programs(), service.fast_path.slots)
+/// The limit that is exceeded if not even one element has room, or a file that a function needs.
+pub fn place(service: &Service, budget: &Budget) -> Result<Room, BuildError> {
+    let (mut room, mut programs, mut refused) = (Room::default(), Vec::new(), None);
+    for instances in elements(service) {
+        let before = programs.len();
+        programs.extend(element_chain(service, instances)?.programs());
+        let placed = budget.place(&programs, service.fast_path.slots);
+        room.has_room.push(placed.is_ok());
+        match placed {
+            Ok(placement) => room.placement = placement,
+            Err(error) => {
+                programs.truncate(before);
+                refused = refused.or(Some(error));
+            }
+        }
+    }
+    match refused {
+        Some(error) if programs.is_empty() => Err(error.into()),
+        _ => Ok(room),
+    }
 }
 
 /// Builds a node.
@@ -171,10 +203,9 @@ pub fn place(service: &Service, chain: &Chain) -> Result<Placement, BudgetError>
 /// # Errors
 /// The service is sound as a file, but its parts do not go together.
 pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
-    let chain = chain(service)?;
-    let steering = chain.steering(service.seed)?;
-    let fast_elements = fast_elements(service, paths, &chain)?;
-    let (small, large) = pool_frames(service, &chain);
+    let steering = steering(service)?;
+    let fast_elements = fast_elements(service, paths)?;
+    let (small, large) = pool_frames(service, &chain(service)?);
     let (workers, worker_pools) = workers(service, paths, &steering)?;
     let sides = Sides::new(&service.inside)?;
     let fast_path = FastPath::new(steering, sides, fast_elements, workers.len());
@@ -273,30 +304,32 @@ fn held_for_rules(service: &Service) -> usize {
     elements * (service.rule_cache.held + FRAMES_WAITING)
 }
 
-fn fast_elements(
-    service: &Service,
-    paths: Paths,
-    chain: &Chain,
-) -> Result<Vec<FastElement>, BuildError> {
-    elements(service)
-        .map(|instances| fast_element(service, paths, instances[0].makes_rules(), chain))
+fn fast_elements(service: &Service, paths: Paths) -> Result<Vec<FastElement>, BuildError> {
+    let room = place(service, &budget(service))?;
+    let elements = elements(service).zip(room.has_room);
+    elements
+        .map(|(instances, has_room)| fast_element(service, paths, instances, has_room))
         .collect()
 }
 
-/// An element on the fast path.
+/// An element on the fast path; `has_room` if its flow state has room there.
 ///
 /// # Errors
-/// The programs of its functions do not fit the device or each other.
+/// The programs of its functions do not fit each other.
 pub fn fast_element(
     service: &Service,
     paths: Paths,
-    makes_rules: bool,
-    chain: &Chain,
+    instances: &[Instance],
+    has_room: bool,
 ) -> Result<FastElement, BuildError> {
     Ok(match paths {
         Paths::Slow => FastElement::OnCores,
-        Paths::Both if makes_rules => fast_rules(service, paths),
-        Paths::Both => FastElement::State(Box::new(state_stage(service, chain)?)),
+        Paths::Both if instances[0].makes_rules() => fast_rules(service, paths),
+        Paths::Both if has_room => {
+            let chain = element_chain(service, instances)?;
+            FastElement::State(Box::new(state_stage(service, &chain)?))
+        }
+        Paths::Both => FastElement::OnCores,
     })
 }
 
@@ -315,12 +348,11 @@ fn caches_rules(service: &Service, paths: Paths) -> bool {
     service.rule_cache.enabled && paths == Paths::Both
 }
 
-/// The state stage of the fast path.
+/// The flow state of an element with these functions, on the fast path.
 ///
 /// # Errors
-/// The programs do not fit the device or each other.
+/// The programs do not fit each other.
 pub fn state_stage(service: &Service, chain: &Chain) -> Result<StateStage, BuildError> {
-    place(service, chain)?;
     let interpreter = Interpreter::new(&chain.programs())?;
     Ok(StateStage::new(
         coherence(service),
@@ -357,19 +389,20 @@ pub fn core_elements(
         .map(|instances| {
             Ok(match instances[0].makes_rules() {
                 true => CoreElement::Rules(Box::new(rule_cores(service, paths, instances)?)),
-                false => CoreElement::Flows(Box::new(cores(service, epoch)?)),
+                false => CoreElement::Flows(Box::new(cores(service, instances, epoch)?)),
             })
         })
         .collect()
 }
 
-/// A worker's flows and the functions that share them, in their `epoch`-th incarnation.
+/// A worker's flows at an element and the functions that share them, in their `epoch`-th
+/// incarnation.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
-pub fn cores(service: &Service, epoch: u32) -> Result<Cores, BuildError> {
+pub fn cores(service: &Service, instances: &[Instance], epoch: u32) -> Result<Cores, BuildError> {
     Ok(Cores::new(
-        chain(service)?,
+        element_chain(service, instances)?,
         service.slow_path.flows,
         epoch,
         service.seed,
@@ -454,10 +487,18 @@ const fn default_ways(device: Device) -> usize {
     }
 }
 
-/// A steering that belongs to no node, for tools that only want flow keys.
+/// How packets are assigned to flows.
 ///
 /// # Errors
-/// As for a node.
+/// Functions whose flows do not go together, or a file that a function needs.
 pub fn steering(service: &Service) -> Result<Steering, BuildError> {
-    Ok(chain(service)?.steering(service.seed)?)
+    let whole = chain(service)?.steering(service.seed)?;
+    let shares = |instances: &&[Instance]| !instances[0].makes_rules();
+    if elements(service).filter(shares).count() < 2 {
+        return Ok(whole);
+    }
+    let own = elements(service)
+        .map(|instances| Ok(element_chain(service, instances)?.steering(service.seed)?));
+    let own: Result<_, BuildError> = own.collect();
+    Ok(whole.with_elements(own?))
 }

@@ -9,6 +9,7 @@ use common::{generate, traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use twinpath_captures::{FunctionText, Lacking};
+use twinpath_control::report::FunctionCounters;
 use twinpath_control::service::{Execution, Service};
 use twinpath_nf::duration::Human;
 
@@ -147,5 +148,96 @@ fn around_flow_state() {
             assert!(counted(&slow, name, &["denied"]) > 0, "{name}");
         }
         assert!(both.report.fast.share > 0.2, "{}", both.report.fast.share);
+    }
+}
+
+/// Elements with flow state that do not stand beside each other, and the function whose answers
+/// their packets are.
+const APART: [(&[&str], Option<&str>); 5] = [
+    (&["firewall", "napt", "load_balancer"], None),
+    (&["firewall", "acl", "reassembler"], None),
+    (
+        &["load_balancer", "monitor", "firewall"],
+        Some("load_balancer"),
+    ),
+    (&["reassembler", "acl", "inspector", "router"], None),
+    (
+        &["acl", "firewall", "monitor", "load_balancer", "router"],
+        Some("load_balancer"),
+    ),
+];
+
+/// Runs a chain on both paths; returns how often each function acted, and the share of the fast path.
+fn apart(
+    capture: &Capture,
+    (chain, answers): (&[&str], Option<&str>),
+    execution: Execution,
+    vary: impl Fn(&mut Service),
+) -> Option<(usize, f64)> {
+    let functions = capture.functions_of(chain);
+    let elements = functions.len();
+    let answered = functions.iter().find(|all| Some(all.function) == answers);
+    let trace = match answered {
+        Some(function) => capture.met_by(function),
+        None => common::copy(&capture.trace),
+    };
+    let derived = capture.profile.service_of(functions);
+    let what = chain.join(" ");
+    let mut service = capture.service(&what, &derived);
+    // Elements are apart, and captured packets do not wait for what they answer.
+    service.link.round_trip = Human(Duration::ZERO);
+    vary(&mut service);
+    let what = format!("{} {what} {execution:?}", capture.name);
+    let (slow, both) = both_paths(&service, &trace, execution, &what);
+    let acted = |function: &&FunctionCounters| function.counters.values().any(|count| *count > 0);
+    let acting = slow.report.functions.iter().filter(acted).count();
+    let share = both.report.fast.share;
+    println!(
+        "{what:<60} {:>5.1} % fast | {}",
+        100.0 * share,
+        doings(&slow)
+    );
+    (elements == chain.len()).then_some((acting, share))
+}
+
+#[test]
+fn flow_state_apart_on_captures() {
+    for chain in APART {
+        let (mut most, mut acting) = (0.0f64, 0);
+        for capture in profiled() {
+            if let Some((acted, share)) = apart(capture, chain, Execution::Virtual, |_| {}) {
+                (most, acting) = (most.max(share), acting.max(acted));
+            }
+        }
+        if !profiled().is_empty() {
+            assert_eq!(acting, chain.0.len(), "{chain:?}: all act somewhere");
+            assert!(
+                most > 0.2,
+                "{chain:?}: the fast path did too little: {most}"
+            );
+        }
+    }
+}
+
+#[test]
+fn flow_state_apart_on_generated_traffic() {
+    for ipv6_share in [0.0, 0.5, 1.0] {
+        let capture = generated(ipv6_share);
+        for chain in APART {
+            for execution in [Execution::Virtual, Execution::Threads] {
+                let run = apart(&capture, chain, execution, |_| {});
+                let share = run.map_or(1.0, |(_, share)| share);
+                assert!(
+                    share > 0.05,
+                    "{chain:?}: the fast path did too little: {share}"
+                );
+            }
+            apart(&capture, chain, Execution::Virtual, |service| {
+                service.rule_cache.enabled = false;
+            });
+            apart(&capture, chain, Execution::Virtual, |service| {
+                service.fast_path.slots = 64;
+            });
+        }
     }
 }

@@ -212,7 +212,6 @@ impl File {
     ) -> Result<Service, Misplaced> {
         let names = &self.service.chain;
         let functions = chain::read(names, sections, &folder)?;
-        check_elements(&functions, names.get_ref())?;
         let parking = parking::checked(self.parking.take(), &functions, names.get_ref())?;
         let inside = inside(self.service.inside.take(), &functions)?;
         let slow_path = slow_path(self.slow_path.take(), &functions)?;
@@ -236,25 +235,6 @@ impl File {
             written,
         })
     }
-}
-
-/// Functions that share flow state have one state table, so they must stand together.
-fn check_elements(functions: &[Instance], names: &[Spanned<String>]) -> Result<(), Misplaced> {
-    let shares = |index: &usize| !functions[*index].makes_rules();
-    let sharing: Vec<usize> = (0..functions.len()).filter(shares).collect();
-    let apart = sharing.windows(2).find(|pair| pair[1] != pair[0] + 1);
-    apart.map_or(Ok(()), |pair| {
-        let (first, second) = (&names[pair[0]], &names[pair[1]]);
-        let between = names[pair[0] + 1].get_ref();
-        let (first, span) = (first.get_ref(), second.span());
-        let second = second.get_ref();
-        Err((
-            span,
-            format!(
-                "{first} and {second} share flow state, so they must stand together: expected {second} beside {first}, without {between} between them"
-            ),
-        ))
-    })
 }
 
 /// The networks inside: those of the service, else those of its address translation.

@@ -5,7 +5,6 @@ use super::error::ConfigError;
 use super::maglev::is_prime;
 use crate::duration::Human;
 use serde::Deserialize;
-use std::time::Duration;
 use twinpath_wire::Endpoint;
 
 /// The size of a lookup table: a prime.

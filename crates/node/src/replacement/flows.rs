@@ -4,8 +4,7 @@ use super::{CorePlan, ReplaceError, elements, is_same, is_same_function};
 use crate::wiring::{self, BuildError};
 use std::ops::Range;
 use twinpath_control::service::{Instance, Service};
-use twinpath_slowpath::Chain;
-use twinpath_slowpath::Successor;
+use twinpath_slowpath::{Chain, Successor};
 
 /// What a change means for flows.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -19,32 +18,77 @@ pub(super) struct Change {
 impl Change {
     /// Between two services; `chain` is of what shares flow state in the new one.
     pub fn between(old: &Service, new: &Service, chain: &Chain) -> Result<Self, BuildError> {
-        let (Some(before), after) = (sharing(old), sharing(new)) else {
-            return Ok(Self::default());
-        };
-        let is_kept = |after: &Range<usize>| is_same(old, &before, new, after);
-        if after.as_ref().is_some_and(is_kept) {
-            return Ok(Self::default());
-        }
-        let names = |functions: &[Instance]| -> Vec<_> {
-            functions.iter().map(|one| one.name.clone()).collect()
-        };
-        let functions = after.map_or(&[][..], |after| &new.chain[after]);
+        let (before, after) = (sharing(old), sharing(new));
+        let is_kept = |one: &Range<usize>| after.iter().any(|other| is_same(old, one, new, other));
         // Packets that are kept have passed functions in front, in the order that there was, and
         // were told apart by the backends that there were.
-        let releases_packets = names(&old.chain[before]) != names(functions)
+        let releases_packets = names(old, &before) != names(new, &after)
             || wiring::chain(old)?.aliases() != chain.aliases();
+        let brings_home = !before.iter().all(is_kept);
         Ok(Self {
-            brings_home: true,
-            releases_packets,
+            brings_home,
+            releases_packets: brings_home && releases_packets,
         })
     }
 }
 
-/// The element whose functions share flow state.
-fn sharing(service: &Service) -> Option<Range<usize>> {
+/// The names of the functions of elements.
+fn names<'a>(service: &'a Service, elements: &[Range<usize>]) -> Vec<Vec<&'a str>> {
+    let names = |element: &Range<usize>| {
+        let functions = service.chain[element.clone()].iter();
+        functions.map(|function| &*function.name).collect()
+    };
+    elements.iter().map(names).collect()
+}
+
+/// The elements whose functions share flow state.
+fn sharing(service: &Service) -> Vec<Range<usize>> {
     let shares = |range: &Range<usize>| !service.chain[range.start].makes_rules();
-    elements(service).into_iter().find(shares)
+    elements(service).into_iter().filter(shares).collect()
+}
+
+/// The element of the old chain whose flows become those of an element of the new one: the first
+/// that has a function of it, and that no element in front has taken.
+fn former(old: &Service, new: &Service, element: &Range<usize>) -> Option<Range<usize>> {
+    let mut free = sharing(old);
+    for wanting in sharing(new) {
+        let has_heir = |former: &Range<usize>| {
+            let mut heirs = new.chain[wanting.clone()].iter();
+            heirs.any(|heir| place_of(old, former, heir).is_some())
+        };
+        let taken = free
+            .iter()
+            .position(has_heir)
+            .map(|place| free.remove(place));
+        if wanting == *element {
+            return taken;
+        }
+    }
+    None
+}
+
+/// Where in an old element a function was.
+fn place_of(old: &Service, element: &Range<usize>, function: &Instance) -> Option<usize> {
+    let mut known = old.chain[element.clone()].iter();
+    known.position(|one| function.is_heir_of(one))
+}
+
+/// Functions of the new chain that begin anew although they were in the old one: they share flow
+/// state with others than before, and those have taken it with them.
+pub(super) fn beginning<'a>(old: &Service, new: &'a Service) -> Vec<&'a str> {
+    let mut begin = Vec::new();
+    for element in sharing(new) {
+        let former = former(old, new, &element);
+        let goes_on = |function: &&Instance| {
+            let place = former
+                .as_ref()
+                .and_then(|former| place_of(old, former, function));
+            place.is_some()
+        };
+        let functions = new.chain[element].iter().filter(|one| !goes_on(one));
+        begin.extend(functions.map(|function| &*function.name));
+    }
+    begin
 }
 
 /// The plan for one worker's flows.
@@ -54,21 +98,25 @@ pub(super) fn plan(
     new: &Service,
     element: &Range<usize>,
 ) -> Result<CorePlan, ReplaceError> {
-    let Some(former) = sharing(old) else {
-        return Ok(CorePlan::NewFlows(Box::new(wiring::cores(new, 1)?)));
+    let instances = &new.chain[element.clone()];
+    let former = former(old, new, element);
+    let number = before
+        .iter()
+        .position(|range| Some(range) == former.as_ref());
+    let (Some(former), Some(number)) = (former, number) else {
+        let cores = wiring::cores(new, instances, 1)?;
+        return Ok(CorePlan::NewFlows(Box::new(cores)));
     };
-    let number = before.iter().position(|range| *range == former);
-    let known = &old.chain[former];
     let mut successors = Vec::new();
-    for function in &new.chain[element.clone()] {
-        let place = known.iter().position(|one| function.is_heir_of(one));
-        let is_same =
-            place.is_some_and(|place| is_same_function(old, &known[place], new, function));
+    for function in instances {
+        let place = place_of(old, &former, function);
+        let known = place.map(|place| &old.chain[former.start + place]);
+        let is_same = known.is_some_and(|known| is_same_function(old, known, new, function));
         successors.push(match place {
             Some(place) if is_same => Successor::Same(place),
             Some(place) => Successor::Reconfigured(place, wiring::flow_function(new, function)?),
             None => Successor::New(wiring::flow_function(new, function)?),
         });
     }
-    Ok(CorePlan::Flows(number.unwrap_or(0), successors))
+    Ok(CorePlan::Flows(number, successors))
 }

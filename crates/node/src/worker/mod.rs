@@ -154,9 +154,9 @@ impl Worker {
         Ok((refused, left))
     }
 
-    /// The flows and functions of the element with flow state, if the chain has one.
-    pub fn flows(&self) -> Option<&Cores> {
-        self.elements.iter().find_map(|element| match element {
+    /// The flows and functions of the elements with flow state.
+    pub fn flows(&self) -> impl Iterator<Item = &Cores> {
+        self.elements.iter().filter_map(|element| match element {
             CoreElement::Flows(flows) => Some(flows.as_ref()),
             CoreElement::Rules(_) => None,
         })
@@ -181,16 +181,13 @@ impl Worker {
 
     /// The next deadline, for drivers that let virtual time jump.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.flows().and_then(Cores::next_deadline)
+        self.flows().filter_map(Cores::next_deadline).min()
     }
 
     /// Takes the worker's flows and functions away, as a crash does, and gives it new ones. The
     /// link goes on, and what was counted stays counted.
     pub fn restart(&mut self, elements: Vec<CoreElement>) {
-        if let Some(flows) = self.flows() {
-            let drops = flows.drops().clone();
-            self.drops.absorb(&drops);
-        }
+        self.drops = self.drops();
         self.elements = elements;
         self.guests.clear();
     }
@@ -208,9 +205,7 @@ impl Worker {
     /// Everything this worker dropped.
     pub fn drops(&self) -> DropCounters {
         let mut drops = self.drops.clone();
-        if let Some(flows) = self.flows() {
-            drops.absorb(flows.drops());
-        }
+        self.flows().for_each(|flows| drops.absorb(flows.drops()));
         drops
     }
 
@@ -283,8 +278,8 @@ impl Worker {
         returns: &mut Vec<Frame>,
         act: impl Fn(&mut Cores, &mut Pools, &mut Vec<Outgoing>),
     ) {
-        let first = self.outgoing.len();
         for (number, element) in (0..).zip(&mut self.elements) {
+            let first = self.outgoing.len();
             if let CoreElement::Flows(flows) = element {
                 act(flows, pools, &mut self.outgoing);
                 self.outgoing[first..]
@@ -332,6 +327,7 @@ impl Worker {
                 return self.drop(frame, DropReason::Malformed(malformed), pools);
             }
         };
+        let steering = steering.at(place.element);
         let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
         let mut header = punt_header(Message::Plain, &frame, &keyed);
         (header.element, header.trip) = (place.element, frame.trip());
@@ -533,7 +529,7 @@ mod tests {
             [],
             "nothing new to ask"
         );
-        assert_eq!(bench.worker.flows().expect("flows").store().len(), 1);
+        assert_eq!(bench.worker.flows().next().expect("flows").store().len(), 1);
         let asked = bench.ask(Message::WriteBack, 2, later(2));
         assert_eq!(asked, [Message::Acknowledge, Message::Recall]);
         assert_eq!(

@@ -84,6 +84,12 @@ impl RuleFacts {
             return Ok(None);
         }
         let cache = CacheFacts::of(service);
+        let room = wiring::place(service, &wiring::budget(service))
+            .map_or_else(|_| Vec::new(), |room| room.has_room);
+        let elements = wiring::elements(service).zip(room);
+        let has_room: Vec<bool> = elements
+            .flat_map(|(instances, has_room)| instances.iter().map(move |_| has_room))
+            .collect();
         let meaning = |obstacle: Obstacle| NoRule {
             name: obstacle.name(),
             meaning: obstacle.meaning(),
@@ -92,7 +98,10 @@ impl RuleFacts {
             functions: service
                 .chain
                 .iter()
-                .map(|instance| FunctionPlace::of(instance, service, cache.is_used))
+                .zip(has_room.into_iter().chain(std::iter::repeat(true)))
+                .map(|(instance, has_room)| {
+                    FunctionPlace::of(instance, service, cache.is_used, has_room)
+                })
                 .collect(),
             inside: service.inside.iter().map(ToString::to_string).collect(),
             elements: Elements::of(service),
@@ -104,12 +113,16 @@ impl RuleFacts {
 }
 
 impl FunctionPlace {
-    fn of(instance: &Instance, service: &Service, cache_is_used: bool) -> Self {
+    fn of(instance: &Instance, service: &Service, cache_is_used: bool, has_room: bool) -> Self {
         let function = instance.config.descriptor();
         let (place, why) = match (instance.makes_rules(), service.run.paths) {
             (_, Paths::Slow) => ("cores", "the service has paths = \"slow\""),
             (true, _) if !cache_is_used => ("cores", "[rule_cache] has enabled = false"),
             (true, _) => ("rules", function.placement),
+            (false, _) if !has_room => (
+                "cores",
+                "the device has no room for its flow state beside that of others",
+            ),
             (false, _) => ("shared", function.placement),
         };
         Self {
