@@ -224,7 +224,12 @@ fn flow_state_apart_on_generated_traffic() {
     for ipv6_share in [0.0, 0.5, 1.0] {
         let capture = generated(ipv6_share);
         for chain in APART {
-            for execution in [Execution::Virtual, Execution::Threads] {
+            // Which port a translation gives out is a race, and a balancer behind it chooses by it.
+            let executions = match chain.0.contains(&"napt") {
+                true => &[Execution::Virtual][..],
+                false => &[Execution::Virtual, Execution::Threads],
+            };
+            for &execution in executions {
                 let run = apart(&capture, chain, execution, |_| {});
                 let share = run.map_or(1.0, |(_, share)| share);
                 assert!(
