@@ -527,3 +527,47 @@ fn a_balancer_keeps_its_connections_beside_cached_rules() {
         "a list comes and goes",
     );
 }
+
+/// Functions that share flow state are parted by a list and come together again: the first of them
+/// keeps its flows, and so does each that stays in an element.
+#[test]
+fn functions_are_parted_and_joined() {
+    let two = balancer(TWO);
+    let tables = [FIREWALL, &two, "[acl]\ndefault = \"allow\"\n"];
+    let chain = |chain: &[&str]| made(chain, &tables);
+    let first = chain(&["firewall", "load_balancer"]);
+    let parted = chain(&["firewall", "acl", "load_balancer"]);
+    let joined = chain(&["acl", "firewall", "load_balancer"]);
+    let applied = Replacement::between(&first, &parted)
+        .expect("sound")
+        .applied;
+    assert_eq!(
+        (applied.kept, applied.new),
+        (
+            vec!["firewall".into()],
+            vec!["acl".into(), "load_balancer".into()]
+        )
+    );
+    let applied = Replacement::between(&parted, &chain(&["load_balancer", "acl", "firewall"]));
+    let applied = applied.expect("sound").applied;
+    assert_eq!(
+        applied.kept,
+        ["load_balancer", "acl", "firewall"],
+        "each takes its flows along"
+    );
+    let trace = balanced_traffic(&two, 6_000);
+    let to = [
+        parted,
+        joined,
+        first.clone(),
+        chain(&["load_balancer", "acl", "firewall"]),
+    ];
+    let changes: Vec<_> = (1..)
+        .zip(to)
+        .map(|(number, to)| Change {
+            before: number * 1_200,
+            to,
+        })
+        .collect();
+    compare_as(&first, &changes, &trace, &VARIANTS, "parted and joined");
+}

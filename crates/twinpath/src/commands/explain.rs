@@ -303,7 +303,10 @@ impl DeviceFit {
             uses: room
                 .as_ref()
                 .map_or(Vec::new(), |room| uses(budget, &room.placement)),
-            refusal: room.err().as_ref().map(BuildError::to_string),
+            refusal: room.err().map(|error| match error {
+                BuildError::Budget(limit) => limit.to_string(),
+                other => other.to_string(),
+            }),
         }
     }
 }
