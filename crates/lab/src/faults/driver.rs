@@ -251,7 +251,10 @@ impl Simulation {
     fn check_watermark(&mut self, before: (u64, twinpath_core::Instant)) {
         let (watermark, floor) = (self.machine.watermark(), self.machine.oldest());
         let under_way = self.history.oldest_on_the_link();
-        if watermark < before.0 || floor < before.1 || under_way.is_some_and(|first| first < watermark) {
+        if watermark < before.0
+            || floor < before.1
+            || under_way.is_some_and(|first| first < watermark)
+        {
             let what = format!(
                 "the watermark goes from {} to {watermark}, while the packet that arrived as {under_way:?} is under way",
                 before.0

@@ -1,12 +1,12 @@
 //! A worker's function panics: what the worker knew is lost, and it starts again.
 
 use super::{CoreElement, Worker};
+use crate::wiring::BuildError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use crate::wiring::BuildError;
 use twinpath_coherence::slow::Outgoing;
-use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools};
+use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools};
 use twinpath_link::{Header, Message, attach};
 use twinpath_rulecache::{Output, RuleCores};
 
@@ -46,15 +46,18 @@ impl Worker {
     /// Counts the packets in its hands, that of the frame at work included.
     #[cold]
     pub(super) fn count_crash(&mut self, at_work: Option<u64>) {
-        let mut in_hand: Vec<u64> = self.onward.iter().map(|(_, frame)| frame.ordinal()).collect();
+        let mut in_hand: Vec<u64> = self
+            .onward
+            .iter()
+            .map(|(_, frame)| frame.ordinal())
+            .collect();
         let outgoing = self.outgoing.iter().chain(&self.finished);
         in_hand.extend(outgoing.filter_map(packet_of));
         in_hand.extend(self.outputs.iter().filter_map(|output| match output {
             Output::Depart(packet, _) | Output::Drop(packet, _) => Some(packet.frame.ordinal()),
             Output::Reply(_) | Output::Send(_) => None,
         }));
-        let flows = self.flows().into_iter();
-        let departing = flows.flat_map(|flows| flows.departing());
+        let departing = self.flows().flat_map(|flows| flows.departing());
         in_hand.extend(departing.map(|packet| packet.frame.ordinal()));
         in_hand.extend(at_work);
         in_hand.sort_unstable();
@@ -66,16 +69,10 @@ impl Worker {
 
     /// Another life begins. The fast path is told at once if it may have rules of the last one.
     #[cold]
-    pub(super) fn begin_anew(
-        &mut self,
-        now: Instant,
-        pools: &mut Pools,
-        returns: &mut Vec<Frame>,
-    ) {
-        if let Some(flows) = self.flows() {
-            let drops = flows.drops().clone();
-            self.drops.absorb(&drops);
-        }
+    pub(super) fn begin_anew(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        let mut drops = DropCounters::default();
+        self.flows().for_each(|flows| drops.absorb(flows.drops()));
+        self.drops.absorb(&drops);
         // Frames go home when they are dropped.
         self.elements.clear();
         self.outgoing.clear();
