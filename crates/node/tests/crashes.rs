@@ -75,7 +75,8 @@ fn fused(service: &Service) -> Result<Vec<CoreElement>, BuildError> {
             let mut functions: Vec<Named<dyn RuleFunction>> = vec![fuse.into()];
             functions.extend(rules);
             let config = core_rules(service, Paths::Both);
-            let rules = RuleCores::new(config, Sides::KNOWN, functions);
+            let mut rules = RuleCores::new(config, Sides::KNOWN, Vec::new());
+            rules.exchange_functions(functions);
             return Ok(CoreElement::Rules(Box::new(rules)));
         }
         let fuse: Box<dyn NetworkFunction> = Box::new(Fuse);
@@ -84,7 +85,7 @@ fn fused(service: &Service) -> Result<Vec<CoreElement>, BuildError> {
             functions.push(flow_function(service, config)?);
         }
         let (flows, seed) = (service.slow_path.flows, service.seed);
-        let cores = Cores::new(Chain::new(functions), flows, 1, seed);
+        let cores = Cores::new(Chain::named(functions), flows, 1, seed);
         Ok(CoreElement::Flows(Box::new(cores)))
     };
     elements(service).map(element).collect()
