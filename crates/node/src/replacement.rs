@@ -121,7 +121,7 @@ impl Replacement {
         let (before, after) = (elements(old), elements(new));
         let chain = wiring::chain(new)?;
         let flows = flows::Change::between(old, new, &chain)?;
-        let room = wiring::place(new, &wiring::budget(new))?;
+        let room = wiring::room(new, old.run.paths)?;
         let mut replacement = Self {
             sides: Sides::new(&new.inside).map_err(BuildError::from)?,
             steering: wiring::steering(new)?,
@@ -133,7 +133,7 @@ impl Replacement {
             pools: larger_pools(old, new, &chain)?,
             applied: changes(old, new),
         };
-        for (element, has_room) in after.iter().zip(room.has_room) {
+        for (element, has_room) in after.iter().zip(room) {
             let plan = plan_fast(old, &before, new, element, has_room)?;
             replacement.fast.push(plan);
         }

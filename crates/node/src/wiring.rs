@@ -305,9 +305,20 @@ fn held_for_rules(service: &Service) -> usize {
     elements * (service.rule_cache.held + FRAMES_WAITING)
 }
 
+/// Which elements of the chain have room for flow state on the fast path.
+///
+/// # Errors
+/// As for [`place`].
+pub fn room(service: &Service, paths: Paths) -> Result<Vec<bool>, BuildError> {
+    Ok(match paths {
+        Paths::Slow => vec![false; service.chain.len()],
+        Paths::Both => place(service, &budget(service))?.has_room,
+    })
+}
+
 fn fast_elements(service: &Service, paths: Paths) -> Result<Vec<FastElement>, BuildError> {
-    let room = place(service, &budget(service))?;
-    let elements = elements(service).zip(room.has_room);
+    let room = room(service, paths)?;
+    let elements = elements(service).zip(room);
     elements
         .map(|(instances, has_room)| fast_element(service, paths, instances, has_room))
         .collect()

@@ -48,6 +48,13 @@ pub(super) fn read(
     folder: &Path,
 ) -> Result<Vec<Instance>, Misplaced> {
     check(names)?;
+    let is_known = |name: &&Name| {
+        let name = name.get_ref().as_str();
+        sections.contains_key(name) || catalogue::function(name).is_some()
+    };
+    if let Some(unknown) = names.get_ref().iter().find(|name| !is_known(name)) {
+        without_section(unknown, folder)?;
+    }
     let mut chain = Vec::new();
     for name in names.get_ref() {
         let config = match sections.remove_entry(name.get_ref().as_str()) {

@@ -174,7 +174,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
     let place = Place::with("bad.toml", "[service]\nchain = [\"firewall\", \"nat46\"]\n");
     place.fail(
         &["run", "bad.toml"],
-        "error: bad.toml:2:22: unknown variant `nat46`, expected one of",
+        "error: bad.toml:2:22: no function is called nat46: expected one of",
     );
     place.fail(
         &["run", "none.toml"],
