@@ -17,7 +17,7 @@ use twinpath_benches::rule_bench::{Caching, RuleBench};
 use twinpath_benches::table::{Passes, ns_each, passes};
 use twinpath_control::service::Paths;
 use twinpath_core::Frame;
-use twinpath_rulecache::{EntryId, RuleFunction};
+use twinpath_rulecache::RuleFunction;
 
 const ROUNDS: usize = 7;
 /// Packets whose time is taken together, for the tail.
@@ -436,13 +436,10 @@ fn changes(scale: Scale) {
     let rules = bench.table.active();
     let mut out = Vec::new();
     let started = Clock::now();
-    bench
-        .cores
-        .change(&[EntryId::EVERYTHING], bench.now, &mut out);
+    bench.cores.clear_all(bench.now, &mut out);
     bench.deliver(out);
     let cleared = ns_each(started.elapsed(), rules);
     assert!(bench.cores.may_change() && bench.table.active() == 0);
-    bench.cores.changed();
     // The entries are hot already: the next packet of each flow makes its rule.
     bench.now = bench.now + Duration::from_secs(1);
     trace.fill(&Plan::each_flow(flows));
@@ -480,11 +477,8 @@ fn one_rule(bench: &mut RuleBench, trace: &mut Trace) {
     let mut times = Vec::new();
     for _ in 0..200 {
         let mut out = Vec::new();
-        bench
-            .cores
-            .change(&[EntryId::EVERYTHING], bench.now, &mut out);
+        bench.cores.clear_all(bench.now, &mut out);
         bench.deliver(out);
-        bench.cores.changed();
         for _ in 0..2 {
             bench.now = bench.now + Duration::from_secs(1);
             trace.fill(&Plan::each_flow(1));

@@ -129,6 +129,19 @@ impl Prefix {
         self.versions
     }
 
+    /// Whether an address of one of its IP versions lies in it that has `value` in the bits of
+    /// `mask`.
+    #[must_use]
+    pub fn meets(&self, mask: u128, value: u128) -> bool {
+        let leading = match self.versions {
+            Versions::Both => 0,
+            Versions::V4 => self.length + MAPPED_BITS,
+            Versions::V6 => self.length,
+        };
+        let shared = u128::leading(u32::from(leading)) & mask;
+        (self.network.0 ^ value) & shared == 0
+    }
+
     /// Whether an address lies in it.
     #[must_use]
     pub fn includes(&self, address: Address) -> bool {

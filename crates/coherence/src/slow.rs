@@ -196,6 +196,20 @@ impl Cores {
         left
     }
 
+    /// Functions at these places take other configurations, which change nothing about flows that
+    /// there are: wherever their state is, it stays there. Returns what is left.
+    pub fn reconfigure(
+        &mut self,
+        functions: Vec<(usize, Named<dyn NetworkFunction>)>,
+    ) -> Vec<Named<dyn NetworkFunction>> {
+        let mut left = Vec::new();
+        for (place, mut new) in functions {
+            self.chain.reconfigure(place, &mut *new.function);
+            left.push(new);
+        }
+        left
+    }
+
     /// Brings a flow, and others beside it, to the present chain.
     #[inline]
     fn catch_up(&mut self, id: FlowId) {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use twinpath_nf::edit::{Edit, Object};
 
 /// Longest request or answer, in bytes.
 pub const MAX_LINE: u64 = 256 << 20;
@@ -23,6 +24,29 @@ pub enum Request {
         text: String,
         /// Its path, for messages and for relative paths in it.
         path: PathBuf,
+    },
+    /// Change one thing.
+    Change {
+        /// The function, by its name in the chain; may be left out if one alone has such things.
+        function: Option<String>,
+        /// The change.
+        change: Edit,
+    },
+    /// End what stands for an inside endpoint in an address translation.
+    EndBinding {
+        /// The function, by its name in the chain; may be left out if there is one alone.
+        function: Option<String>,
+        /// The endpoint.
+        endpoint: String,
+        /// `tcp`, `udp` or `icmp`; all if absent.
+        protocol: Option<String>,
+    },
+    /// What the service has of something.
+    List {
+        /// The function, by its name in the chain; may be left out if one alone has such things.
+        function: Option<String>,
+        /// What to list.
+        object: Object,
     },
 }
 
@@ -50,6 +74,13 @@ pub enum Answer {
     },
     /// The service has changed: every packet from now on meets the new chain.
     Applied(Applied),
+    /// What was asked for, in words and in order.
+    Listed {
+        /// The function that has it.
+        function: String,
+        /// A line for each.
+        lines: Vec<String>,
+    },
     /// Nothing was done.
     Refused {
         /// Why.
@@ -95,8 +126,14 @@ pub struct Applied {
     pub new: Vec<String>,
     /// Functions that are gone.
     pub removed: Vec<String>,
+    /// Cached rules that went.
+    pub rules_gone: usize,
+    /// Cached rules that stayed.
+    pub rules_kept: usize,
     /// How long no packet was taken, ns.
     pub pause_ns: u64,
+    /// Whether there was nothing to change.
+    pub is_same: bool,
 }
 
 /// Why there is no answer.

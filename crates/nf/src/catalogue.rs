@@ -1,5 +1,6 @@
 //! All functions that a service can name. Each is declared in its folder and listed here.
 
+use crate::edit::{Edit, EditError, Object};
 use crate::{
     acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
 };
@@ -104,13 +105,46 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// A file that the configuration names cannot be read or is wrong.
     fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError>;
 
-    /// This configuration as a change of a function that makes rules, with all that takes long
-    /// done; `None` if the function takes it as it is built, or begins anew.
+    /// Whether another configuration is one of the same function and says the same.
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool;
+
+    /// This configuration as a change of a function of the same kind that makes rules, with all
+    /// that takes long done; `None` if it makes none.
     ///
     /// # Errors
     /// As for [`Self::build`].
-    fn change(&self, _folder: &Path, _seed: u64) -> Result<Option<Change>, FunctionError> {
+    fn change_from(
+        &self,
+        _former: &dyn FunctionConfig,
+        _folder: &Path,
+        _seed: u64,
+    ) -> Result<Option<Change>, FunctionError> {
         Ok(None)
+    }
+
+    /// Whether a function of the same kind may become one of this configuration where it is: of
+    /// cached rules only those go that the change concerns, and flows on the fast path stay there.
+    /// Else all decisions of its part of the chain are forgotten, or its flows begin anew there.
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        self.is_same(former)
+    }
+
+    /// Whether the function has things of a kind, which an operator can list.
+    fn has(&self, _object: Object) -> bool {
+        false
+    }
+
+    /// What is configured of the kind, in words.
+    fn listed(&self, _object: Object) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The configuration after a single change.
+    ///
+    /// # Errors
+    /// It cannot be made; what was wrong and what was expected.
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        Err(EditError::Object(edit.object()))
     }
 
     /// Checks that the function may go on where one with another configuration is.
@@ -119,12 +153,6 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// Why it cannot.
     fn check_succession(&self, _former: &dyn FunctionConfig) -> Result<(), SuccessionError> {
         Ok(())
-    }
-
-    /// Whether the files that belong to the configuration are known to say what they said for
-    /// another one that is written alike.
-    fn has_same_files(&self, _former: &dyn FunctionConfig) -> bool {
-        true
     }
 
     /// The addresses that it translates, if it does.
@@ -140,6 +168,12 @@ pub struct Translation<'a> {
     pub inside: &'a [Prefix],
     /// What they are hidden behind.
     pub external: &'a [Address],
+}
+
+impl PartialEq for dyn FunctionConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
 }
 
 impl dyn FunctionConfig {

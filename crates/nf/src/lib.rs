@@ -16,6 +16,7 @@ pub mod acl;
 pub mod catalogue;
 mod checked;
 pub mod duration;
+pub mod edit;
 pub mod firewall;
 mod idle_time;
 pub mod inspector;

@@ -10,8 +10,8 @@ use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transpor
 use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Affected, Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded,
-    Recording, Rule, RuleChain, RuleFunction, synthesise,
+    Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded, Recording,
+    Rule, RuleChain, RuleFunction, synthesise,
 };
 
 /// What became of one packet.
@@ -168,15 +168,11 @@ impl Bench {
 
     /// Gives a function another configuration, after what it affects was taken out.
     pub fn reconfigure<F: Reconfigure>(&mut self, place: u8, mut new: F::New) {
-        match self.function::<F>(place).affected_by(&new) {
-            Affected::Entries(entries) => self.free(place, entries),
-            Affected::Everything => {
-                self.tell_all();
-                self.cache.0.clear();
-            }
-        }
-        let applied = self.function::<F>(place).apply(&mut new);
-        applied.expect("a change that can be made");
+        let affected = self.function::<F>(place).affected_by(&new);
+        self.tell_all();
+        let rules = &mut self.cache.0;
+        rules.retain(|live| !affected.concerns(place, &live.rule));
+        self.function::<F>(place).apply(&mut new);
     }
 
     /// How many rules are cached.

@@ -4,10 +4,11 @@
 //! Requests are read, and new functions built, on a thread of their own; the paths' threads only
 //! do what nobody else can, between two batches.
 
-use crate::command::{Command, Commands};
+use crate::command::{Command, Commands, Replaced};
 use crate::machine::{Changed, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
+use std::any::Any;
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
@@ -15,14 +16,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, write_line};
 use twinpath_control::service::Service;
 use twinpath_core::wire::Address;
+use twinpath_core::wire::Endpoint;
 use twinpath_core::{Instant, Named};
-use twinpath_rulecache::{Action, CachedRule, Field, NewRule, words};
+use twinpath_nf::edit::{Edit, Object};
+use twinpath_nf::napt::{Kind, KindError, Napt, NewNapt};
+use twinpath_rulecache::{Action, CachedRule, Change, Field, NewRule, words};
 
 /// The socket of a running service; closed and removed when dropped.
 pub struct Operator {
@@ -41,12 +45,13 @@ impl Operator {
         listener.set_nonblocking(true)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let (commands, receiver) = mpsc::channel();
-        let mut desk = Desk {
+        let mut control = Control {
             service: service.clone(),
             commands,
+            unanswered: None,
         };
         let over = Arc::clone(&is_over);
-        let thread = std::thread::spawn(move || desk.serve(&listener, &over));
+        let thread = std::thread::spawn(move || control.serve(&listener, &over));
         let operator = Self {
             path: path.into(),
             is_over,
@@ -92,12 +97,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a change is tried that finds another under way.
 const ATTEMPTS: usize = 100;
 
-struct Desk {
+/// Answers requests, one after the other.
+struct Control {
     service: Service,
     commands: mpsc::Sender<Command>,
+    /// A change that the run has not answered in time, and what the service is if it is made.
+    unanswered: Option<(mpsc::Receiver<Replaced>, Box<Service>)>,
 }
 
-impl Desk {
+impl Control {
     fn serve(&mut self, listener: &UnixListener, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Acquire) {
             match listener.accept() {
@@ -113,8 +121,7 @@ impl Desk {
         client.set_read_timeout(Some(PATIENCE))?;
         client.set_write_timeout(Some(PATIENCE))?;
         let answer = match read_line(&client) {
-            Ok(Request::Rules(filter)) => self.rules(filter),
-            Ok(Request::Apply { text, path }) => self.apply(&text, &path),
+            Ok(request) => self.answer(request),
             Err(error) => Err(format!("the request cannot be read: {error}")),
         };
         write_line(
@@ -123,48 +130,173 @@ impl Desk {
         )
     }
 
-    fn rules(&self, filter: Filter) -> Result<Answer, String> {
-        let (sender, receiver) = mpsc::channel();
-        let question = move |worker: &Worker| drop(sender.send(views(worker, &filter)));
-        self.commands
-            .send(Command::Ask(Box::new(question)))
-            .map_err(|_| over())?;
-        let rules = receiver.recv_timeout(PATIENCE).map_err(|_| over())?;
-        Ok(Answer::Rules { rules })
-    }
-
-    fn apply(&mut self, text: &str, path: &Path) -> Result<Answer, String> {
-        let mut new = Service::parse(text, path).map_err(|error| error.to_string())?;
-        // What the command line said stays.
-        (new.run, new.seed) = (self.service.run, self.service.seed);
-        let mut replacement =
-            Replacement::between(&self.service, &new).map_err(|error| error.to_string())?;
-        replacement.touch();
-        let mut applied = replacement.applied.clone();
-        let done = self.replace(Box::new(replacement))?;
-        applied.pause_ns = done.pause.as_nanos() as u64;
-        self.service = new;
-        match done.refused.first() {
-            None => Ok(Answer::Applied(applied)),
-            Some(error) => Err(format!("{error}; all else has changed")),
+    fn answer(&mut self, request: Request) -> Result<Answer, String> {
+        match request {
+            Request::Rules(filter) => self.rules(filter),
+            Request::Apply { text, path } => self.apply(&text, &path),
+            Request::Change { function, change } => self.change(function.as_deref(), &change),
+            Request::EndBinding {
+                function,
+                endpoint,
+                protocol,
+            } => self.end_binding(function.as_deref(), &endpoint, protocol.as_deref()),
+            Request::List { function, object } => self.list(function.as_deref(), object),
         }
     }
 
-    fn replace(&self, mut replacement: Box<Replacement>) -> Result<Changed, String> {
+    fn rules(&self, filter: Filter) -> Result<Answer, String> {
+        let rules = self.ask(move |worker| views(worker, &filter))?;
+        Ok(Answer::Rules { rules })
+    }
+
+    /// What the worker knows that has the functions which make rules.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Worker) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let (sender, receiver) = mpsc::channel();
+        let question = move |worker: &Worker| drop(sender.send(question(worker)));
+        self.commands
+            .send(Command::Ask(Box::new(question)))
+            .map_err(|_| over())?;
+        receiver.recv_timeout(PATIENCE).map_err(|_| over())
+    }
+
+    fn apply(&mut self, text: &str, path: &Path) -> Result<Answer, String> {
+        self.hear_of_earlier_change()?;
+        let mut new = Service::parse(text, path).map_err(told)?;
+        // What the command line said stays.
+        (new.run, new.seed) = (self.service.run, self.service.seed);
+        self.change_to(new)
+    }
+
+    fn change(&mut self, function: Option<&str>, edit: &Edit) -> Result<Answer, String> {
+        self.hear_of_earlier_change()?;
+        let new = self.service.edited(function, edit).map_err(told)?;
+        self.change_to(new)
+    }
+
+    fn list(&mut self, function: Option<&str>, object: Object) -> Result<Answer, String> {
+        self.hear_of_earlier_change()?;
+        let (place, function) = self.service.function_with(function, object).map_err(told)?;
+        let lines = match object {
+            Object::Binding => self.ask_translation(place, Napt::bindings)?,
+            _ => function.config.listed(object),
+        };
+        Ok(Answer::Listed {
+            function: function.name.to_string(),
+            lines,
+        })
+    }
+
+    fn end_binding(
+        &mut self,
+        function: Option<&str>,
+        endpoint: &str,
+        protocol: Option<&str>,
+    ) -> Result<Answer, String> {
+        self.hear_of_earlier_change()?;
+        let (place, _) = self
+            .service
+            .function_with(function, Object::Binding)
+            .map_err(told)?;
+        let endpoint: Endpoint = endpoint
+            .parse()
+            .map_err(|why| format!("{endpoint:?} is {why}"))?;
+        let kind = |text: &str| {
+            text.parse()
+                .map_err(|why: KindError| format!("{text:?} is {why}"))
+        };
+        let kind: Option<Kind> = protocol.map(kind).transpose()?;
+        if !self.ask_translation(place, move |napt| napt.is_bound_inside(endpoint, kind))? {
+            let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
+            return Err(format!("{endpoint} has no binding{of}"));
+        }
+        let change = Change::of::<Napt>(NewNapt::End(endpoint, kind));
+        let change = Replacement::of_function(&self.service, place, change).map_err(told)?;
+        let service = self.service.clone();
+        self.make(change, service)
+    }
+
+    /// What the translation knows that is at this place of the chain.
+    fn ask_translation<T: Send + 'static>(
+        &self,
+        place: usize,
+        question: impl FnOnce(&Napt) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let answer = self.ask(move |worker| {
+            let napt: &dyn Any = worker.function(place)?;
+            napt.downcast_ref().map(question)
+        })?;
+        answer.ok_or_else(|| "there is no address translation".into())
+    }
+
+    /// The service becomes another one, or stays what it is.
+    fn change_to(&mut self, new: Service) -> Result<Answer, String> {
+        let replacement = Replacement::between(&self.service, &new).map_err(told)?;
+        self.make(replacement, new)
+    }
+
+    fn make(&mut self, mut replacement: Replacement, new: Service) -> Result<Answer, String> {
+        let mut applied = replacement.applied.clone();
+        applied.is_same = replacement.is_empty();
+        if !applied.is_same {
+            replacement.touch();
+            let done = self.replace(Box::new(replacement), &new)?;
+            applied.pause_ns = done.pause.as_nanos() as u64;
+            (applied.rules_gone, applied.rules_kept) = (done.rules_gone, done.rules_kept);
+        }
+        self.service = new;
+        Ok(Answer::Applied(applied))
+    }
+
+    fn replace(
+        &mut self,
+        mut replacement: Box<Replacement>,
+        new: &Service,
+    ) -> Result<Changed, String> {
         for _ in 0..ATTEMPTS {
             let (sender, receiver) = mpsc::channel();
             self.commands
                 .send(Command::Replace(replacement, sender))
                 .map_err(|_| over())?;
-            match receiver.recv_timeout(PATIENCE).map_err(|_| over())? {
-                Ok(done) => return Ok(done),
-                Err((returned, Refusal::Busy)) => replacement = returned,
-                Err((_, why)) => return Err(why.to_string()),
+            match receiver.recv_timeout(PATIENCE) {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err((returned, Refusal::Busy))) => replacement = returned,
+                Ok(Err((_, why))) => return Err(why.to_string()),
+                Err(RecvTimeoutError::Disconnected) => return Err(over()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.unanswered = Some((receiver, Box::new(new.clone())));
+                    return Err(format!(
+                        "the run has not answered for {} s: the change may still be made",
+                        PATIENCE.as_secs()
+                    ));
+                }
             }
             std::thread::sleep(INTERVAL);
         }
         Err(Refusal::Busy.to_string())
     }
+
+    /// What the service is now may depend on a change that was not answered in time.
+    fn hear_of_earlier_change(&mut self) -> Result<(), String> {
+        let Some((receiver, new)) = self.unanswered.take() else {
+            return Ok(());
+        };
+        match receiver.try_recv() {
+            Ok(Ok(_)) => self.service = *new,
+            Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
+            Err(TryRecvError::Empty) => {
+                self.unanswered = Some((receiver, new));
+                return Err("an earlier change is still being made".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 fn over() -> String {

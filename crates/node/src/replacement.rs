@@ -4,9 +4,14 @@
 //! those inside have left, each path takes its new elements, and packets go on. So none is lost
 //! or overtaken, and none meets a decision of the old chain once the change is acknowledged.
 //!
-//! Functions that share flow state change together ([`flows`]): before packets wait, the fast path
-//! gives the state of all flows back; the functions that stay keep it, and what they keep of
-//! packets leaves through the old chain. The fast path begins anew with an empty table.
+//! Services are compared as values. An element whose functions are the same ones, of which some
+//! have other rules, routes or backends, stays with all that is cached; only those rules go that
+//! came from what changes, and flows stay on the fast path.
+//!
+//! Otherwise an element begins anew with functions that know what they knew. Functions that share
+//! flow state then change together ([`flows`]): before packets wait, the fast path gives the state
+//! of all flows back; the functions that stay keep it, and what they keep of packets leaves through
+//! the old chain. The fast path begins anew with an empty table.
 //!
 //! Everything that takes time is done before, as building lists and reading files, or after and
 //! elsewhere, as freeing what was replaced ([`Leftovers`]).
@@ -23,11 +28,11 @@ use crate::worker::Blueprint;
 use std::ops::Range;
 use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
-use twinpath_control::service::{Instance, SETTINGS, Service};
+use twinpath_control::service::{Instance, Service};
 use twinpath_core::{Named, Pools, Steering};
 use twinpath_nf::catalogue::SuccessionError;
 use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
-use twinpath_slowpath::{Chain, Successor};
+use twinpath_slowpath::{Chain, NetworkFunction, Successor};
 
 /// One element of the new chain on the fast path.
 pub enum FastPlan {
@@ -41,12 +46,29 @@ pub enum FastPlan {
 pub enum CorePlan {
     /// That of the old chain with this number.
     Keep(usize),
+    /// That of the old chain with this number, some of whose functions change: by their places.
+    ChangeRules(usize, Vec<(u8, Change)>),
+    /// The same where functions share flow state.
+    ChangeFlows(usize, Vec<(usize, Named<dyn NetworkFunction>)>),
     /// A new one, still without functions, and those that it gets.
     Rules(Box<RuleCores>, Vec<FunctionPlan>),
     /// The flows of the old chain's element with this number, and the functions that follow there.
     Flows(usize, Vec<Successor>),
     /// One that knows no flow.
     NewFlows(Box<Cores>),
+}
+
+impl CorePlan {
+    /// The element of the old chain that goes on.
+    fn kept(&self) -> Option<usize> {
+        match self {
+            Self::Keep(number)
+            | Self::ChangeRules(number, _)
+            | Self::ChangeFlows(number, _)
+            | Self::Flows(number, _) => Some(*number),
+            Self::Rules(..) | Self::NewFlows(_) => None,
+        }
+    }
 }
 
 /// A function of a new element.
@@ -84,6 +106,10 @@ pub struct Replacement {
     pub pools: Option<Pools>,
     /// What it does, to be told.
     pub applied: Applied,
+    /// How many elements there were.
+    pub old_elements: usize,
+    /// Whether packets go another way.
+    pub has_other_sides: bool,
 }
 
 /// Why a running service cannot become another.
@@ -93,7 +119,7 @@ pub enum ReplaceError {
     #[error(
         "[{0}] differs from the running service: expected it unchanged, because only the chain, its functions and inside can change while packets flow"
     )]
-    Settings(String),
+    Settings(&'static str),
     /// Nor can the seed, on which hashes depend.
     #[error("the seed differs from the running service's: expected the same")]
     Seed,
@@ -118,9 +144,11 @@ impl Replacement {
     pub fn between(old: &Service, new: &Service) -> Result<Self, ReplaceError> {
         check_settings(old, new)?;
         check_functions(old, new)?;
-        let (before, after) = (elements(old), elements(new));
+        let before = elements(old);
+        let origin = |element: Range<usize>| (origin(old, &before, new, &element), element);
+        let after: Vec<_> = elements(new).into_iter().map(origin).collect();
         let chain = wiring::chain(new)?;
-        let flows = flows::Change::between(old, new, &chain)?;
+        let flows = flows::Change::between(old, new, &after, &chain)?;
         let room = wiring::room(new, old.run.paths)?;
         let mut replacement = Self {
             sides: Sides::new(&new.inside).map_err(BuildError::from)?,
@@ -132,18 +160,66 @@ impl Replacement {
             releases_packets: flows.releases_packets,
             pools: larger_pools(old, new, &chain)?,
             applied: changes(old, new),
+            old_elements: before.len(),
+            has_other_sides: old.inside != new.inside,
         };
-        for (element, has_room) in after.iter().zip(room) {
-            let plan = plan_fast(old, &before, new, element, has_room)?;
+        for ((origin, element), has_room) in after.iter().zip(room) {
+            let plan = plan_fast(old, *origin, new, element, has_room)?;
             replacement.fast.push(plan);
         }
         for _ in 0..new.slow_path.workers {
             let plans = after
                 .iter()
-                .map(|element| plan_cores(old, &before, new, element));
+                .map(|(origin, element)| plan_cores(old, &before, *origin, new, element));
             replacement.cores.push(plans.collect::<Result<_, _>>()?);
         }
         Ok(replacement)
+    }
+
+    /// A change of one function that makes rules, which is no change of the service's
+    /// configuration: that at this place of the chain.
+    ///
+    /// # Errors
+    /// The service cannot be built.
+    pub fn of_function(
+        service: &Service,
+        place: usize,
+        change: Change,
+    ) -> Result<Self, ReplaceError> {
+        let mut replacement = Self::between(service, service)?;
+        let name = service.chain[place].name.to_string();
+        replacement.applied.kept.retain(|kept| *kept != name);
+        replacement.applied.changed.push(name);
+        let elements = elements(service);
+        let holds = |element: &Range<usize>| element.contains(&place);
+        if let Some(number) = elements.iter().position(holds)
+            && let Some(plan) = replacement
+                .cores
+                .first_mut()
+                .and_then(|plans| plans.get_mut(number))
+        {
+            let place = (place - elements[number].start) as u8;
+            *plan = CorePlan::ChangeRules(number, vec![(place, change)]);
+        }
+        Ok(replacement)
+    }
+
+    /// Whether there is nothing to change.
+    pub fn is_empty(&self) -> bool {
+        let keeps = |(number, plan): (usize, &FastPlan)| matches!(plan, FastPlan::Keep(old) if *old == number);
+        let stays = |plans: &Vec<CorePlan>| {
+            plans.len() == self.old_elements
+                && plans.iter().all(|plan| matches!(plan, CorePlan::Keep(_)))
+        };
+        !self.has_other_sides
+            && self.fast.iter().enumerate().all(keeps)
+            && self.cores.iter().all(stays)
+    }
+
+    /// Whether workers have to get ready for it.
+    pub(crate) fn needs_preparation(&self) -> bool {
+        let is_change = |plan: &CorePlan| matches!(plan, CorePlan::ChangeRules(..));
+        self.releases_packets || self.cores.iter().flatten().any(is_change)
     }
 
     /// Takes the memory of what is new, so that no packet has to wait for it.
@@ -157,32 +233,50 @@ impl Replacement {
             match plan {
                 CorePlan::Rules(rules, _) => rules.touch(),
                 CorePlan::NewFlows(flows) => flows.touch(),
-                CorePlan::Keep(_) | CorePlan::Flows(..) => {}
+                _ => {}
             }
         }
         self.pools.iter_mut().for_each(Pools::touch);
     }
 }
 
-/// The element of the old chain that stays as this one of the new chain.
-fn kept(
-    old: &Service,
-    before: &[Range<usize>],
-    new: &Service,
-    element: &Range<usize>,
-) -> Option<usize> {
-    let is_kept = |other| is_same(old, other, new, element);
-    before.iter().position(is_kept)
+/// What an element of the new chain was in the old one.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    /// The element with this number.
+    Same(usize),
+    /// The same, but that some of its functions change where they are.
+    Changed(usize),
+    /// Other functions, or such as forget what was decided.
+    New,
+}
+
+fn origin(old: &Service, before: &[Range<usize>], new: &Service, element: &Range<usize>) -> Origin {
+    let functions = &new.chain[element.clone()];
+    let is = |other: &Range<usize>, becomes: fn(&Instance, &Instance) -> bool| {
+        let former = &old.chain[other.clone()];
+        let mut pairs = former.iter().zip(functions);
+        former.len() == functions.len() && pairs.all(|(former, function)| becomes(former, function))
+    };
+    let find = |becomes| before.iter().position(|other| is(other, becomes));
+    match find(|former, function| former == function) {
+        Some(number) => Origin::Same(number),
+        None => find(changes_in_place).map_or(Origin::New, Origin::Changed),
+    }
+}
+
+fn changes_in_place(former: &Instance, function: &Instance) -> bool {
+    function.is_heir_of(former) && function.config.changes_in_place(&*former.config)
 }
 
 fn plan_fast(
     old: &Service,
-    before: &[Range<usize>],
+    origin: Origin,
     new: &Service,
     element: &Range<usize>,
     has_room: bool,
 ) -> Result<FastPlan, ReplaceError> {
-    if let Some(number) = kept(old, before, new, element) {
+    if let Origin::Same(number) | Origin::Changed(number) = origin {
         return Ok(FastPlan::Keep(number));
     }
     let instances = &new.chain[element.clone()];
@@ -193,11 +287,17 @@ fn plan_fast(
 fn plan_cores(
     old: &Service,
     before: &[Range<usize>],
+    origin: Origin,
     new: &Service,
     element: &Range<usize>,
 ) -> Result<CorePlan, ReplaceError> {
-    if let Some(number) = kept(old, before, new, element) {
-        return Ok(CorePlan::Keep(number));
+    match origin {
+        Origin::Same(number) => return Ok(CorePlan::Keep(number)),
+        Origin::Changed(number) => {
+            let former = &old.chain[before[number].clone()];
+            return plan_changes(number, former, new, &new.chain[element.clone()]);
+        }
+        Origin::New => {}
     }
     if !new.chain[element.start].makes_rules() {
         return flows::plan(old, before, new, element);
@@ -206,6 +306,41 @@ fn plan_cores(
     let config = wiring::core_rules(new, old.run.paths);
     let rules = RuleCores::new(config, Sides::KNOWN, Vec::new());
     Ok(CorePlan::Rules(Box::new(rules), functions))
+}
+
+/// The plan for an element that stays while some of its functions change.
+fn plan_changes(
+    number: usize,
+    former: &[Instance],
+    new: &Service,
+    functions: &[Instance],
+) -> Result<CorePlan, ReplaceError> {
+    let (mut rules, mut flows) = (Vec::new(), Vec::new());
+    let pairs = former.iter().zip(functions).enumerate();
+    for (place, (former, function)) in pairs.filter(|(_, (former, function))| former != function) {
+        match change_from(former, new, function)? {
+            Some(change) => rules.push((place as u8, change)),
+            None => flows.push((place, wiring::flow_function(new, function)?)),
+        }
+    }
+    Ok(match functions.iter().any(Instance::makes_rules) {
+        true => CorePlan::ChangeRules(number, rules),
+        false => CorePlan::ChangeFlows(number, flows),
+    })
+}
+
+/// A function's new configuration as a change, if it makes rules.
+fn change_from(
+    former: &Instance,
+    new: &Service,
+    function: &Instance,
+) -> Result<Option<Change>, BuildError> {
+    let former = &*former.config;
+    let change = function.config.change_from(former, &new.folder, new.seed);
+    change.map_err(|source| BuildError::Function {
+        function: function.name.to_string(),
+        source,
+    })
 }
 
 /// Functions of the new chain that were in the old one go on, if they can.
@@ -235,18 +370,19 @@ fn larger_pools(
 }
 
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
-    let differs = |name: &&str| old.written.get(*name) != new.written.get(*name);
-    let mut settings = SETTINGS.into_iter().filter(|name| *name != "service");
-    if let Some(name) = settings.find(differs) {
-        return Err(ReplaceError::Settings(name.to_owned()));
-    }
-    let seed = |service: &Service| {
-        let head = service.written.get("service")?;
-        head.get("seed").cloned()
-    };
-    match seed(old) == seed(new) {
-        true => Ok(()),
-        false => Err(ReplaceError::Seed),
+    let settings = [
+        ("run", old.written.run == new.written.run),
+        ("fast_path", old.fast_path == new.fast_path),
+        ("slow_path", old.slow_path == new.slow_path),
+        ("rule_cache", old.rule_cache == new.rule_cache),
+        ("parking", old.parking == new.parking),
+        ("link", old.link == new.link),
+        ("traffic", old.traffic == new.traffic),
+    ];
+    match settings.into_iter().find(|(_, is_same)| !is_same) {
+        Some((name, _)) => Err(ReplaceError::Settings(name)),
+        None if old.written.seed == new.written.seed => Ok(()),
+        None => Err(ReplaceError::Seed),
     }
 }
 
@@ -260,22 +396,6 @@ fn elements(service: &Service) -> Vec<Range<usize>> {
             range
         })
         .collect()
-}
-
-/// Whether a function is configured as one of the other service. What a file says may be other
-/// than it was.
-fn is_same_function(old: &Service, one: &Instance, new: &Service, other: &Instance) -> bool {
-    let table = &*one.name;
-    other.is_heir_of(one)
-        && old.written.get(table) == new.written.get(table)
-        && one.makes_rules() == other.makes_rules()
-        && other.config.has_same_files(&*one.config)
-}
-
-fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize>) -> bool {
-    let (one, other) = (&old.chain[one.clone()], &new.chain[other.clone()]);
-    let mut pairs = one.iter().zip(other);
-    one.len() == other.len() && pairs.all(|(one, other)| is_same_function(old, one, new, other))
 }
 
 /// Where a function of the new service is in the old one, if it is there.
@@ -318,20 +438,10 @@ fn plan_kept(
     let Some((element, place)) = place_in_old(old, before, function) else {
         return Ok(None);
     };
-    let is_same = |one: &Instance| is_same_function(old, one, new, function);
-    let change = match old.chain.iter().any(is_same) {
+    let former = &old.chain[before[element].start + usize::from(place)];
+    let change = match former == function {
         true => None,
-        false => {
-            let change = function.config.change(&new.folder, new.seed);
-            let told = |source| BuildError::Function {
-                function: function.name.to_string(),
-                source,
-            };
-            match change.map_err(told)? {
-                Some(change) => Some(change),
-                None => return Ok(None),
-            }
-        }
+        false => change_from(former, new, function)?,
     };
     Ok(Some(FunctionPlan::Keep {
         element,
@@ -341,29 +451,21 @@ fn plan_kept(
 }
 
 fn changes(old: &Service, new: &Service) -> Applied {
-    let is_same = |function: &&Instance| {
-        let same = |one: &Instance| is_same_function(old, one, new, function);
-        old.chain.iter().any(same)
-    };
     let begins = flows::beginning(old, new);
-    let begins = |function: &Instance| begins.contains(&&*function.name);
-    let is_kept = |function: &&Instance| is_same(function) && !begins(function);
-    let goes_on = |function: &&Instance| {
-        let has_former = old.chain.iter().any(|one| function.is_heir_of(one));
-        has_former && !begins(function)
-    };
-    let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_kept);
-    let (changed, fresh) = others.into_iter().partition(goes_on);
-    let is_gone = |function: &&Instance| !new.chain.iter().any(|other| other.is_heir_of(function));
-    let text = |functions: Vec<&Instance>| {
-        let names = functions.iter().map(|function| function.name.to_string());
-        names.collect()
-    };
-    Applied {
-        kept: text(kept),
-        changed: text(changed),
-        new: text(fresh),
-        removed: text(old.chain.iter().filter(is_gone).collect()),
-        pause_ns: 0,
+    let mut applied = Applied::default();
+    for function in &new.chain {
+        let former = old.chain.iter().find(|one| function.is_heir_of(one));
+        let list = match former.filter(|_| !begins.contains(&&*function.name)) {
+            Some(former) if former == function => &mut applied.kept,
+            Some(_) => &mut applied.changed,
+            None => &mut applied.new,
+        };
+        list.push(function.name.to_string());
     }
+    for function in &old.chain {
+        if !new.chain.iter().any(|other| other.is_heir_of(function)) {
+            applied.removed.push(function.name.to_string());
+        }
+    }
+    applied
 }

@@ -99,6 +99,11 @@ impl Rewrites {
         self.decrements == 0 || fields::ttl(frame, layout) > self.decrements
     }
 
+    /// Whether addresses or ports are written.
+    pub(crate) fn writes_ends(&self) -> bool {
+        self.written.has_any(SOURCE) || self.written.has_any(DESTINATION)
+    }
+
     /// The port that the packet leaves by, if a function said so.
     pub fn egress(&self) -> Option<u16> {
         self.written.has(Field::Egress).then_some(self.egress)

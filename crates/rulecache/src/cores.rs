@@ -8,7 +8,7 @@
 
 use crate::action::Fate;
 use crate::chain::{Passage, RuleChain};
-use crate::change::{Change, ChangeError};
+use crate::change::{Affected, Change, ChangeError};
 use crate::function::{Answers, RuleFunction};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
@@ -105,8 +105,6 @@ pub struct RuleCores {
     selection: Selection,
     manager: Manager,
     pending: Pending,
-    /// The entries that somebody outside wants to change.
-    changing: Vec<EntryId>,
     /// The arrival of the last packet that was taken up.
     clock: Instant,
     counters: CoresCounters,
@@ -125,7 +123,6 @@ impl RuleCores {
             selection: Selection::new(config.selection),
             manager: Manager::new(config.manager),
             pending: Pending::default(),
-            changing: Vec::new(),
             clock: Instant::ZERO,
             counters: CoresCounters::default(),
             replies: Vec::new(),
@@ -154,8 +151,8 @@ impl RuleCores {
         &self.selection
     }
 
-    /// The functions; change entries of theirs only between [`Self::change`] and
-    /// [`Self::changed`].
+    /// The functions; change entries of theirs only when [no rule](Self::may_change) came from
+    /// them.
     pub fn chain(&mut self) -> &mut RuleChain {
         &mut self.chain
     }
@@ -292,31 +289,9 @@ impl RuleCores {
         }
     }
 
-    /// Somebody outside wants to change these entries: takes out their rules, and admits no new
-    /// ones until [`Self::changed`].
-    pub fn change(&mut self, entries: &[EntryId], now: Instant, out: &mut Vec<Output>) {
-        for &entry in entries {
-            self.manager.close(entry, now, &mut self.messages);
-            self.changing.push(entry);
-        }
-        self.send(out);
-    }
-
-    /// Whether the entries to be changed are free.
-    pub fn may_change(&self) -> bool {
-        let is_free = |&entry: &EntryId| self.manager.is_free(entry);
-        self.changing.iter().all(is_free)
-    }
-
-    /// The entries have been changed, or will not be.
-    pub fn changed(&mut self) {
-        for entry in self.changing.drain(..) {
-            self.manager.open(entry);
-        }
-    }
-
     /// Begins to change the configuration of the function at a place: takes out the rules that the
-    /// change concerns. One change at a time: [finish](Self::finish_change) it before the next.
+    /// change concerns, and admits no others like them until it is
+    /// [over](Self::end_changes). Several functions may change together. Returns how many rules go.
     ///
     /// # Errors
     /// There is no such function; then nothing has begun.
@@ -326,29 +301,45 @@ impl RuleCores {
         change: &Change,
         now: Instant,
         out: &mut Vec<Output>,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<usize, ChangeError> {
         let function = self.chain.function(place);
         let function = function.ok_or(ChangeError::NoFunction(place))?;
-        let entries = change.entries(place, function)?;
-        self.change(&entries, now, out);
-        Ok(())
+        let affected = change.affected(function)?;
+        Ok(self.take_out(place, affected, now, out))
     }
 
-    /// Makes a change that was begun, if all that it concerns is free; else returns false: ask
-    /// again after messages and ticks. A refused change is finished too, and nothing has changed.
+    /// The same for a change that is made by hand, through [`Self::chain`].
+    pub fn take_out(
+        &mut self,
+        place: u8,
+        affected: Affected,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) -> usize {
+        let messages = &mut self.messages;
+        let going = self.manager.begin_change(place, affected, now, messages);
+        self.send(out);
+        going
+    }
+
+    /// Whether the rules that changes concern are gone.
+    pub fn may_change(&self) -> bool {
+        self.manager.may_change()
+    }
+
+    /// Makes a change that was begun; all that it concerns [is gone](Self::may_change).
     ///
     /// # Errors
-    /// The function refuses the change.
-    pub fn finish_change(&mut self, place: u8, change: &mut Change) -> Result<bool, ChangeError> {
-        if !self.may_change() {
-            return Ok(false);
-        }
+    /// There is no such function; nothing has changed.
+    pub fn finish_change(&mut self, place: u8, change: &mut Change) -> Result<(), ChangeError> {
+        debug_assert!(self.may_change(), "rules are still out there");
         let function = self.chain.function(place);
-        let made = function
-            .ok_or(ChangeError::NoFunction(place))
-            .and_then(|function| change.apply(function));
-        self.changed();
-        made.map(|()| true)
+        change.apply(function.ok_or(ChangeError::NoFunction(place))?)
+    }
+
+    /// All changes have been made that were begun, or will not be: rules are admitted again.
+    pub fn end_changes(&mut self) {
+        self.manager.end_change();
     }
 
     /// Takes out all rules of the segment, as when it is about to be replaced.
@@ -590,7 +581,7 @@ impl RuleCores {
         let is_free = self.manager.is_free(entry);
         if is_free {
             self.go_on(suspended.journey, Some(entry), (flow, ticket), pools, out);
-            if !self.changing.contains(&entry) && !self.pending.is_closing(entry) {
+            if !self.pending.is_closing(entry) {
                 self.manager.open(entry);
             }
             return;

@@ -51,7 +51,7 @@ pub mod words;
 
 pub use action::{Action, Fate, Rewrites};
 pub use chain::{Passage, RuleChain};
-pub use change::{Affected, Change, ChangeError, Reconfigure};
+pub use change::{Affected, Change, ChangeError, Concern, Reconfigure};
 pub use cores::{CoresConfig, CoresCounters, Output, RuleCores};
 pub use field::{Field, Fields};
 pub use flows::FlowKey;

@@ -10,12 +10,14 @@
 //! until [`Manager::open`].
 
 mod ageing;
+mod change;
 mod config;
 #[cfg(test)]
 mod tests;
 
 pub use config::{ManagerConfig, ManagerCounters, Offer};
 
+use crate::change::Affected;
 use crate::function::Hits;
 use crate::index::{Index, Link, Map};
 use crate::key::MatchKey;
@@ -42,6 +44,8 @@ struct Place {
     generation: u32,
     rule: Option<NewRule>,
     links: Box<[Link]>,
+    /// See [`Rule::hides_ends`].
+    hides_ends: bool,
     /// The uses that were credited.
     credited: Uses,
     /// Packets in this window of ageing so far, and in the last one (as offered, at first).
@@ -94,6 +98,8 @@ pub struct Manager {
     exact: usize,
     masked: usize,
     closed: BTreeSet<EntryId>,
+    /// What is about to change, by the functions' places.
+    changing: Vec<(u8, Affected)>,
     successors: Vec<Successor>,
     retries: VecDeque<(Instant, RuleName)>,
     candidate: usize,
@@ -106,9 +112,6 @@ pub struct Manager {
 
 impl Dependents for Manager {
     fn is_free(&self, entry: EntryId) -> bool {
-        if entry == EntryId::EVERYTHING {
-            return self.rules() == 0 && self.successors.is_empty();
-        }
         let waits = |successor: &Successor| successor.rule.dependencies.has(entry);
         !self.index.has(entry) && !self.successors.iter().any(waits)
     }
@@ -128,6 +131,7 @@ impl Manager {
             exact: 0,
             masked: 0,
             closed: BTreeSet::new(),
+            changing: Vec::new(),
             successors: Vec::new(),
             retries: VecDeque::new(),
             candidate: 0,
@@ -199,7 +203,7 @@ impl Manager {
             return Some(Offer::Known);
         }
         let dependencies = rule.dependencies.as_slice();
-        let is_closed = self.closed.contains(&EntryId::EVERYTHING)
+        let is_closed = self.is_changing(rule)
             || dependencies
                 .iter()
                 .any(|dependency| self.closed.contains(&dependency.entry));
@@ -236,6 +240,7 @@ impl Manager {
                 used: rule.used,
             }),
             links: self.index.add(id, &rule.dependencies),
+            hides_ends: rule.hides_ends,
             hotness: hotness.into(),
             // The packet that it was made from, so that its first window counts as used whenever
             // the hand comes by.
@@ -349,27 +354,14 @@ impl Manager {
         self.news.push_back(entry);
     }
 
-    /// Takes out all rules of an entry, or of [`EntryId::EVERYTHING`], and admits no new ones.
-    /// Wait until the entry [is free](Dependents::is_free) before it changes.
+    /// Takes out all rules of an entry, and admits no new ones. Wait until the entry [is free](Dependents::is_free) before it changes.
     pub fn close(&mut self, entry: EntryId, now: Instant, out: &mut Vec<CacheMessage>) {
         self.closed.insert(entry);
-        if entry == EntryId::EVERYTHING {
-            return self.clear_all(now, out);
-        }
         self.successors
             .retain(|successor| !successor.rule.dependencies.has(entry));
         let rules: Vec<RuleId> = self.index.rules(entry).collect();
         for id in rules {
             self.invalidate(id, now, out);
-        }
-    }
-
-    fn clear_all(&mut self, now: Instant, out: &mut Vec<CacheMessage>) {
-        self.successors.clear();
-        for id in 0..self.places.len() as u32 {
-            if self.places[id as usize].rule.is_some() {
-                self.invalidate(id, now, out);
-            }
         }
     }
 

@@ -17,14 +17,6 @@ pub struct EntryId {
     pub entry: u32,
 }
 
-impl EntryId {
-    /// All entries of all functions: what a change concerns that may change any decision.
-    pub const EVERYTHING: Self = Self {
-        function: u8::MAX,
-        entry: u32::MAX,
-    };
-}
-
 /// An entry that a decision came from.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependency {

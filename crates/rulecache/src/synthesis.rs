@@ -25,6 +25,9 @@ pub struct Rule {
     pub dependencies: Dependencies,
     /// When the packet arrived that it was made from: its first use.
     pub used: Instant,
+    /// Whether addresses or ports were written that the action does not tell, because the packet
+    /// was dropped after that.
+    pub hides_ends: bool,
 }
 
 impl Rule {
@@ -82,5 +85,6 @@ pub fn synthesise(recording: &Recording, fate: Fate, now: Instant) -> Result<Rul
         },
         dependencies,
         used: now,
+        hides_ends: fate != Fate::Forward && recording.rewrites().writes_ends(),
     })
 }

@@ -8,7 +8,7 @@ use common::virtual_link::Outcome;
 use twinpath_classify::acl::Rule;
 use twinpath_core::DropReason;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
-use twinpath_rulecache::{Change, ChangeError};
+use twinpath_rulecache::{Affected, Change, ChangeError, Concern, RuleFunction};
 
 fn packet() -> PacketBuilder<'static> {
     let from: Endpoint = "10.0.0.1:40000".parse().expect("v4");
@@ -21,7 +21,7 @@ fn denying() -> Firewall {
     firewall
 }
 
-fn begin(direct: &mut Direct, place: u8, change: &Change) -> Result<(), ChangeError> {
+fn begin(direct: &mut Direct, place: u8, change: &Change) -> Result<usize, ChangeError> {
     let mut out = Vec::new();
     let begun = direct
         .cores
@@ -38,31 +38,58 @@ fn a_change_takes_effect_when_the_old_decisions_are_gone() {
     let mut change = Change::of::<Firewall>(denying());
     direct.delayed = Some(Vec::new());
     begin(&mut direct, 0, &change).expect("a firewall");
-    let finished = direct.cores.finish_change(0, &mut change);
-    assert!(matches!(finished, Ok(false)), "the rule is still out there");
+    assert!(!direct.cores.may_change(), "the rule is still out there");
     assert_eq!(direct.send(&packet()), (true, before));
     direct.deliver_delayed();
-    assert!(matches!(
-        direct.cores.finish_change(0, &mut change),
-        Ok(true)
-    ));
+    assert!(direct.cores.may_change());
+    let finished = direct.cores.finish_change(0, &mut change);
+    assert_eq!(finished, Ok(()));
+    direct.cores.end_changes();
     let denied = Outcome::Dropped(DropReason::Denied);
     assert_eq!(direct.send(&packet()), (false, denied.clone()));
     direct.cache(&packet());
     assert_eq!(direct.send(&packet()), (true, denied), "cached again");
 }
 
+/// How many rules go when an entry changes for packets from a prefix.
+fn take_out(direct: &mut Direct, (place, entry): (u8, u32), from: &str) -> usize {
+    let source = from.parse().expect("a prefix");
+    let packets = Rule {
+        source,
+        ..Rule::ANY
+    };
+    let entries = Some(vec![entry]);
+    let affected = Affected::Rules(vec![Concern { entries, packets }]);
+    let mut out = Vec::new();
+    let going = direct.cores.take_out(place, affected, direct.now, &mut out);
+    direct.outputs(out);
+    direct.cores.end_changes();
+    going
+}
+
+/// Rules that others came from, or that other packets meet, stay.
 #[test]
-fn a_refused_change_changes_nothing() {
+fn only_rules_that_the_packets_may_meet_go() {
     let mut direct = Direct::new(vec![Box::new(Firewall::new(0)), Box::new(Router::new())]);
-    let before = direct.cache(&packet());
-    let mut change = Change::of::<Firewall>(Firewall::none());
-    begin(&mut direct, 0, &change).expect("a firewall");
-    let refused = direct.cores.finish_change(0, &mut change);
-    assert!(matches!(refused, Err(ChangeError::Refused { .. })));
-    assert_eq!(direct.send(&packet()), (false, before.clone()));
     direct.cache(&packet());
-    assert_eq!(direct.send(&packet()), (true, before), "rules are admitted");
+    let going = take_out(&mut direct, (0, 0), "192.0.2.0/24");
+    assert_eq!(going, 0, "no packet comes from there");
+    let going = take_out(&mut direct, (0, 9), "10.0.0.0/8");
+    assert_eq!(going, 0, "no rule came from that");
+    assert_eq!(take_out(&mut direct, (0, 0), "10.0.0.0/8"), 1);
+}
+
+/// What counts is what the function sees, also of packets that are dropped.
+#[test]
+fn rules_go_whose_packets_a_function_sees_rewritten() {
+    let from = "172.16.0.9:7".parse().expect("v4");
+    for firewall in [Firewall::new(0), denying()] {
+        let functions: Vec<Box<dyn RuleFunction>> =
+            vec![Box::new(ConstantSource(from)), Box::new(firewall)];
+        let mut direct = Direct::new(functions);
+        direct.cache(&packet());
+        assert_eq!(take_out(&mut direct, (1, 0), "172.16.0.0/12"), 1);
+    }
 }
 
 #[test]

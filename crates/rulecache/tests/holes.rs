@@ -11,7 +11,7 @@ use twinpath_core::Decision;
 use twinpath_core::DropReason;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, verify_transport_checksum};
 use twinpath_rulecache::{
-    CacheMessage, Effect, EntryId, MatchKey, Recorded, RuleFunction, Sides, Verdict,
+    Affected, CacheMessage, Concern, Effect, MatchKey, Recorded, RuleFunction, Sides, Verdict,
 };
 
 fn end(text: &str) -> Endpoint {
@@ -152,12 +152,9 @@ fn invalidation() {
     direct.cache(&packet);
     assert!(direct.send(&packet).0);
     let mut out = Vec::new();
-    let entry = EntryId {
-        function: 0,
-        entry: 0,
-    };
+    let affected = Affected::Rules(vec![Concern::entries(vec![0])]);
     direct.delayed = Some(Vec::new());
-    direct.cores.change(&[entry], direct.now, &mut out);
+    direct.cores.take_out(0, affected, direct.now, &mut out);
     direct.outputs(out);
     assert!(!direct.cores.may_change(), "the rule is still out there");
     assert!(direct.send(&packet).0);
@@ -171,7 +168,7 @@ fn invalidation() {
             *function = Box::new(firewall);
         }
     }
-    direct.cores.changed();
+    direct.cores.end_changes();
     assert_eq!(direct.send(&packet), (false, denied()));
     assert_eq!(direct.cache(&packet), denied());
     assert_eq!(direct.send(&packet), (true, denied()), "cached again");

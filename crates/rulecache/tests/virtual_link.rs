@@ -8,7 +8,7 @@ use common::virtual_link::{Change, Scenario, World};
 use proptest::prelude::*;
 use twinpath_classify::acl::{PortRange, Rule};
 use twinpath_core::wire::{Address, Endpoint};
-use twinpath_rulecache::{EntryId, RuleChain, RuleFunction};
+use twinpath_rulecache::{Affected, Concern, RuleChain, RuleFunction};
 
 const KINDS: u8 = 9;
 
@@ -34,19 +34,22 @@ fn functions(kinds: &[u8]) -> Vec<Box<dyn RuleFunction>> {
 /// The chain of the deterministic scenarios: a firewall, a translation, a router.
 const FIREWALL_TRANSLATION_ROUTER: [u8; 3] = [0, 3, 4];
 
-fn entry(function: u8, entry: u32) -> EntryId {
-    EntryId { function, entry }
+const PORT_80: Rule = Rule {
+    destination_ports: PortRange::new(80, 80),
+    ..Rule::ANY
+};
+
+/// Rules that came from an entry, of packets that the function sees so.
+fn concern(entry: u32, packets: Rule) -> Affected {
+    let entries = Some(vec![entry]);
+    Affected::Rules(vec![Concern { entries, packets }])
 }
 
 /// Replaces the functions at the places of the fixed chain; entries of others do not change.
 fn deny_port_80(chain: &mut RuleChain) {
     replace(chain, 0, {
         let mut firewall = Firewall::new(0);
-        let rule = Rule {
-            destination_ports: PortRange::new(80, 80),
-            ..Rule::ANY
-        };
-        firewall.insert_first(rule, true);
+        firewall.insert_first(PORT_80, true);
         Box::new(firewall)
     });
 }
@@ -67,11 +70,11 @@ fn replace(chain: &mut RuleChain, place: u8, with: Box<dyn RuleFunction>) {
     *found.expect("in the chain").1 = with;
 }
 
-fn changes(count: usize) -> Vec<(usize, Vec<EntryId>, Change)> {
+fn changes(count: usize) -> Vec<(usize, u8, Affected, Change)> {
     vec![
-        (count / 5, vec![entry(0, 0)], deny_port_80),
-        (2 * count / 5, vec![entry(2, 1)], other_next_hop),
-        (3 * count / 5, vec![entry(0, 0)], permit_port_80),
+        (count / 5, 0, concern(0, PORT_80), deny_port_80),
+        (2 * count / 5, 2, concern(1, Rule::ANY), other_next_hop),
+        (3 * count / 5, 0, concern(0, PORT_80), permit_port_80),
     ]
 }
 

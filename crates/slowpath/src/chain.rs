@@ -53,6 +53,14 @@ impl Chain {
         }
     }
 
+    /// The function at a place takes another configuration, under which flows are what they were.
+    pub fn reconfigure(&mut self, place: usize, new: &mut dyn NetworkFunction) {
+        if let Some(function) = self.functions.get_mut(place) {
+            let goes_on = function.reconfigure(new);
+            debug_assert!(goes_on, "a function of the same kind");
+        }
+    }
+
     /// State words of a flow.
     pub fn word_count(&self) -> usize {
         self.words.last().map_or(0, |range| range.end)

@@ -75,6 +75,11 @@ pub enum CommandError {
     /// A running service that cannot be asked.
     #[error(transparent)]
     Ask(#[from] AskError),
+    /// Nothing says which.
+    #[error(
+        "which service? expected --control SOCKET, the path that `twinpath run --control` was given"
+    )]
+    NoControl,
     /// A running service that does not do what it was asked.
     #[error("the service refuses: {0}")]
     Declined(String),

@@ -1,7 +1,7 @@
 //! The command.
 //!
-//! `twinpath run` runs a service, `rules` shows what it has cached meanwhile and `apply` changes
-//! it, `explain` tells what of it runs where and why, `trace` follows one packet through it,
+//! `twinpath run` runs a service, `rules` shows what it has cached meanwhile, `apply` makes it what
+//! a file says and `change` changes one thing of it, `explain` tells what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
 //! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
 //! under virtual time, and `kv` is a client of the key-value store. Each is a file of [`commands`]
@@ -22,7 +22,7 @@ mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
-use commands::{apply, check, compare, explain, generate, kv, lab, rules, run, trace};
+use commands::{apply, change, check, compare, explain, generate, kv, lab, rules, run, trace};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -56,6 +56,7 @@ enum Command {
     Run(run::Arguments),
     Rules(rules::Arguments),
     Apply(apply::Arguments),
+    Change(change::Arguments),
     Explain(explain::Arguments),
     Trace(trace::Arguments),
     Generate(generate::Arguments),
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Rules(arguments) => rules::execute(&arguments),
         Command::Apply(arguments) => apply::execute(&arguments),
+        Command::Change(arguments) => change::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
         Command::Trace(arguments) => trace::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),

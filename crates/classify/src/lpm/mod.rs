@@ -130,6 +130,19 @@ impl RouteTable {
         }
     }
 
+    /// The next hop of the longest route that covers all of a prefix, which may be its own; of
+    /// [`Prefix::ANY`] that of IPv4.
+    #[must_use]
+    pub fn covering(&self, prefix: Prefix) -> Option<u32> {
+        let most = u32::from(prefix.length());
+        let network = prefix.network().0;
+        match prefix.versions() {
+            Versions::V4 => self.v4.covering(network as u32, most),
+            Versions::V6 => self.v6.covering(network, most),
+            Versions::Both => self.v4.covering(0, 0),
+        }
+    }
+
     /// The next hop of the longest prefix that covers an address.
     #[must_use]
     #[inline]

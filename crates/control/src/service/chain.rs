@@ -22,6 +22,12 @@ pub struct Instance {
     pub config: Arc<dyn FunctionConfig>,
 }
 
+impl PartialEq for Instance {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && *self.config == *other.config
+    }
+}
+
 impl Instance {
     /// Whether its decisions are cached as rules; otherwise it shares flow state.
     pub fn makes_rules(&self) -> bool {

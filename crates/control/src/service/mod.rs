@@ -55,11 +55,13 @@
 //! packets of a flow may overtake each other.
 
 mod chain;
+mod edit;
 mod error;
 mod parking;
 mod sections;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
+pub use edit::ServiceEditError;
 pub use error::ServiceError;
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
 pub use sections::{
@@ -114,8 +116,17 @@ pub struct Service {
     pub traffic: Option<TrafficConfig>,
     /// The folder that relative paths in the file start from.
     pub folder: PathBuf,
-    /// The file as it was written.
-    pub written: toml::Table,
+    /// What the file said of the run, whatever a command line says.
+    pub written: Written,
+}
+
+/// What a command line may say otherwise.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// How to run.
+    pub run: Run,
+    /// The seed.
+    pub seed: u64,
 }
 
 #[derive(Deserialize)]
@@ -190,8 +201,7 @@ fn read(text: &str, folder: PathBuf) -> Result<Service, Misplaced> {
     let mut settings = DeTable::parse(text).map_err(wrong)?;
     let sections = take_sections(settings.get_mut());
     let file = File::deserialize(toml::Deserializer::from(settings)).map_err(wrong)?;
-    let written = toml::from_str(text).map_err(wrong)?;
-    file.into_service(sections, folder, written)
+    file.into_service(sections, folder)
 }
 
 /// Takes out the tables of functions.
@@ -208,7 +218,6 @@ impl File {
         mut self,
         sections: DeTable<'_>,
         folder: PathBuf,
-        written: toml::Table,
     ) -> Result<Service, Misplaced> {
         let names = &self.service.chain;
         let functions = chain::read(names, sections, &folder)?;
@@ -232,7 +241,10 @@ impl File {
             link: self.link,
             traffic,
             folder,
-            written,
+            written: Written {
+                run: self.run,
+                seed: self.service.seed,
+            },
         })
     }
 }

@@ -245,6 +245,8 @@ pub(super) fn replacement(
         releases_packets: changes_state && must_release(scenario, former, next),
         pools: None,
         applied: Applied::default(),
+        old_elements: 1,
+        has_other_sides: false,
     })
 }
 

@@ -45,6 +45,24 @@ pub enum Fragments {
 #[serde(try_from = "Vec<Rule>")]
 pub struct Rules(pub(super) Vec<Rule>);
 
+impl Config {
+    /// The rules, in order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules.0
+    }
+
+    /// The same with other rules.
+    ///
+    /// # Errors
+    /// Too many rules.
+    pub fn with_rules(&self, rules: Vec<Rule>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            rules: rules.try_into()?,
+            ..self.clone()
+        })
+    }
+}
+
 /// What can be wrong with a list besides its rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {

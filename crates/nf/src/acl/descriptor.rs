@@ -2,7 +2,9 @@
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::edit::{Edit, EditError, Object, edited_rules};
 use std::path::Path;
+use std::sync::Arc;
 use twinpath_rulecache::Change;
 
 /// The function.
@@ -23,14 +25,40 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
     fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
         let prepared = Prepared::new(self).map_err(FunctionError::of)?;
         Ok(Function::rules(AccessList::new(prepared)))
     }
 
-    fn change(&self, _folder: &Path, _seed: u64) -> Result<Option<Change>, FunctionError> {
-        let prepared = Prepared::new(self).map_err(FunctionError::of)?;
-        let list = NewList::Whole(Box::new(prepared));
-        Ok(Some(Change::of::<AccessList>(list)))
+    fn change_from(
+        &self,
+        former: &dyn FunctionConfig,
+        _folder: &Path,
+        _seed: u64,
+    ) -> Result<Option<Change>, FunctionError> {
+        let list = former.of().map(|former| NewList::between(former, self));
+        let list = list.transpose().map_err(FunctionError::of)?;
+        Ok(list.map(Change::of::<AccessList>))
+    }
+
+    fn changes_in_place(&self, _former: &dyn FunctionConfig) -> bool {
+        true
+    }
+
+    fn has(&self, object: Object) -> bool {
+        object == Object::Rule
+    }
+
+    fn listed(&self, _object: Object) -> Vec<String> {
+        self.rules().iter().map(ToString::to_string).collect()
+    }
+
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        let edited = self.with_rules(edited_rules(self.rules(), edit)?);
+        Ok(Arc::new(edited.map_err(EditError::limit)?))
     }
 }

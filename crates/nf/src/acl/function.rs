@@ -1,56 +1,56 @@
 //! The access control list at work.
 
-use super::list::{ListError, Prepared};
+use super::list::Prepared;
 use crate::firewall::rule::{Action, Rule};
-use std::error::Error;
 use twinpath_classify::acl::Examined;
 use twinpath_core::wire::{Fragment, Network};
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Affected, Answers, Hits, Reconfigure, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
 
-/// The entry of the default; those of rules come after it. They are only counted: a rule that
-/// changes concerns packets that met others, so that any change concerns everything.
-const DEFAULT: u32 = 0;
+/// The entry of the default; those of rules come after it.
+pub(super) const DEFAULT: u32 = 0;
 
 /// Bits of addresses and of ports are examined in steps of so many, so that cached rules share
 /// few masks.
 const STEP_BITS: u32 = 8;
 
-/// What becomes of a list while packets flow.
-#[derive(Debug)]
-pub enum NewList {
-    /// Another list takes its place, with its hits at zero.
-    Whole(Box<Prepared>),
-    /// A rule is put before the one at `index`, or last.
-    Insert {
-        /// The place, from 0.
-        index: usize,
-        /// The rule.
-        rule: Rule,
-    },
-    /// The rule at `index` is taken out.
-    Remove {
-        /// The place, from 0.
-        index: usize,
-    },
-}
-
 /// A stateless access control list; see the [module](super).
 #[derive(Debug)]
 pub struct AccessList {
-    list: Prepared,
-    /// Hits of the default, and of each rule.
-    hits: Vec<u64>,
+    pub(super) list: Prepared,
+    /// The entries of the rules, in order. A rule has the same one for as long as it is there.
+    pub(super) entries: Vec<u32>,
+    /// What entries decide, and how often they did.
+    pub(super) decided: Vec<Decided>,
+    /// Entries of rules that are gone.
+    pub(super) free: Vec<u32>,
     allowed: u64,
     denied: u64,
     not_ip: u64,
 }
 
+/// What an entry decides, and for how many packets it did.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Decided {
+    pub action: Action,
+    pub packets: u64,
+}
+
+impl Decided {
+    pub const fn first(action: Action) -> Self {
+        Self { action, packets: 0 }
+    }
+}
+
 impl AccessList {
     /// A function with this list.
     pub fn new(list: Prepared) -> Self {
+        let actions = list.rules.iter().map(|rule| rule.action);
+        let actions = std::iter::once(list.default).chain(actions);
         Self {
-            hits: vec![0; list.rules.len() + 1],
+            decided: actions.map(Decided::first).collect(),
+            entries: (DEFAULT + 1..).take(list.rules.len()).collect(),
+            free: Vec::new(),
             list,
             allowed: 0,
             denied: 0,
@@ -60,26 +60,13 @@ impl AccessList {
 
     /// The rules in order, with the packets that each has decided.
     pub fn rules(&self) -> impl Iterator<Item = (&Rule, u64)> {
-        self.list.rules.iter().zip(self.hits[1..].iter().copied())
+        let packets = |&entry: &u32| self.decided[entry as usize].packets;
+        self.list.rules.iter().zip(self.entries.iter().map(packets))
     }
 
     /// Packets that the default has decided.
     pub fn default_hits(&self) -> u64 {
-        self.hits[0]
-    }
-
-    fn insert(&mut self, index: usize, rule: Rule) -> Result<(), ListError> {
-        self.list.insert(index, rule)?;
-        self.hits.insert(index + 1, 0);
-        Ok(())
-    }
-
-    fn remove(&mut self, index: usize) -> Result<(), ListError> {
-        let len = self.list.rules.len();
-        let removed = self.list.remove(index);
-        removed.ok_or(ListError::Position { index, len })?;
-        self.hits.remove(index + 1);
-        Ok(())
+        self.decided[DEFAULT as usize].packets
     }
 
     /// The entry of what decides the packet.
@@ -92,7 +79,8 @@ impl AccessList {
         } else {
             self.rule_of_odd(packet)
         };
-        rule.map_or(DEFAULT, |rule| DEFAULT + 1 + rule)
+        let entry = rule.and_then(|rule| self.entries.get(rule as usize));
+        entry.copied().unwrap_or(DEFAULT)
     }
 
     /// Of a packet that has no key.
@@ -110,21 +98,16 @@ impl AccessList {
         }
     }
 
-    fn action(&self, entry: u32) -> Action {
-        let rule = (entry as usize).checked_sub(DEFAULT as usize + 1);
-        let rule = rule.and_then(|rule| self.list.rules.get(rule));
-        rule.map_or(self.list.default, |rule| rule.action)
-    }
-
-    fn count(&mut self, entry: u32, packets: u64) {
-        let place = (entry as usize).checked_sub(DEFAULT as usize);
-        if let Some(hits) = place.and_then(|place| self.hits.get_mut(place)) {
-            *hits += packets;
-            match self.action(entry) {
-                Action::Allow => self.allowed += packets,
-                Action::Deny => self.denied += packets,
-            }
+    fn count(&mut self, entry: u32, packets: u64) -> Action {
+        let Some(decided) = self.decided.get_mut(entry as usize) else {
+            return self.list.default;
+        };
+        decided.packets += packets;
+        match decided.action {
+            Action::Allow => self.allowed += packets,
+            Action::Deny => self.denied += packets,
         }
+        decided.action
     }
 }
 
@@ -136,8 +119,7 @@ impl RuleFunction for AccessList {
     fn handle(&mut self, packet: &mut Recorded<'_>, _: Instant, _: &mut Answers<'_>) -> Verdict {
         let entry = self.entry(packet);
         packet.depends_on(entry, None);
-        self.count(entry, 1);
-        match self.action(entry) {
+        match self.count(entry, 1) {
             Action::Allow => Verdict::Forward,
             Action::Deny => Verdict::Drop(DropReason::Denied),
         }
@@ -156,25 +138,5 @@ impl RuleFunction for AccessList {
         each("denied", self.denied);
         each("default_hits", self.default_hits());
         each("not_ip", self.not_ip);
-    }
-}
-
-impl Reconfigure for AccessList {
-    type New = NewList;
-
-    fn affected_by(&self, _: &NewList) -> Affected {
-        Affected::Everything
-    }
-
-    fn apply(&mut self, new: &mut NewList) -> Result<(), Box<dyn Error + Send + Sync>> {
-        match new {
-            NewList::Whole(list) => {
-                self.hits = vec![0; list.rules.len() + 1];
-                std::mem::swap(&mut self.list, list.as_mut());
-            }
-            NewList::Insert { index, rule } => self.insert(*index, rule.clone())?,
-            NewList::Remove { index } => self.remove(*index)?,
-        }
-        Ok(())
     }
 }

@@ -3,32 +3,15 @@
 use super::config::{Config, Fragments, MAX_EXPANDED, MAX_RULES};
 use crate::firewall::rule::{Action, Ports, Rule, Versions, has_ports};
 use twinpath_classify::Prefix;
-use twinpath_classify::acl::{Acl, AclError, Examined, Headers, PortRange, Rule as Expanded};
+use twinpath_classify::acl::{Acl, Examined, Headers, PortRange, Rule as Expanded};
 use twinpath_core::wire::protocol;
 
-/// Why a list was not changed.
+/// Why a list cannot be prepared.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// It holds as many rules as it may.
     #[error("a list of {MAX_RULES} rules, or {MAX_EXPANDED} pairs of port ranges, is full")]
     Full,
-    /// A position beyond its end.
-    #[error("there is no rule {index} in a list of {len}")]
-    Position {
-        /// The position.
-        index: usize,
-        /// Rules in the list.
-        len: usize,
-    },
-}
-
-impl From<AclError> for ListError {
-    fn from(error: AclError) -> Self {
-        match error {
-            AclError::Full(_) => Self::Full,
-            AclError::Position { index, len } => Self::Position { index, len },
-        }
-    }
 }
 
 /// A list that is ready to take the place of another.
@@ -51,46 +34,14 @@ struct Classifier {
 }
 
 impl Classifier {
-    fn new(rules: &[Rule], expand: impl Fn(&Rule) -> Vec<Expanded>) -> Result<Self, AclError> {
+    fn new(rules: &[Rule], expand: impl Fn(&Rule) -> Vec<Expanded>) -> Result<Self, ListError> {
         let (mut all, mut owners) = (Vec::new(), Vec::new());
         for (index, rule) in (0..).zip(rules) {
             all.extend(expand(rule));
             owners.resize(all.len(), index);
         }
-        let acl = Acl::new(&all, MAX_EXPANDED)?;
+        let acl = Acl::new(&all, MAX_EXPANDED).map_err(|_| ListError::Full)?;
         Ok(Self { acl, owners })
-    }
-
-    fn first_of(&self, rule: usize) -> usize {
-        self.owners
-            .partition_point(|&owner| (owner as usize) < rule)
-    }
-
-    fn insert(&mut self, rule: usize, new: &[Expanded]) -> Result<(), AclError> {
-        if self.acl.len() + new.len() > MAX_EXPANDED {
-            return Err(AclError::Full(MAX_EXPANDED));
-        }
-        let first = self.first_of(rule);
-        for (place, &expanded) in (first..).zip(new) {
-            self.acl.insert(place, expanded)?;
-        }
-        self.owners[first..]
-            .iter_mut()
-            .for_each(|owner| *owner += 1);
-        let owners = std::iter::repeat_n(rule as u32, new.len());
-        self.owners.splice(first..first, owners);
-        Ok(())
-    }
-
-    fn remove(&mut self, rule: usize) {
-        let (first, end) = (self.first_of(rule), self.first_of(rule + 1));
-        for _ in first..end {
-            self.acl.remove(first);
-        }
-        self.owners.drain(first..end);
-        self.owners[first..]
-            .iter_mut()
-            .for_each(|owner| *owner -= 1);
     }
 
     fn rule(&self, headers: &Headers, examined: &mut Examined) -> Option<u32> {
@@ -114,31 +65,6 @@ impl Prepared {
             portless: Classifier::new(&rules, |rule| expand_portless(rule, fragments))?,
             rules,
         })
-    }
-
-    pub(super) fn insert(&mut self, index: usize, rule: Rule) -> Result<(), ListError> {
-        let len = self.rules.len();
-        if index > len {
-            return Err(ListError::Position { index, len });
-        }
-        if len >= MAX_RULES {
-            return Err(ListError::Full);
-        }
-        self.whole.insert(index, &expand(&rule))?;
-        // It has at most as many rules as the other, so there is room.
-        let portless = expand_portless(&rule, self.fragments);
-        self.portless.insert(index, &portless)?;
-        self.rules.insert(index, rule);
-        Ok(())
-    }
-
-    pub(super) fn remove(&mut self, index: usize) -> Option<Rule> {
-        if index >= self.rules.len() {
-            return None;
-        }
-        self.whole.remove(index);
-        self.portless.remove(index);
-        Some(self.rules.remove(index))
     }
 
     /// The first rule that matches a packet, and the bits that decided.
@@ -223,6 +149,23 @@ fn ranges(ports: &Ports) -> Vec<PortRange> {
     let range =
         |range: &std::ops::RangeInclusive<u16>| PortRange::new(*range.start(), *range.end());
     ports.ranges().iter().map(range).collect()
+}
+
+/// All packets that a rule may match, and perhaps some more: its ports are one range.
+pub(super) fn packets(rule: &Rule) -> Expanded {
+    let around = |ports: &Ports| {
+        let ranges = ports.ranges();
+        let first = ranges.iter().map(|range| *range.start()).min();
+        let last = ranges.iter().map(|range| *range.end()).max();
+        PortRange::new(first.unwrap_or(0), last.unwrap_or(u16::MAX))
+    };
+    Expanded {
+        source: prefix(&rule.from),
+        destination: prefix(&rule.to),
+        source_ports: around(&rule.from_port),
+        destination_ports: around(&rule.to_port),
+        protocol: rule.protocol.0,
+    }
 }
 
 /// The firewall's prefix as the classifier's.

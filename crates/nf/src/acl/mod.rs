@@ -35,14 +35,17 @@
 //! - **What is not IP** meets the default.
 //!
 //! # Changes
-//! The list, or one rule of it, can be changed while packets flow ([`NewList`], with a
-//! [`Change`](twinpath_rulecache::Change)). That concerns all cached rules. A new list is best
-//! [prepared](Prepared) on another thread: building one of 10,000 rules takes a tenth of a second.
+//! The list can be changed while packets flow ([`NewList`], with a
+//! [`Change`](twinpath_rulecache::Change)), which is prepared on another thread: building a list of
+//! 10,000 rules takes a tenth of a second. Two lists are compared rule by rule. Cached rules go
+//! that came from a rule which is gone, or whose packets a new rule may match that something
+//! behind it has decided about so far; all others stay, and so do the hits of their rules.
 //!
 //! # Counters
 //! `allowed` and `denied` count packets, those of cached rules as far as reported. So do the hits
 //! of each rule ([`AccessList::rules`]) and of the default. `not_ip` are among them.
 
+mod change;
 mod config;
 mod descriptor;
 mod function;
@@ -50,9 +53,10 @@ mod list;
 #[cfg(test)]
 mod tests;
 
+pub use change::NewList;
 pub use config::{Config, ConfigError, Fragments, MAX_EXPANDED, MAX_RULES};
 pub use descriptor::FUNCTION;
-pub use function::{AccessList, NewList};
+pub use function::AccessList;
 pub use list::{ListError, Prepared};
 
 /// The function's name.

@@ -103,6 +103,24 @@ impl Rules {
     }
 }
 
+impl Config {
+    /// The rules, in order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules.0
+    }
+
+    /// The same with other rules.
+    ///
+    /// # Errors
+    /// Too many rules.
+    pub fn with_rules(&self, rules: Vec<Rule>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            rules: rules.try_into()?,
+            ..self.clone()
+        })
+    }
+}
+
 /// What is wrong with a configuration besides its single values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {

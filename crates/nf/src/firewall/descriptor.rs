@@ -2,7 +2,9 @@
 
 use super::{Config, Firewall, NAME};
 use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::edit::{Edit, EditError, Object, edited_rules};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -22,7 +24,30 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
     fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
         Ok(Function::flow(Firewall::new(self)))
+    }
+
+    /// Rules see packets of connections that are unknown, which are all on the cores.
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        let former = former.of::<Self>();
+        former.is_some_and(|former| former.timeouts == self.timeouts)
+    }
+
+    fn has(&self, object: Object) -> bool {
+        object == Object::Rule
+    }
+
+    fn listed(&self, _object: Object) -> Vec<String> {
+        self.rules().iter().map(ToString::to_string).collect()
+    }
+
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        let edited = self.with_rules(edited_rules(self.rules(), edit)?);
+        Ok(Arc::new(edited.map_err(EditError::limit)?))
     }
 }

@@ -84,7 +84,7 @@
 //!
 //! # Changes
 //! Other rules decide about connections that are met from then on: those that are known were
-//! allowed and go on, as operators of stateful firewalls expect. (To judge all of them again,
+//! allowed and go on, where their state is, as operators of stateful firewalls expect. (To judge all of them again,
 //! leave the firewall out of the chain and put it back.) Other time-outs hold for a connection
 //! from its next packet on.
 //!
@@ -106,6 +106,7 @@
 pub mod config;
 mod connection;
 mod descriptor;
+pub(crate) mod edit;
 mod function;
 mod program;
 pub mod rule;

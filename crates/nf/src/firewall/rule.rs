@@ -1,5 +1,6 @@
 //! A rule as a person writes it, and the values in it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use twinpath_core::wire::{Address, protocol};
 use crate::checked;
 
 /// What happens to a connection that a rule matches.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It passes, in both directions.
@@ -21,7 +22,7 @@ pub enum Action {
 }
 
 /// One rule: what it matches and what then happens. What is not said matches everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// What happens.
     pub action: Action,
@@ -40,6 +41,112 @@ pub struct Rule {
 impl<'de> Deserialize<'de> for Rule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         checked::table::<D, Written, Self>(deserializer)
+    }
+}
+
+impl Rule {
+    /// Whether there may be packets that both rules match, as far as addresses and protocols say.
+    pub fn may_meet(&self, other: &Self) -> bool {
+        let protocols = [self.protocol.0, other.protocol.0];
+        let same_protocol = match protocols {
+            [Some(one), Some(other)] => one == other,
+            _ => true,
+        };
+        same_protocol && self.from.meets(&other.from) && self.to.meets(&other.to)
+    }
+}
+
+/// As an operator writes it on one line: `deny protocol tcp from 10.0.0.0/8 to_port 25`.
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.action {
+            Action::Allow => "allow",
+            Action::Deny => "deny",
+        })?;
+        if self.protocol != Protocol::default() {
+            write!(formatter, " protocol {}", self.protocol.word())?;
+        }
+        for (key, prefix) in [("from", self.from), ("to", self.to)] {
+            if prefix != Prefix::ANY {
+                write!(formatter, " {key} {prefix}")?;
+            }
+        }
+        for (key, ports) in [("from_port", &self.from_port), ("to_port", &self.to_port)] {
+            if !ports.are_any() {
+                write!(formatter, " {key} {ports}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a line is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleTextError {
+    /// It does not begin with an action.
+    #[error("expected \"allow\" or \"deny\" first, found {0:?}")]
+    Action(String),
+    /// A word that is no key, or twice.
+    #[error("expected each of protocol, from, to, from_port and to_port at most once, found {0:?}")]
+    Key(String),
+    /// A key without a value.
+    #[error("expected a value behind {0:?}")]
+    NoValue(String),
+    /// A protocol that is none.
+    #[error(
+        "expected \"tcp\", \"udp\", \"icmp\", \"icmp6\", \"any\" or a protocol number from 0 to 255, found {0:?}"
+    )]
+    Protocol(String),
+    /// A prefix that is none.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
+    /// Ports that are none.
+    #[error(transparent)]
+    Ports(#[from] PortsError),
+    /// A rule that can match nothing.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+}
+
+impl FromStr for Rule {
+    type Err = RuleTextError;
+
+    fn from_str(text: &str) -> Result<Self, RuleTextError> {
+        let mut words = text.split_whitespace();
+        let action = match words.next() {
+            Some("allow") => Action::Allow,
+            Some("deny") => Action::Deny,
+            other => return Err(RuleTextError::Action(other.unwrap_or("").to_owned())),
+        };
+        let (mut written, mut known) = (Written::new(action), HashSet::new());
+        while let Some(key) = words.next() {
+            let is_new = known.insert(key);
+            let value = words
+                .next()
+                .ok_or_else(|| RuleTextError::NoValue(key.to_owned()));
+            match key {
+                "protocol" if is_new => written.protocol = value?.parse()?,
+                "from" if is_new => written.from = value?.parse()?,
+                "to" if is_new => written.to = value?.parse()?,
+                "from_port" if is_new => written.from_port = value?.parse()?,
+                "to_port" if is_new => written.to_port = value?.parse()?,
+                _ => return Err(RuleTextError::Key(key.to_owned())),
+            }
+        }
+        Ok(Self::try_from(written)?)
+    }
+}
+
+impl Written {
+    fn new(action: Action) -> Self {
+        Self {
+            action,
+            protocol: Protocol::default(),
+            from: Prefix::ANY,
+            to: Prefix::ANY,
+            from_port: Ports::default(),
+            to_port: Ports::default(),
+        }
     }
 }
 
@@ -120,7 +227,7 @@ impl TryFrom<Written> for Rule {
 }
 
 /// IP versions that a rule, or a part of it, speaks of.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Versions {
     /// IPv4 only.
     V4,
@@ -150,7 +257,7 @@ impl Versions {
 }
 
 /// A protocol: `"tcp"`, `"udp"`, `"icmp"`, `"icmp6"`, `"any"`, or a number.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Protocol(pub Option<u8>);
 
 const PROTOCOL_NAMES: [(&str, Option<u8>); 5] = [
@@ -183,6 +290,32 @@ impl Protocol {
 /// Whether the firewall knows where this protocol has its ports.
 pub fn has_ports(number: u8) -> bool {
     matches!(number, protocol::TCP | protocol::UDP)
+}
+
+impl FromStr for Protocol {
+    type Err = RuleTextError;
+
+    fn from_str(text: &str) -> Result<Self, RuleTextError> {
+        let known = PROTOCOL_NAMES.iter().find(|(name, _)| *name == text);
+        let number = || {
+            text.parse()
+                .map(Some)
+                .map_err(|_| RuleTextError::Protocol(text.to_owned()))
+        };
+        known
+            .map_or_else(number, |&(_, number)| Ok(number))
+            .map(Self)
+    }
+}
+
+impl Protocol {
+    fn word(self) -> String {
+        let known = PROTOCOL_NAMES.iter().find(|(_, number)| *number == self.0);
+        known.map_or_else(
+            || self.0.unwrap_or_default().to_string(),
+            |(name, _)| (*name).to_owned(),
+        )
+    }
 }
 
 impl fmt::Display for Protocol {
@@ -226,7 +359,7 @@ impl<'de> Deserialize<'de> for Protocol {
 
 /// Addresses that share their first bits: `"10.0.0.0/8"`, `"2001:db8::/32"`, one address, or
 /// `"any"`.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Prefix {
     /// The first address.
@@ -251,6 +384,13 @@ impl Prefix {
         mask: 0,
         versions: Versions::Both,
     };
+
+    /// Whether an address lies in both.
+    fn meets(&self, other: &Self) -> bool {
+        let shared = self.mask & other.mask;
+        self.versions.and(other.versions).is_some()
+            && (self.network.0 ^ other.network.0) & shared == 0
+    }
 
     fn length(&self) -> u32 {
         let unmapped = if self.versions == Versions::V4 { 96 } else { 0 };
@@ -347,7 +487,7 @@ impl fmt::Display for Prefix {
 }
 
 /// Ports: a number, or a text such as `"80,443,8000-8100"`, or `"any"`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 /// Most ranges in one rule.
@@ -362,6 +502,22 @@ impl Ports {
     /// The ranges; none for any port.
     pub fn ranges(&self) -> &[RangeInclusive<u16>] {
         &self.0
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.are_any() {
+            return formatter.write_str("any");
+        }
+        for (index, range) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            match (range.start(), range.end()) {
+                (first, last) if first == last => write!(formatter, "{comma}{first}")?,
+                (first, last) => write!(formatter, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -27,6 +27,10 @@ impl FunctionConfig for Config {
         Some("reads payloads")
     }
 
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
     fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
         let function = inspector(self, folder).map_err(FunctionError::of)?;
         Ok(Function::Flow(function))
@@ -39,12 +43,6 @@ impl FunctionConfig for Config {
             )),
             _ => Ok(()),
         }
-    }
-
-    fn has_same_files(&self, former: &dyn FunctionConfig) -> bool {
-        former
-            .of::<Self>()
-            .is_some_and(|former| former.text == self.text)
     }
 }
 

@@ -27,7 +27,7 @@ pub const MAX_TABLE_SIZE: u32 = 655_373;
 pub const MAX_WEIGHT: u32 = 1000;
 
 /// A load balancer's configuration.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "RawConfig")]
 pub struct Config {
     pub(super) table_size: TableSize,
@@ -40,6 +40,21 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether packets of connections that there are get the same treatment: the same services
+    /// and backends, in the same order and for the same time, and the same time-outs.
+    pub fn has_same_table(&self, former: &Self) -> bool {
+        let table = |service: &Service| {
+            let end = (service.vip, service.protocol, service.return_path);
+            (end, service.backends.clone())
+        };
+        let tables = |config: &Self| config.services.iter().map(table).collect::<Vec<_>>();
+        self.timeouts() == former.timeouts() && tables(self) == tables(former)
+    }
+
+    fn timeouts(&self) -> [Timeout; 3] {
+        [self.tcp_timeout, self.closing_timeout, self.udp_timeout]
+    }
+
     /// The services, in the order of the configuration.
     pub fn services(&self) -> &[Service] {
         &self.services
@@ -47,8 +62,10 @@ impl Config {
 }
 
 /// A virtual endpoint and the backends behind it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Service {
+    /// What the rest was made of.
+    pub(super) written: RawService,
     pub(super) vip: Endpoint,
     pub(super) protocol: Protocol,
     pub(super) return_path: ReturnPath,
@@ -172,10 +189,7 @@ impl TryFrom<RawConfig> for Config {
             udp_timeout,
             services,
         } = raw;
-        check_limits(&services, table_size)?;
-        check_services_differ(&services)?;
-        check_backends_are_unambiguous(&services)?;
-        Ok(Self {
+        let config = Self {
             table_size,
             seed,
             pick_up,
@@ -183,7 +197,18 @@ impl TryFrom<RawConfig> for Config {
             closing_timeout,
             udp_timeout,
             services,
-        })
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl Config {
+    /// Whether its services go together.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        check_limits(&self.services, self.table_size)?;
+        check_services_differ(&self.services)?;
+        check_backends_are_unambiguous(&self.services)
     }
 }
 
@@ -274,15 +299,16 @@ fn check_backends_are_unambiguous(services: &[Service]) -> Result<(), ConfigErro
     Ok(())
 }
 
-#[derive(Deserialize)]
+/// A service as it is written.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawService {
+pub(super) struct RawService {
     vip: EndpointText,
     protocol: Protocol,
     #[serde(default, rename = "return")]
     return_path: ReturnPath,
     #[serde(default)]
-    backends: Vec<Backend>,
+    pub backends: Vec<Backend>,
     #[serde(default)]
     changes: Vec<Change>,
 }
@@ -297,6 +323,7 @@ impl TryFrom<RawService> for Service {
     type Error = ConfigError;
 
     fn try_from(raw: RawService) -> Result<Self, ConfigError> {
+        let written = raw.clone();
         let RawService {
             vip: EndpointText(vip),
             protocol,
@@ -316,6 +343,7 @@ impl TryFrom<RawService> for Service {
             return Err(ConfigError::NoBackends { vip, protocol });
         }
         Ok(Self {
+            written,
             vip,
             protocol,
             return_path,
@@ -342,7 +370,7 @@ fn check_backend(
 }
 
 /// A backend as the configuration names it.
-#[derive(Copy, Clone, Debug, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Backend {
     pub endpoint: EndpointText,
@@ -355,7 +383,7 @@ pub(super) struct Backend {
 }
 
 /// A change of the backends at some time of the run.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) struct Change {
     /// Since the start of the run.
     pub at: Human,
@@ -363,7 +391,7 @@ pub(super) struct Change {
 }
 
 /// What changes.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) enum ChangeKind {
     /// No new connections for this one.
     Drain(Endpoint),

@@ -2,7 +2,9 @@
 
 use super::{Config, LoadBalancer, NAME};
 use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::edit::{Edit, EditError, Object, edited_backends};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -22,7 +24,29 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
     fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
         Ok(Function::flow(LoadBalancer::new(self)))
+    }
+
+    /// Which backends are drained is looked at on the cores alone.
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        let former = former.of();
+        former.is_some_and(|former| self.has_same_table(former))
+    }
+
+    fn has(&self, object: Object) -> bool {
+        object == Object::Backend
+    }
+
+    fn listed(&self, _object: Object) -> Vec<String> {
+        self.listed_backends().collect()
+    }
+
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        Ok(Arc::new(edited_backends(self, edit)?))
     }
 }

@@ -84,6 +84,7 @@ mod backends;
 pub mod config;
 mod connection;
 mod descriptor;
+mod edit;
 pub mod error;
 mod errors;
 mod function;
@@ -97,6 +98,7 @@ mod values;
 
 pub use config::Config;
 pub use descriptor::FUNCTION;
+pub use edit::{BackendEditError, NewBackend};
 pub use error::ConfigError;
 pub use function::LoadBalancer;
 

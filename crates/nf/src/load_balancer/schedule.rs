@@ -13,7 +13,7 @@ use twinpath_core::Instant;
 use twinpath_wire::{Endpoint, MacAddress};
 
 /// A backend with its time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlannedBackend {
     pub endpoint: Endpoint,
     /// Zero if packets are not sent by MAC address.

@@ -3,8 +3,7 @@
 use super::config::Config;
 use super::flows::Flows;
 use super::function::{MAX_ENDED, Monitor, OVERFLOW};
-use std::error::Error;
-use twinpath_rulecache::{Affected, Reconfigure};
+use twinpath_rulecache::{Affected, Concern, Reconfigure};
 
 /// A configuration ready to take effect.
 #[derive(Debug)]
@@ -30,12 +29,12 @@ impl Reconfigure for Monitor {
     /// If flows are told apart as before, flows that found no room may find some now.
     fn affected_by(&self, new: &NewMonitor) -> Affected {
         match new.config.by == self.by {
-            true => Affected::Entries(vec![OVERFLOW]),
+            true => Affected::Rules(vec![Concern::entries(vec![OVERFLOW])]),
             false => Affected::Everything,
         }
     }
 
-    fn apply(&mut self, new: &mut NewMonitor) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn apply(&mut self, new: &mut NewMonitor) {
         self.idle = new.config.idle.duration();
         if new.config.by == self.by {
             self.flows.set_limit(new.config.flows.0);
@@ -44,7 +43,6 @@ impl Reconfigure for Monitor {
             std::mem::swap(&mut self.flows, &mut new.flows);
             self.end_all(&new.flows);
         }
-        Ok(())
     }
 }
 

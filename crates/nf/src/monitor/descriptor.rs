@@ -23,11 +23,25 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
     fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
         Ok(Function::rules(Monitor::new(self, seed)))
     }
 
-    fn change(&self, _folder: &Path, seed: u64) -> Result<Option<Change>, FunctionError> {
+    fn change_from(
+        &self,
+        _former: &dyn FunctionConfig,
+        _folder: &Path,
+        seed: u64,
+    ) -> Result<Option<Change>, FunctionError> {
         Ok(Some(Change::of::<Monitor>(NewMonitor::new(self, seed))))
+    }
+
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        let former = former.of::<Self>();
+        former.is_some_and(|former| former.by == self.by)
     }
 }

@@ -1,14 +1,26 @@
 //! Another configuration, while packets flow.
 
 use super::config::Config;
-use super::function::Napt;
-use super::ports::External;
+use super::function::{Napt, session_entry};
+use super::ports::{External, Kind};
 use super::sides::Sides;
-use std::error::Error;
-use twinpath_rulecache::{Affected, Reconfigure};
+use super::table::Binding;
+use std::collections::HashSet;
+use twinpath_classify::Prefix;
+use twinpath_classify::acl::Rule as Packets;
+use twinpath_core::wire::Endpoint;
+use twinpath_rulecache::{Affected, Concern, Reconfigure};
+
+/// What becomes of a translation while packets flow.
+pub enum NewNapt {
+    /// It takes another configuration.
+    Config(Box<Prepared>),
+    /// The bindings of an inside endpoint end: all of them, or that of one kind.
+    End(Endpoint, Option<Kind>),
+}
 
 /// A configuration ready to take effect.
-pub struct NewNapt {
+pub struct Prepared {
     config: Config,
     sides: Sides,
     external: External,
@@ -18,23 +30,73 @@ impl NewNapt {
     /// Prepares a configuration. With another seed than [the one before](Napt::new), other ports
     /// are tried first if external addresses change.
     pub fn new(config: &Config, seed: u64) -> Self {
-        Self {
+        Self::Config(Box::new(Prepared {
             config: config.clone(),
             sides: Sides::new(config),
             external: External::new(config, seed),
-        }
+        }))
+    }
+}
+
+impl Config {
+    /// Whether another configuration concerns all cached rules: what sessions know of the other
+    /// end follows from filtering.
+    pub fn changes_all_rules(&self, former: &Self) -> bool {
+        self.filtering != former.filtering
     }
 }
 
 impl Reconfigure for Napt {
     type New = NewNapt;
 
-    /// Packets that pass untouched share an entry, and time-outs are in every rule.
-    fn affected_by(&self, _: &NewNapt) -> Affected {
-        Affected::Everything
+    fn affected_by(&self, new: &NewNapt) -> Affected {
+        match new {
+            NewNapt::Config(new) => self.affected_by_config(new),
+            NewNapt::End(internal, kind) => {
+                let sessions = self.sessions_of(*internal, *kind);
+                let entries = sessions.into_iter().map(session_entry);
+                Affected::Rules(vec![Concern::entries(entries.collect())])
+            }
+        }
     }
 
-    fn apply(&mut self, new: &mut NewNapt) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn apply(&mut self, new: &mut NewNapt) {
+        match new {
+            NewNapt::Config(new) => self.take(new),
+            NewNapt::End(internal, kind) => {
+                for session in self.sessions_of(*internal, *kind) {
+                    self.table.remove(session, &mut self.external);
+                }
+            }
+        }
+    }
+}
+
+impl Napt {
+    /// Packets from and to what joins or leaves, and of protocols that have other time-outs: those
+    /// are in their rules. Which ports are given out concerns no rule.
+    fn affected_by_config(&self, new: &Prepared) -> Affected {
+        if new.config.filtering != self.filtering {
+            return Affected::Everything;
+        }
+        let mut concerns = Vec::new();
+        for prefix in differing(self.sides.inside(), new.sides.inside()) {
+            concerns.extend([Concern::from(prefix), Concern::to(prefix)]);
+        }
+        for address in self.external.renumbered(&new.external) {
+            let prefix = address.into();
+            concerns.extend([Concern::from(prefix), Concern::to(prefix)]);
+        }
+        for protocol in self.table.other_time_outs(&new.config) {
+            concerns.push(Concern::packets(Packets {
+                protocol: Some(protocol),
+                ..Packets::ANY
+            }));
+        }
+        Affected::Rules(concerns)
+    }
+
+    fn take(&mut self, new: &mut Prepared) {
         let moved = self.external.numbers_in(&new.external);
         let is_same_inside = self.sides.inside() == new.sides.inside();
         std::mem::swap(&mut self.sides, &mut new.sides);
@@ -42,8 +104,7 @@ impl Reconfigure for Napt {
         self.pick_up = new.config.pick_up;
         self.table.configure(&new.config, &mut self.external);
         if moved.is_none() && is_same_inside {
-            self.external.configure(&new.config);
-            return Ok(());
+            return self.external.configure(&new.config);
         }
         self.end_strangers(moved.as_deref());
         match moved {
@@ -53,11 +114,37 @@ impl Reconfigure for Napt {
             }
             None => self.external.configure(&new.config),
         }
-        Ok(())
     }
-}
 
-impl Napt {
+    /// The sessions of an inside endpoint.
+    fn sessions_of(&self, internal: Endpoint, kind: Option<Kind>) -> Vec<u32> {
+        let kinds = Kind::ALL
+            .into_iter()
+            .filter(|&one| kind.is_none_or(|kind| kind == one));
+        let bindings = kinds.filter_map(|kind| self.table.binding_of(internal, kind));
+        bindings
+            .flat_map(|binding| self.table.sessions_of(binding))
+            .collect()
+    }
+
+    /// Whether an inside endpoint has a binding, of this kind if one is named.
+    pub fn is_bound_inside(&self, internal: Endpoint, kind: Option<Kind>) -> bool {
+        !self.sessions_of(internal, kind).is_empty()
+    }
+
+    /// The bindings that there are, in words.
+    pub fn bindings(&self) -> Vec<String> {
+        let mut bindings: Vec<_> = self.table.bindings().collect();
+        bindings.sort_by_key(|(number, binding)| (binding.internal, binding.kind as u8, *number));
+        let told = |(number, binding): &(u32, &Binding)| {
+            let (kind, internal) = (binding.kind, binding.internal);
+            let external = self.external.endpoint(binding.slot);
+            let sessions = self.table.sessions_of(*number).count();
+            format!("{internal} {kind} as {external}, sessions: {sessions}")
+        };
+        bindings.iter().map(told).collect()
+    }
+
     /// Ends the sessions of hosts that are no longer inside, and of external addresses that have
     /// no new number.
     fn end_strangers(&mut self, moved: Option<&[Option<u32>]>) {
@@ -67,10 +154,16 @@ impl Napt {
             external,
             ..
         } = self;
-        let stays = |binding: &super::table::Binding| {
+        let stays = |binding: &Binding| {
             let has_slot = moved.is_none_or(|moved| binding.slot.moved(moved).is_some());
             has_slot && sides.is_inside(binding.internal.address)
         };
         table.retain(stays, external);
     }
+}
+
+/// What is in one of two lists alone.
+fn differing(one: &[Prefix], other: &[Prefix]) -> Vec<Prefix> {
+    let [here, there]: [HashSet<_>; 2] = [one, other].map(|list| list.iter().copied().collect());
+    here.symmetric_difference(&there).copied().collect()
 }

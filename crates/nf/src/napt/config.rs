@@ -14,7 +14,7 @@ pub const MAX_INSIDE: usize = 65_536;
 pub const MAX_SESSIONS: usize = 16_000_000;
 
 /// The configuration of an address translation; see the [module](super).
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Config {
     pub(super) inside: Vec<Prefix>,

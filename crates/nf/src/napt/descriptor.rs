@@ -4,6 +4,7 @@ use super::{Config, NAME, Napt, NewNapt};
 use crate::catalogue::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
+use crate::edit::Object;
 use std::path::Path;
 use twinpath_rulecache::Change;
 
@@ -25,12 +26,12 @@ impl FunctionConfig for Config {
         None
     }
 
-    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
-        Ok(Function::rules(Napt::new(self, seed)))
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
     }
 
-    fn change(&self, _folder: &Path, seed: u64) -> Result<Option<Change>, FunctionError> {
-        Ok(Some(Change::of::<Napt>(NewNapt::new(self, seed))))
+    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::rules(Napt::new(self, seed)))
     }
 
     fn translation(&self) -> Option<Translation<'_>> {
@@ -38,5 +39,23 @@ impl FunctionConfig for Config {
             inside: self.inside(),
             external: self.external(),
         })
+    }
+
+    fn change_from(
+        &self,
+        _former: &dyn FunctionConfig,
+        _folder: &Path,
+        seed: u64,
+    ) -> Result<Option<Change>, FunctionError> {
+        Ok(Some(Change::of::<Napt>(NewNapt::new(self, seed))))
+    }
+
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        let former = former.of();
+        former.is_some_and(|former| !self.changes_all_rules(former))
+    }
+
+    fn has(&self, object: Object) -> bool {
+        object == Object::Binding
     }
 }

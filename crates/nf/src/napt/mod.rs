@@ -69,7 +69,10 @@
 //!
 //! # Changes
 //! Any part of the configuration can change while packets flow ([`NewNapt`], with a
-//! [`Change`](twinpath_rulecache::Change)); that concerns all cached rules. Bindings and sessions
+//! [`Change`](twinpath_rulecache::Change)). That concerns the cached rules of packets from and to
+//! addresses and prefixes that join or leave, and of protocols with another time-out; another
+//! filtering concerns all. An operator can end the bindings of an endpoint: its next packet opens
+//! new ones. Bindings and sessions
 //! stay, those of external addresses or hosts inside that are no longer listed excepted. With
 //! stricter filtering, a host has to send again before others may.
 //!
@@ -108,6 +111,7 @@ pub use change::NewNapt;
 pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};
 pub use descriptor::FUNCTION;
 pub use function::Napt;
+pub use ports::{Kind, KindError};
 
 /// The function's name.
 pub const NAME: &str = "napt";

@@ -3,13 +3,15 @@
 use super::config::{Config, Pooling};
 use super::taken::{Span, Taken};
 use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
 use twinpath_core::hash::hash_lanes;
 use twinpath_core::wire::{Address, Endpoint};
 
 /// What has ports of its own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub enum Kind {
     /// TCP.
     Tcp = 0,
     /// UDP.
@@ -18,8 +20,37 @@ pub(super) enum Kind {
     Icmp = 2,
 }
 
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Icmp];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Icmp => "icmp",
+        })
+    }
+}
+
+/// A word that is no kind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not tcp, udp or icmp")]
+pub struct KindError;
+
+impl FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        let mut kinds = Self::ALL.into_iter();
+        kinds.find(|kind| kind.to_string() == text).ok_or(KindError)
+    }
+}
+
 /// How many kinds there are.
-const KINDS: u32 = 3;
+const KINDS: u32 = Kind::ALL.len() as u32;
 
 /// An external address, a kind and a port in one number, less than 2^30: the entry of rules that
 /// depend on whether it is bound.
@@ -130,6 +161,15 @@ impl External {
         let numbers: HashMap<Address, u32> = new.addresses.iter().copied().zip(0..).collect();
         let number = |address| numbers.get(address).copied();
         Some(self.addresses.iter().map(number).collect())
+    }
+
+    /// The addresses that join or leave, or whose slots have other numbers in another list.
+    pub fn renumbered(&self, new: &Self) -> Vec<Address> {
+        let [before, after]: [HashMap<Address, u32>; 2] =
+            [self, new].map(|external| external.addresses.iter().copied().zip(0..).collect());
+        let all = self.addresses.iter().chain(&new.addresses).copied();
+        all.filter(|address| before.get(address) != after.get(address))
+            .collect()
     }
 
     /// The endpoint that a slot is.

@@ -7,7 +7,7 @@ use super::wheel::{Wheel, tick_of};
 use crate::seeded::{Seed, SeededMap};
 use std::time::Duration;
 use twinpath_core::Instant;
-use twinpath_core::wire::Endpoint;
+use twinpath_core::wire::{Endpoint, protocol};
 use twinpath_slowpath::Slab;
 
 /// What stands for an inside endpoint outside.
@@ -83,6 +83,21 @@ impl Table {
 
     pub fn session_of(&self, binding: u32, remote: Endpoint) -> Option<u32> {
         self.by_remote.get(&(binding, remote)).copied()
+    }
+
+    /// All bindings, with their numbers.
+    pub fn bindings(&self) -> impl Iterator<Item = (u32, &Binding)> {
+        let numbers = self.by_internal.values();
+        numbers.filter_map(|&number| Some((number, self.bindings.at(number)?)))
+    }
+
+    /// The sessions of a binding, the newest first.
+    pub fn sessions_of(&self, binding: u32) -> impl Iterator<Item = u32> {
+        let newest = self.bindings.at(binding).map(|binding| binding.sessions);
+        std::iter::successors(newest.filter(|&newest| newest != 0), |&session| {
+            let next = self.sessions.at(session)?.next;
+            (next != 0).then_some(next)
+        })
     }
 
     pub fn binding_count(&self) -> usize {
@@ -285,6 +300,22 @@ impl Table {
             self.by_internal.remove(&(binding.kind, binding.internal));
             external.bind(binding.slot, 0);
         }
+    }
+
+    /// Protocols whose rules have other time-outs in another configuration.
+    pub fn other_time_outs(&self, config: &Config) -> Vec<u8> {
+        let (old, new) = (&self.timeouts, &config.timeouts);
+        let mut protocols = Vec::new();
+        if old.udp != new.udp {
+            protocols.push(protocol::UDP);
+        }
+        if old.tcp_transitory != new.tcp_transitory {
+            protocols.push(protocol::TCP);
+        }
+        if old.icmp != new.icmp {
+            protocols.extend([protocol::ICMP, protocol::ICMP6]);
+        }
+        protocols
     }
 
     /// Other time-outs and another limit, for the sessions that there are too.

@@ -22,6 +22,10 @@ impl FunctionConfig for Config {
         Some("puts payloads in order")
     }
 
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
     fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
         Ok(Function::flow(Reassembler::new(self)))
     }

@@ -3,6 +3,7 @@
 use crate::text::{Text, parsed};
 use serde::Deserialize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use twinpath_classify::Prefix;
 use twinpath_classify::lpm::MAX_ROUTES;
 use twinpath_core::wire::{Address, MacAddress};
@@ -11,12 +12,14 @@ use twinpath_core::wire::{Address, MacAddress};
 pub const MAX_NEXT_HOPS: usize = 65_536;
 
 /// A router's configuration; see the [module](super).
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Config {
     pub(super) next_hops: Vec<NextHop>,
     pub(super) routes: Vec<Route>,
     pub(super) routes_file: Option<PathBuf>,
+    /// What the file said when it was read: prefixes, and numbers of next hops in their order.
+    pub(super) file_routes: Option<Arc<Vec<(Prefix, u32)>>>,
     pub(super) most_routes: usize,
     pub(super) no_route: NoRoute,
     pub(super) address: Option<Address>,
@@ -25,11 +28,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether there are routes in a file of their own.
-    pub const fn has_routes_file(&self) -> bool {
-        self.routes_file.is_some()
-    }
-
     /// Whether an ICMP error may quote a packet because it has no route: none does if errors are
     /// not wanted, or if a route for all packets is written among `routes`.
     pub fn quotes_payloads(&self) -> bool {
@@ -85,7 +83,7 @@ pub struct NextHop {
 }
 
 /// Where packets to a prefix go.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Route {
     pub to: Text<Prefix>,
@@ -158,6 +156,7 @@ impl TryFrom<Written> for Config {
             next_hops: written.next_hops,
             routes: written.routes,
             routes_file: written.routes_file,
+            file_routes: None,
             most_routes: written.most_routes,
             no_route: written.no_route,
             errors_per_second: written.errors_per_second,

@@ -1,8 +1,12 @@
 //! What the catalogue knows of routers.
 
 use super::{Config, NAME, NewRoutes, Router};
-use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::catalogue::{Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::edit::{Edit, EditError, Object, edited_routes};
+use serde::Deserialize;
 use std::path::Path;
+use std::sync::Arc;
+use toml::de::ValueDeserializer;
 use twinpath_rulecache::Change;
 
 /// The function.
@@ -11,7 +15,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "a prefix of the destination address decides; packets that end here are for the cores, which answer",
     needs_section: true,
-    read: catalogue::read::<Config>,
+    read,
 };
 
 impl FunctionConfig for Config {
@@ -25,19 +29,56 @@ impl FunctionConfig for Config {
         )
     }
 
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
     fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
         let router = Router::new(self, folder).map_err(FunctionError::of)?;
         Ok(Function::rules(router))
     }
 
-    fn change(&self, folder: &Path, _seed: u64) -> Result<Option<Change>, FunctionError> {
-        let router = Router::new(self, folder).map_err(FunctionError::of)?;
-        let routes = NewRoutes::Whole(Box::new(router));
+    fn change_from(
+        &self,
+        former: &dyn FunctionConfig,
+        folder: &Path,
+        _seed: u64,
+    ) -> Result<Option<Change>, FunctionError> {
+        let changes = former.of().and_then(|former| self.changes_from(former));
+        let routes = match changes {
+            Some(changes) => NewRoutes::Changes(changes, Box::new(self.clone())),
+            None => {
+                let router = Router::new(self, folder).map_err(FunctionError::of)?;
+                NewRoutes::Whole(Box::new(router))
+            }
+        };
         Ok(Some(Change::of::<Router>(routes)))
     }
 
-    /// A file of routes is read when the router is built.
-    fn has_same_files(&self, _former: &dyn FunctionConfig) -> bool {
-        !self.has_routes_file()
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        let former = former.of();
+        former.is_some_and(|former| self.changes_from(former).is_some())
     }
+
+    fn has(&self, object: Object) -> bool {
+        object == Object::Route
+    }
+
+    fn listed(&self, _object: Object) -> Vec<String> {
+        self.routes().collect()
+    }
+
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        Ok(Arc::new(edited_routes(self, edit)?))
+    }
+}
+
+/// The file of routes is read too, so that the configuration is whole.
+fn read(
+    section: ValueDeserializer<'_>,
+    folder: &Path,
+) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+    let mut config = Config::deserialize(section)?;
+    config.read_file(folder);
+    Ok(Arc::new(config))
 }

@@ -1,5 +1,6 @@
 //! ICMP errors that the router sends.
 
+use super::config::Config;
 use twinpath_core::wire::icmp::{self, IcmpError};
 use twinpath_core::wire::{Address, Fragment, MacAddress, PacketBuilder, fields};
 use twinpath_core::{Instant, Packet};
@@ -61,6 +62,12 @@ impl Errors {
             .write(self.buffer.as_mut_slice())
             .ok()?;
         self.buffer.get(..length)
+    }
+
+    /// Other addresses and another limit.
+    pub fn configure(&mut self, config: &Config) {
+        (self.address, self.address6) = (config.address, config.address6);
+        self.per_second = config.errors_per_second;
     }
 
     /// Counts and allowance go on from those before.

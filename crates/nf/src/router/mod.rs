@@ -41,12 +41,10 @@
 //!
 //! # Changes
 //! Routes and next hops change while packets flow ([`NewRoutes`], with a
-//! [`Change`](twinpath_rulecache::Change)): one by one, or all at once by another router that was
-//! built on another thread. That concerns all cached rules, a change of one route or next hop few.
-//! Rules depend on a next hop and on a *region* of addresses. If there are more than 1024 routes at the start,
-//! a region is what shares the first 12 bits (IPv4) or 16 bits (IPv6), so that a change of one
-//! route leaves nearly all rules alone; otherwise it is all addresses of the version, so that few
-//! rules do.
+//! [`Change`](twinpath_rulecache::Change)), one by one as far as two configurations differ. A
+//! change of a route concerns the cached rules of packets to its prefix that came from the next
+//! hop which covered that so far; one of a next hop those that came from it. If very much changes
+//! another router, built on another thread, takes this one's place, and that concerns all rules.
 //!
 //! # Counters
 //! | counter | meaning |
@@ -59,19 +57,22 @@
 //! | `not_ip` | frames that are not IP |
 //! | `routes` | routes at the moment, those to nowhere included |
 
+mod change;
 mod config;
 mod descriptor;
+mod edit;
 mod errors;
 mod function;
-mod region;
 mod route_file;
 mod routes;
 #[cfg(test)]
 mod tests;
 
+pub use change::{Change, NewRoutes};
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
 pub use descriptor::FUNCTION;
-pub use function::{Change, NewRoutes, Router};
+pub use edit::RouteEditError;
+pub use function::Router;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
 

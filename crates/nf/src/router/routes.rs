@@ -1,14 +1,15 @@
 //! The table of routes as it is first filled.
 
-use super::config::Config;
-use super::route_file::{DISCARD, NextHopNames, RouteFileError, read_routes};
+use super::config::{Config, DISCARD_NAME};
+use super::route_file::{DISCARD, NextHopNames, RouteFileError, WrongRoute, read_routes};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use twinpath_classify::Prefix;
 use twinpath_classify::lpm::{RouteError, RouteLimits, RouteTable};
 
 /// What no router forwards to (RFC 1812 §5.3.7, RFC 4291 §2.4).
-const NOWHERE: [&str; 9] = [
+pub(super) const NOWHERE: [&str; 9] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
     "169.254.0.0/16",
@@ -20,7 +21,7 @@ const NOWHERE: [&str; 9] = [
     "ff00::/8",
 ];
 
-/// Why a router could not be built or changed.
+/// Why a router could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
     /// The table takes no more routes.
@@ -31,9 +32,6 @@ pub enum RouterError {
         /// Why.
         source: RouteError,
     },
-    /// A change of a next hop that is not there.
-    #[error("there is no next hop {0}")]
-    NoSuchNextHop(u32),
     /// The file of routes cannot be read.
     #[error("cannot read routes from {path}: {source}")]
     Unreadable {
@@ -54,53 +52,89 @@ pub enum RouterError {
     },
 }
 
-/// All routes of a configuration; relative paths start from `folder`.
-pub(super) fn fill(config: &Config, folder: &Path) -> Result<RouteTable, RouterError> {
-    let next_hops = NextHopNames::new(config.next_hops.iter().map(|hop| hop.name.as_str()));
+/// The table of all routes of a configuration, whose file has been read; `number` knows next hops
+/// by name.
+pub(super) fn fill(
+    config: &Config,
+    number: impl Fn(&str) -> Option<u32>,
+) -> Result<RouteTable, RouterError> {
     let mut table = RouteTable::new(RouteLimits {
         v4: config.most_routes,
         v6: config.most_routes,
     });
-    for text in NOWHERE {
-        let prefix = text.parse().unwrap_or(Prefix::ANY);
-        insert(&mut table, prefix, DISCARD)?;
-    }
-    for route in &config.routes {
-        let number = next_hops.number(&route.via);
-        insert(&mut table, route.to.0, number.unwrap_or(DISCARD))?;
-    }
-    if let Some(file) = &config.routes_file {
-        fill_from_file(&mut table, &folder.join(file), &next_hops)?;
+    for (prefix, via) in config.all_routes(true) {
+        let inserted = table.insert(prefix, number(via).unwrap_or(DISCARD));
+        inserted.map_err(|source| RouterError::Route { prefix, source })?;
     }
     Ok(table)
 }
 
-/// Adds a route; returns the next hop that the prefix had.
-pub(super) fn insert(
-    table: &mut RouteTable,
-    prefix: Prefix,
-    number: u32,
-) -> Result<Option<u32>, RouterError> {
-    let inserted = table.insert(prefix, number);
-    inserted.map_err(|source| RouterError::Route { prefix, source })
+impl Config {
+    /// Routes to nowhere, routes of the configuration and, if wanted, of its file: of those to one
+    /// prefix the last counts.
+    pub(super) fn all_routes(&self, with_file: bool) -> impl Iterator<Item = (Prefix, &str)> {
+        let nowhere = NOWHERE
+            .iter()
+            .map(|text| (text.parse().unwrap_or(Prefix::ANY), DISCARD_NAME));
+        let own = if with_file {
+            usize::MAX
+        } else {
+            self.routes.len()
+        };
+        nowhere.chain(self.configured_routes().take(own))
+    }
+
+    /// Those of the configuration, and then those of its file.
+    pub(super) fn configured_routes(&self) -> impl Iterator<Item = (Prefix, &str)> {
+        let own = self
+            .routes
+            .iter()
+            .map(|route| (route.to.0, route.via.as_str()));
+        let of_file = self.file_routes.iter().flat_map(|routes| routes.iter());
+        let of_file = of_file.map(|&(prefix, number)| (prefix, self.next_hop_name(number)));
+        own.chain(of_file)
+    }
+
+    /// What the next hop with this number in the file of routes is called.
+    fn next_hop_name(&self, number: u32) -> &str {
+        let hop = self.next_hops.get(number as usize);
+        hop.map_or(DISCARD_NAME, |hop| &hop.name)
+    }
+
+    /// The numbers of next hops in their order.
+    pub(super) fn next_hop_names(&self) -> NextHopNames<'_> {
+        NextHopNames::new(self.next_hops.iter().map(|hop| hop.name.as_str()))
+    }
+
+    /// Reads the file of routes, so that the configuration is whole. One that cannot be read is
+    /// told when the router is built.
+    pub fn read_file(&mut self, folder: &Path) {
+        if let Ok(whole) = with_file(self, folder) {
+            *self = whole;
+        }
+    }
 }
 
-fn fill_from_file(
-    table: &mut RouteTable,
-    path: &Path,
-    next_hops: &NextHopNames<'_>,
-) -> Result<(), RouterError> {
+/// The configuration with the routes of its file.
+pub(super) fn with_file(config: &Config, folder: &Path) -> Result<Config, RouterError> {
+    let mut config = config.clone();
+    if let (Some(file), None) = (&config.routes_file, &config.file_routes) {
+        let routes = read_file(&folder.join(file), &config.next_hop_names())?;
+        config.file_routes = Some(Arc::new(routes));
+    }
+    Ok(config)
+}
+
+fn read_file(path: &Path, next_hops: &NextHopNames<'_>) -> Result<Vec<(Prefix, u32)>, RouterError> {
     let text = std::fs::read_to_string(path).map_err(|source| RouterError::Unreadable {
         path: path.to_owned(),
         source,
     })?;
-    for route in read_routes(&text, next_hops) {
-        let (prefix, number) = route.map_err(|wrong| RouterError::Line {
-            path: path.to_owned(),
-            line: wrong.line,
-            source: wrong.problem,
-        })?;
-        insert(table, prefix, number)?;
-    }
-    Ok(())
+    let wrong = |wrong: WrongRoute| RouterError::Line {
+        path: path.to_owned(),
+        line: wrong.line,
+        source: wrong.problem,
+    };
+    let routes = read_routes(&text, next_hops);
+    routes.map(|route| route.map_err(wrong)).collect()
 }

@@ -10,7 +10,7 @@ use twinpath_core::wire::{
     verify_transport_checksum,
 };
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Reconfigure, RuleFunction};
+use twinpath_rulecache::RuleFunction;
 
 const TWO: &str = r#"
     address = "192.0.2.1"
@@ -273,23 +273,16 @@ proptest! {
     #[test]
     fn routes_as_all_prefixes_read_one_by_one(
         steps in prop::collection::vec(any_step(), 1..80),
-        many in any::<bool>(),
     ) {
         let text = TWO.replace("address = \"192.0.2.1\"", "").replace("address6 = \"2001:db8:ffff::1\"", "");
         let text = &text[..text.find("routes").expect("there")];
-        let mut text = text.to_owned();
-        if many {
-            // Enough routes elsewhere that there are many regions.
-            let extra: Vec<String> = (0..1100)
-                .map(|number| format!("{{ to = '172.{}.{}.0/24', via = 'a' }}", number / 250, number % 250))
-                .collect();
-            text += &format!("routes = [{}]", extra.join(","));
-        }
-        let mut bench = bench(&text, 6);
+        let mut bench = bench(text, 6);
+        let mut config: Config = toml::from_str(text).expect("valid");
         let mut routes = BTreeMap::new();
         let mut is_swapped = false;
         for step in steps {
-            let change = match step {
+            let former = config.clone();
+            match step {
                 Step::Send(to, ttl) => {
                     let frame = udp(to).ttl(ttl).to_vec().expect("fits");
                     let outcome = bench.process(&frame, 0, Instant(1));
@@ -303,21 +296,31 @@ proptest! {
                 }
                 Step::Set(to, via) => {
                     routes.insert((to.network().0, to.length()), (to, via));
-                    Change::SetRoute(to, via)
+                    let via = via.map_or("discard", |hop| ["a", "b"][hop as usize]);
+                    config = config.with_route(to, via).expect("a next hop");
                 }
                 Step::Remove(to) => {
-                    routes.remove(&(to.network().0, to.length()));
-                    Change::RemoveRoute(to)
+                    let is_there = routes.remove(&(to.network().0, to.length())).is_some();
+                    match config.without_route(to) {
+                        Ok(without) => config = without,
+                        Err(error) => prop_assert!(!is_there, "{}", error),
+                    }
                 }
                 Step::Swap => {
                     is_swapped = true;
-                    let mac = MacAddress([2, 0, 0, 0, 0, 9]);
-                    Change::SetNextHop(0, NextHop { name: "c".into(), mac, source_mac: mac, port: 7 })
+                    config.next_hops[0].port = 7;
                 }
             };
-            bench.reconfigure::<Router>(0, NewRoutes::Changes(vec![change]));
+            change(&mut bench, &former, &config);
         }
     }
+}
+
+/// Makes a router another one, change by change.
+fn change(bench: &mut Bench, former: &Config, config: &Config) {
+    let changes = config.changes_from(former).expect("few");
+    let new = NewRoutes::Changes(changes, Box::new(config.clone()));
+    bench.reconfigure::<Router>(0, new);
 }
 
 /// How packets to two networks leave.
@@ -358,33 +361,166 @@ fn another_router_takes_over_with_the_counts() {
     assert_eq!(sent, [6, 2]);
 }
 
+/// Only rules go that came from what covered a prefix, and that packets to it meet.
 #[test]
-fn of_changes_that_cannot_all_be_made_none_is() {
-    let text = with_routes("{ to = '10.0.0.0/8', via = 'a' }");
-    let mut bench = bench(&format!("most_routes = 10\n{text}"), 6);
-    let prefix = |text: &str| text.parse::<Prefix>().expect(text);
-    let hop = NextHop {
-        name: "c".into(),
-        mac: MacAddress::ZERO,
-        source_mac: MacAddress::ZERO,
-        port: 9,
+fn a_change_of_one_route_leaves_others_alone() {
+    let config = |routes: &str| toml::from_str::<Config>(&with_routes(routes)).expect("valid");
+    let before = config("{ to = '10.0.0.0/16', via = 'a' }, { to = '10.1.0.0/16', via = 'a' }");
+    let mut bench = bench(
+        &with_routes("{ to = '10.0.0.0/16', via = 'a' }, { to = '10.1.0.0/16', via = 'a' }"),
+        6,
+    );
+    for _ in 0..2 {
+        assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
+    }
+    assert_eq!(bench.rules(), 2);
+    let other = config("{ to = '10.1.0.0/16', via = 'a' }, { to = '10.0.0.0/16', via = 'b' }");
+    change(&mut bench, &before, &other);
+    assert_eq!(bench.rules(), 1);
+    assert_eq!(ports(&mut bench), [Some(2), Some(1)]);
+    let covered = config(
+        "{ to = '10.0.0.0/8', via = 'b' }, { to = '10.1.0.0/16', via = 'a' }, { to = '10.0.0.0/16', via = 'b' }",
+    );
+    change(&mut bench, &other, &covered);
+    assert_eq!(bench.rules(), 2, "nobody went by the shorter one");
+    let gone = config("{ to = '10.0.0.0/8', via = 'b' }, { to = '10.0.0.0/16', via = 'b' }");
+    change(&mut bench, &covered, &gone);
+    assert_eq!((bench.rules(), ports(&mut bench)), (1, [Some(2), Some(2)]));
+}
+
+/// What routers forward nowhere goes there again when its route is gone.
+#[test]
+fn next_hops_come_and_go_and_routes_to_nowhere_come_back() {
+    let hop = |name: &str, port: u16| {
+        format!(
+            "{{ name = '{name}', mac = '02:00:00:00:00:0{port}', source_mac = '02:00:00:00:00:01', port = {port} }}"
+        )
     };
-    let changes = vec![
-        Change::SetRoute(prefix("10.1.0.0/16"), Some(1)),
-        Change::SetRoute(prefix("10.1.0.0/16"), None),
-        Change::RemoveRoute(prefix("10.0.0.0/8")),
-        Change::SetNextHop(0, hop),
-        Change::SetRoute(prefix("10.2.0.0/16"), Some(2)),
-    ];
-    let mut changes = NewRoutes::Changes(changes);
-    let refused = bench.function::<Router>(0).apply(&mut changes);
-    assert!(refused.is_err(), "there is no next hop 2");
-    assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
-    let many = (0..20).map(|net| Change::SetRoute(prefix(&format!("10.{net}.0.0/16")), Some(1)));
-    let mut changes = NewRoutes::Changes(many.collect());
-    let refused = bench.function::<Router>(0).apply(&mut changes);
-    assert!(refused.is_err(), "the table is full");
-    assert_eq!(ports(&mut bench), [Some(1), Some(1)]);
+    let config = |hops: &[String], routes: &str| -> Config {
+        let text = format!(
+            "no_route = 'drop'\nnext_hops = [{}]\nroutes = [{routes}]",
+            hops.join(",")
+        );
+        toml::from_str(&text).expect("valid")
+    };
+    let first = config(
+        &[hop("a", 1)],
+        "{ to = '127.0.0.0/8', via = 'a' }, { to = 'any', via = 'a' }",
+    );
+    let mut bench = Bench::cached(
+        vec![Box::new(Router::new(&first, Path::new("")).expect("few"))],
+        8,
+    );
+    let port =
+        |bench: &mut Bench, to: &str| send(bench, to, 9).packet.ok().and_then(|(_, port)| port);
+    assert_eq!(
+        [port(&mut bench, "127.0.0.1"), port(&mut bench, "8.8.8.8")],
+        [Some(1); 2]
+    );
+    let second = config(
+        &[hop("b", 2), hop("c", 3)],
+        "{ to = '0.0.0.0/0', via = 'b' }, { to = '::/0', via = 'c' }",
+    );
+    change(&mut bench, &first, &second);
+    assert_eq!(port(&mut bench, "127.0.0.1"), None);
+    assert_eq!(
+        [port(&mut bench, "8.8.8.8"), port(&mut bench, "2001:db8::1")],
+        [Some(2), Some(3)]
+    );
+    assert_eq!(bench.function::<Router>(0).next_hop("a"), None);
+    change(&mut bench, &second, &first);
+    assert_eq!(
+        [
+            port(&mut bench, "127.0.0.1"),
+            port(&mut bench, "2001:db8::1")
+        ],
+        [Some(1); 2]
+    );
+    bench.tell_all();
+    assert_eq!(bench.counter(0, "forwarded"), 6);
+}
+
+#[test]
+fn routers_are_built_anew_where_much_changes() {
+    let config = |most: usize, count: u32| -> Config {
+        let routes: Vec<_> = (0..count)
+            .map(|net| {
+                format!(
+                    "{{ to = '10.{}.{}.0/24', via = 'a' }}",
+                    net / 250,
+                    net % 250
+                )
+            })
+            .collect();
+        toml::from_str(&format!(
+            "most_routes = {most}\n{}",
+            with_routes(&routes.join(","))
+        ))
+        .expect("valid")
+    };
+    let changes =
+        |one: &Config, other: &Config| other.changes_from(one).map(|changes| changes.len());
+    assert_eq!(changes(&config(2000, 10), &config(2000, 11)), Some(1));
+    assert_eq!(
+        changes(&config(2000, 10), &config(2001, 10)),
+        None,
+        "another limit"
+    );
+    assert_eq!(
+        changes(&config(2000, 10), &config(2000, 1500)),
+        None,
+        "many"
+    );
+    assert_eq!(
+        changes(&config(20, 10), &config(20, 16)),
+        None,
+        "too many, as is told when it is built"
+    );
+    assert_eq!(changes(&config(20, 11), &config(20, 11)), Some(0));
+}
+
+/// Files of routes are compared by what they say.
+#[test]
+fn files_of_routes_are_compared_route_by_route() {
+    let folder =
+        std::env::temp_dir().join(format!("twinpath-route-changes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let read = |text: &str, own: &str| {
+        std::fs::write(folder.join("routes"), text).expect("a file");
+        let text = format!("routes_file = 'routes'\n{}", with_routes(own));
+        let mut config: Config = toml::from_str(&text).expect("valid");
+        config.read_file(&folder);
+        config
+    };
+    let one = read("10.0.0.0/8 a\n10.1.0.0/16 b\n", "");
+    let same = read("# the same\n10.0.0.0/8   a\n10.1.0.0/16 b\n", "");
+    let other = read("10.0.0.0/8 a\n10.2.0.0/16 b\n", "");
+    let more = one
+        .with_route("10.3.0.0/16".parse().expect("a prefix"), "b")
+        .expect("a next hop");
+    let hidden = one
+        .with_route("10.1.0.0/16".parse().expect("a prefix"), "a")
+        .expect("a next hop");
+    let shorter = one
+        .without_route("10.1.0.0/16".parse().expect("a prefix"))
+        .expect("there");
+    std::fs::remove_dir_all(&folder).expect("ours");
+    assert_eq!(one, same);
+    let prefix = |text: &str| text.parse::<Prefix>().expect(text);
+    let set = |text: &str, via: &str| Change::SetRoute(prefix(text), Some(via.into()));
+    let removed = |text: &str| Change::RemoveRoute(prefix(text));
+    let changes = |to: &Config| to.changes_from(&one).expect("few");
+    assert_eq!(
+        changes(&other),
+        [removed("10.1.0.0/16"), set("10.2.0.0/16", "b")]
+    );
+    assert_eq!(changes(&more), [set("10.3.0.0/16", "b")]);
+    assert_eq!(
+        changes(&hidden),
+        [set("10.1.0.0/16", "a")],
+        "in the file, too"
+    );
+    assert_eq!(changes(&shorter), [removed("10.1.0.0/16")]);
 }
 
 /// The error reaches the host inside by the addresses that it knows, through every function

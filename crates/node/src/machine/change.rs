@@ -6,18 +6,18 @@
 //! | quiescing | wait at their ports | nothing is under way, and no rule's use is unreported |
 //! | asking | wait at their ports | all workers have done what they were told |
 //!
-//! A change brings flows home if functions that share flow state change, quiesces, has workers let
-//! go of what functions keep if it must and quiesces again, and then both paths take their new
+//! A change brings flows home if they cannot stay where they are, and quiesces. It has workers get
+//! ready, which take out cached rules that the change concerns and let go of what functions keep,
+//! and quiesces again: then those rules are gone from both paths. At last both paths take their new
 //! elements. A stop quiesces, has workers let all deadlines come, and quiesces again. Neither waits
 //! for longer than its time: a change is then given up and nothing has changed, a run just ends.
 
-use super::{Answer, Machine, Order, Output};
-use crate::replacement::{Leftovers, Replacement};
+use super::{Answer, Machine, Order, Output, Replaced};
+use crate::replacement::{CorePlan, Leftovers, Replacement};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_core::Instant;
-use twinpath_rulecache::ChangeError;
 
 /// What became of a command.
 pub enum Outcome {
@@ -36,8 +36,10 @@ pub enum Outcome {
 pub struct Changed {
     /// How long no packet was taken.
     pub pause: Duration,
-    /// Why functions refused their new configuration; those go on with the old one.
-    pub refused: Vec<ChangeError>,
+    /// Cached rules that went.
+    pub rules_gone: usize,
+    /// Cached rules that stayed.
+    pub rules_kept: usize,
     /// The old chain's remains, to be freed where that disturbs nobody.
     pub left: Leftovers,
 }
@@ -76,9 +78,11 @@ struct Task {
     since: Option<Instant>,
     /// When packets began to wait.
     paused: Option<Instant>,
-    refused: Vec<ChangeError>,
-    left: Leftovers,
-    /// The run is to end behind it.
+    /// What workers have told of their new chains.
+    replaced: Replaced,
+    /// Why the change is not made, if workers have still to be told.
+    refusal: Option<Refusal>,
+    /// Whether the run is to end when this is over.
     then_stops: bool,
 }
 
@@ -99,8 +103,10 @@ enum Step {
 /// What workers are told next.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Next {
-    Release,
+    Prepare,
     Replace,
+    /// The change that was prepared is not made.
+    Keep,
     Finish,
     /// Nothing more: the run is over.
     End,
@@ -127,14 +133,21 @@ impl Task {
             step,
             since: None,
             paused: None,
-            refused: Vec::new(),
-            left: Leftovers::default(),
+            replaced: Replaced::default(),
+            refusal: None,
             then_stops: false,
         }
     }
 
     fn goes_to(&mut self, step: Step) {
         (self.step, self.since) = (step, None);
+    }
+
+    /// A worker gives back what it was told of.
+    fn take_back(&mut self, worker: usize, plans: Vec<CorePlan>) {
+        if let Goal::Change(replacement) = &mut self.goal {
+            replacement.cores[worker] = plans;
+        }
     }
 
     /// Whether the step has taken too long.
@@ -160,23 +173,22 @@ impl Machine {
         Ok(())
     }
 
-    /// The run is to end. A change that was under way is given up, unless workers have been told to
-    /// make it: then the end comes behind it.
+    /// The run is to end. A change that was under way is given up, or comes to its end if workers
+    /// are told of it already.
     pub fn stop(&mut self, out: &mut Output) {
         match self.phase.0.take() {
             Some(mut task) if matches!(task.step, Step::Asking(..)) => {
                 task.then_stops = matches!(task.goal, Goal::Change(_));
                 self.phase = Phase(Some(task));
+                return;
             }
-            Some(task) => {
-                self.give_up(task, Refusal::Over, out);
-                self.begin_stop();
-            }
-            None => self.begin_stop(),
+            Some(task) => self.give_up(task, Refusal::Over, out),
+            None => {}
         }
+        self.begin_to_stop();
     }
 
-    fn begin_stop(&mut self) {
+    fn begin_to_stop(&mut self) {
         let task = Task::new(Goal::Stop, Step::Quiescing(Next::Finish));
         self.phase = Phase(Some(task));
     }
@@ -188,21 +200,11 @@ impl Machine {
         };
         match answer {
             Answer::Done => {}
-            Answer::Replaced(refused, left) => {
-                task.refused.extend(refused);
-                task.left.add(left);
-            }
-            // Only the first worker may have rules, so nothing has changed.
+            Answer::Replaced(replaced) => task.replaced.add(replaced),
+            Answer::Prepared(plans) => task.take_back(worker, plans),
             Answer::Refused(plans) => {
-                if let Goal::Change(replacement) = &mut task.goal {
-                    replacement.cores[worker] = plans;
-                }
-                let stops = task.then_stops;
-                self.give_up(task, Refusal::NotQuiet, out);
-                if stops {
-                    self.begin_stop();
-                }
-                return;
+                task.take_back(worker, plans);
+                task.refusal = Some(Refusal::NotQuiet);
             }
         }
         if let Step::Asking(awaited, next) = task.step {
@@ -215,25 +217,30 @@ impl Machine {
     }
 
     fn all_answered(&mut self, mut task: Task, told: Next, clock: Clock, out: &mut Output) {
-        let stops = task.then_stops;
-        let next = match told {
-            Next::Release if stops => None,
-            Next::Release => Some(Next::Replace),
-            Next::Finish => Some(Next::End),
-            Next::Replace | Next::End => None,
+        // Only the one worker of a chain with rules refuses, so nothing has changed.
+        let is_over = task.then_stops && told == Next::Prepare;
+        let refusal = task.refusal.or(is_over.then_some(Refusal::Over));
+        let next = match (told, refusal) {
+            (Next::Prepare, None) => Next::Replace,
+            (Next::Finish, _) => Next::End,
+            _ => return self.end_change(task, refusal, clock, out),
         };
-        match next {
-            Some(next) => {
-                task.goes_to(Step::Quiescing(next));
-                self.phase = Phase(Some(task));
-            }
-            None if told == Next::Release => self.give_up(task, Refusal::Over, out),
+        task.goes_to(Step::Quiescing(next));
+        self.phase = Phase(Some(task));
+        self.go_on(clock, out);
+    }
+
+    /// The chain is another, or will not be.
+    fn end_change(&mut self, task: Task, why_not: Option<Refusal>, clock: Clock, out: &mut Output) {
+        let then_stops = task.then_stops;
+        match why_not {
+            Some(why) => self.give_up(task, why, out),
             None => self.changed(task, clock, out),
         }
-        if stops {
-            self.begin_stop();
+        if then_stops {
+            self.begin_to_stop();
+            self.go_on(clock, out);
         }
-        self.go_on(clock, out);
     }
 
     /// Goes on with what is to be done, as far as it goes.
@@ -267,14 +274,19 @@ impl Machine {
 
     fn quiesce(&mut self, mut task: Task, next: Next, clock: Clock, out: &mut Output) {
         task.paused.get_or_insert(clock.link);
+        self.is_changing = matches!(task.goal, Goal::Change(_));
         let is_over = self.settle(&task, clock, out);
         let is_late = task.is_late(clock.link);
         if is_over || is_late && matches!(task.goal, Goal::Stop) {
             return self.tell(task, next, !is_late, out);
         }
-        match is_late {
-            true => self.give_up(task, Refusal::NotQuiet, out),
-            false => self.phase = Phase(Some(task)),
+        match (is_late, next) {
+            (false, _) => self.phase = Phase(Some(task)),
+            (true, Next::Replace) => {
+                task.refusal = Some(Refusal::NotQuiet);
+                self.tell(task, Next::Keep, false, out);
+            }
+            (true, _) => self.give_up(task, Refusal::NotQuiet, out),
         }
     }
 
@@ -298,27 +310,17 @@ impl Machine {
 
     /// Workers are told the next, or there is nothing more to tell.
     fn tell(&mut self, mut task: Task, next: Next, is_drained: bool, out: &mut Output) {
-        let order = |now: Instant| match next {
-            Next::Release => Order::Release(now),
-            _ => Order::Finish,
-        };
         let now = self.path.under_way().latest();
         let workers = self.links.len();
         match (next, &mut task.goal) {
-            (Next::Replace, Goal::Change(replacement)) => {
-                for (worker, plans) in replacement.cores.iter_mut().enumerate() {
-                    let order = Order::Replace {
-                        plans: std::mem::take(plans),
-                        blueprint: Arc::clone(&replacement.blueprint),
-                        steering: replacement.steering.clone(),
-                        now,
-                    };
-                    out.orders.push((worker, order));
-                }
-            }
             (Next::End, _) => return out.outcomes.push(Outcome::Stopped { is_drained }),
-            _ => {
-                let orders = (0..workers).map(|worker| (worker, order(now)));
+            (_, Goal::Change(replacement)) => {
+                let orders =
+                    (0..workers).map(|worker| (worker, order(replacement, worker, next, now)));
+                out.orders.extend(orders);
+            }
+            (_, Goal::Stop) => {
+                let orders = (0..workers).map(|worker| (worker, Order::Finish));
                 out.orders.extend(orders);
             }
         }
@@ -328,6 +330,7 @@ impl Machine {
 
     /// All workers have the new chain; so has the fast path.
     fn changed(&mut self, mut task: Task, clock: Clock, out: &mut Output) {
+        self.is_changing = false;
         let Goal::Change(replacement) = task.goal else {
             return;
         };
@@ -338,19 +341,26 @@ impl Machine {
             pools,
             ..
         } = *replacement;
-        self.path.replace(sides, steering, fast, &mut task.left);
+        let Replaced {
+            rules_gone,
+            rules_kept,
+            ref mut left,
+        } = task.replaced;
+        self.path.replace(sides, steering, fast, left);
         if let Some(pools) = pools {
-            task.left.add(self.pools.grow_to(pools));
+            left.add(self.pools.grow_to(pools));
         }
         let paused = task.paused.unwrap_or(clock.link);
         out.outcomes.push(Outcome::Changed(Changed {
             pause: clock.link.since(paused),
-            refused: task.refused,
-            left: task.left,
+            rules_gone,
+            rules_kept,
+            left: task.replaced.left,
         }));
     }
 
     fn give_up(&mut self, task: Task, why: Refusal, out: &mut Output) {
+        self.is_changing = false;
         self.path.keep_flows();
         if let Goal::Change(replacement) = task.goal {
             out.outcomes.push(Outcome::Refused(replacement, why));
@@ -360,8 +370,37 @@ impl Machine {
 
 /// What workers are told first.
 fn first_order(replacement: &Replacement) -> Next {
-    match replacement.releases_packets {
-        true => Next::Release,
+    match replacement.needs_preparation() {
+        true => Next::Prepare,
         false => Next::Replace,
+    }
+}
+
+/// What a worker is told of a change.
+fn order(replacement: &mut Replacement, worker: usize, next: Next, now: Instant) -> Order {
+    if next == Next::Keep {
+        return Order::Keep;
+    }
+    let plans = std::mem::take(&mut replacement.cores[worker]);
+    match next {
+        Next::Prepare => Order::Prepare {
+            plans,
+            releases_packets: replacement.releases_packets,
+            now,
+        },
+        _ => Order::Replace {
+            plans,
+            blueprint: Arc::clone(&replacement.blueprint),
+            steering: replacement.steering.clone(),
+            now,
+        },
+    }
+}
+
+impl Replaced {
+    fn add(&mut self, other: Self) {
+        self.rules_gone += other.rules_gone;
+        self.rules_kept += other.rules_kept;
+        self.left.add(other.left);
     }
 }

@@ -24,7 +24,7 @@ mod under_way;
 
 pub use change::{Changed, Outcome, Refusal};
 pub use link::Progress;
-pub use order::{Answer, Order};
+pub use order::{Answer, Order, Replaced};
 pub(crate) use under_way::UnderWay;
 
 use crate::fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
@@ -74,6 +74,8 @@ pub struct Machine {
     links: Vec<Link>,
     limits: Limits,
     phase: Phase,
+    /// Whether packets wait for a change.
+    is_changing: bool,
     /// What leaves is never older than this.
     floor: Instant,
     out: FastOutput,
@@ -89,6 +91,7 @@ impl Machine {
             pools,
             limits,
             phase: Phase::default(),
+            is_changing: false,
             floor: Instant::ZERO,
             out: FastOutput::default(),
         }
@@ -326,7 +329,9 @@ impl Machine {
     fn punt(&mut self, worker: usize, frame: Frame, out: &mut Output) {
         let link = &mut self.links[worker];
         let has_room = link.room() > 0 && link.backlog() == 0;
-        if !has_room && !self.limits.is_lossless {
+        // While a change is made packets wait at their ports: no more can come than are inside.
+        let may_wait = self.limits.is_lossless || self.is_changing;
+        if !has_room && !may_wait {
             return self.path.refuse(frame, &mut self.pools);
         }
         if carries_packet(&frame) {

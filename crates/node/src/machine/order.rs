@@ -3,13 +3,21 @@
 use crate::replacement::{CorePlan, Leftovers};
 use crate::worker::{Blueprint, Worker};
 use twinpath_core::{Frame, Instant, Pools, Steering};
-use twinpath_rulecache::ChangeError;
 
 /// What a worker is to do.
 pub enum Order {
-    /// Let go of all packets that functions keep: the chain is about to change.
-    Release(Instant),
-    /// Take another chain, made of the old one's elements and functions and new ones.
+    /// Get ready for another chain: take out the cached rules that changes concern, and let go of
+    /// packets that functions keep.
+    Prepare {
+        /// The new elements.
+        plans: Vec<CorePlan>,
+        /// Whether functions let go of packets.
+        releases_packets: bool,
+        /// The packet clock.
+        now: Instant,
+    },
+    /// Take the chain that was prepared, made of the old one's elements and functions and new
+    /// ones.
     Replace {
         /// The new elements.
         plans: Vec<CorePlan>,
@@ -20,6 +28,8 @@ pub enum Order {
         /// The packet clock.
         now: Instant,
     },
+    /// Go on with the chain that there is, though another was prepared.
+    Keep,
     /// Let all deadlines come: the run ends.
     Finish,
 }
@@ -28,19 +38,45 @@ pub enum Order {
 pub enum Answer {
     /// It is done.
     Done,
-    /// The chain is another. Functions that refused their new configuration go on with the old one;
-    /// what is left of the old chain may be freed where that disturbs nobody.
-    Replaced(Vec<ChangeError>, Leftovers),
-    /// Packets wait for rules to go: nothing has changed.
+    /// It is ready for another chain, which comes back.
+    Prepared(Vec<CorePlan>),
+    /// The chain is another.
+    Replaced(Replaced),
+    /// It is not, and nothing has changed: packets wait for rules to go, rules do not go, or the
+    /// chain is not the one that was to be changed. The plans come back.
     Refused(Vec<CorePlan>),
+}
+
+/// What has become of a worker's chain.
+#[derive(Default)]
+pub struct Replaced {
+    /// Cached rules that went.
+    pub rules_gone: usize,
+    /// Cached rules that stayed.
+    pub rules_kept: usize,
+    /// What is left of the old chain, to be freed where that disturbs nobody.
+    pub left: Leftovers,
 }
 
 impl Worker {
     /// Does what it is told. Frames for the fast path are appended to `returns`.
     pub fn execute(&mut self, order: Order, pools: &mut Pools, returns: &mut Vec<Frame>) -> Answer {
         match order {
-            Order::Release(now) => {
-                self.release(now, pools, returns);
+            Order::Prepare {
+                plans,
+                releases_packets,
+                now,
+            } => {
+                if releases_packets {
+                    self.release(now, pools, returns);
+                }
+                match self.prepare(&plans, now, pools, returns) {
+                    true => Answer::Prepared(plans),
+                    false => Answer::Refused(plans),
+                }
+            }
+            Order::Keep => {
+                self.end_changes();
                 Answer::Done
             }
             Order::Finish => {
@@ -53,7 +89,7 @@ impl Worker {
                 steering,
                 now,
             } => match self.replace(plans, blueprint, steering, now) {
-                Ok((refused, left)) => Answer::Replaced(refused, left),
+                Ok(replaced) => Answer::Replaced(replaced),
                 Err(plans) => Answer::Refused(plans),
             },
         }

@@ -1,6 +1,6 @@
 //! Functions that share flow state: what becomes of their flows.
 
-use super::{CorePlan, ReplaceError, elements, is_same, is_same_function};
+use super::{CorePlan, Origin, ReplaceError, elements};
 use crate::wiring::{self, BuildError};
 use std::ops::Range;
 use twinpath_control::service::{Instance, Service};
@@ -17,14 +17,26 @@ pub(super) struct Change {
 
 impl Change {
     /// Between two services; `chain` is of what shares flow state in the new one.
-    pub fn between(old: &Service, new: &Service, chain: &Chain) -> Result<Self, BuildError> {
+    pub fn between(
+        old: &Service,
+        new: &Service,
+        origins: &[(Origin, Range<usize>)],
+        chain: &Chain,
+    ) -> Result<Self, BuildError> {
         let (before, after) = (sharing(old), sharing(new));
-        let is_kept = |one: &Range<usize>| after.iter().any(|other| is_same(old, one, new, other));
+        let goes_on = |number: usize| {
+            let is_it = |origin: &Origin| matches!(origin, Origin::Same(old) | Origin::Changed(old) if *old == number);
+            origins.iter().any(|(origin, _)| is_it(origin))
+        };
         // Packets that are kept have passed functions in front, in the order that there was, and
         // were told apart by the backends that there were.
         let releases_packets = names(old, &before) != names(new, &after)
             || wiring::chain(old)?.aliases() != chain.aliases();
-        let brings_home = !before.iter().all(is_kept);
+        let all = elements(old);
+        let numbers = before
+            .iter()
+            .filter_map(|range| all.iter().position(|one| one == range));
+        let brings_home = !numbers.into_iter().all(goes_on);
         Ok(Self {
             brings_home,
             releases_packets: brings_home && releases_packets,
@@ -111,7 +123,7 @@ pub(super) fn plan(
     for function in instances {
         let place = place_of(old, &former, function);
         let known = place.map(|place| &old.chain[former.start + place]);
-        let is_same = known.is_some_and(|known| is_same_function(old, known, new, function));
+        let is_same = known.is_some_and(|known| known == function);
         successors.push(match place {
             Some(place) if is_same => Successor::Same(place),
             Some(place) => Successor::Reconfigured(place, wiring::flow_function(new, function)?),

@@ -4,7 +4,7 @@ use super::{CorePlan, FunctionPlan};
 use crate::worker::CoreElement;
 use std::any::Any;
 use twinpath_core::{DropCounters, Instant, Named};
-use twinpath_rulecache::{ChangeError, RuleFunction};
+use twinpath_rulecache::{Change, RuleCores, RuleFunction};
 
 /// What was replaced: drop it where that disturbs nobody.
 #[derive(Default)]
@@ -20,8 +20,6 @@ impl Leftovers {
 /// The cores' part of the new chain.
 pub(crate) struct Rebuilt {
     pub elements: Vec<CoreElement>,
-    /// Why functions refused their new configurations.
-    pub refused: Vec<ChangeError>,
     /// What elements have dropped that are gone.
     pub drops: DropCounters,
     pub left: Leftovers,
@@ -38,7 +36,6 @@ pub(crate) struct Times {
 struct Quarry {
     elements: Vec<Option<CoreElement>>,
     functions: Vec<Vec<Option<Named<dyn RuleFunction>>>>,
-    refused: Vec<ChangeError>,
     drops: DropCounters,
     left: Leftovers,
     times: Times,
@@ -53,7 +50,6 @@ pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times)
         .collect();
     let Quarry {
         functions,
-        refused,
         drops,
         mut left,
         ..
@@ -61,7 +57,6 @@ pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times)
     left.add(functions);
     Rebuilt {
         elements,
-        refused,
         drops,
         left,
     }
@@ -72,13 +67,12 @@ impl Quarry {
         let mut quarry = Self {
             elements: Vec::new(),
             functions: Vec::new(),
-            refused: Vec::new(),
             drops: DropCounters::default(),
             left: Leftovers::default(),
             times,
         };
         for (number, element) in old.into_iter().enumerate() {
-            let keeps = |plan: &CorePlan| matches!(plan, CorePlan::Keep(kept) | CorePlan::Flows(kept, _) if *kept == number);
+            let keeps = |plan: &CorePlan| plan.kept() == Some(number);
             quarry.add(element, plans.iter().any(keeps));
         }
         quarry
@@ -106,7 +100,21 @@ impl Quarry {
 
     fn element(&mut self, plan: CorePlan) -> Option<CoreElement> {
         match plan {
-            CorePlan::Keep(number) => self.elements.get_mut(number)?.take(),
+            CorePlan::Keep(number) => self.kept(number),
+            CorePlan::ChangeRules(number, changes) => {
+                let mut element = self.kept(number)?;
+                if let CoreElement::Rules(rules) = &mut element {
+                    self.left.add(changed(rules, changes));
+                }
+                Some(element)
+            }
+            CorePlan::ChangeFlows(number, functions) => {
+                let mut element = self.kept(number)?;
+                if let CoreElement::Flows(flows) = &mut element {
+                    self.left.add(flows.reconfigure(functions));
+                }
+                Some(element)
+            }
             CorePlan::Rules(mut rules, functions) => {
                 let functions = functions.into_iter();
                 let functions = functions.filter_map(|function| self.function(function));
@@ -114,7 +122,7 @@ impl Quarry {
                 Some(CoreElement::Rules(rules))
             }
             CorePlan::Flows(number, successors) => {
-                let mut element = self.elements.get_mut(number)?.take()?;
+                let mut element = self.kept(number)?;
                 if let CoreElement::Flows(flows) = &mut element {
                     let left = flows.succeed(successors, self.times.started);
                     self.left.add(left);
@@ -128,6 +136,10 @@ impl Quarry {
         }
     }
 
+    fn kept(&mut self, number: usize) -> Option<CoreElement> {
+        self.elements.get_mut(number)?.take()
+    }
+
     fn function(&mut self, plan: FunctionPlan) -> Option<Named<dyn RuleFunction>> {
         match plan {
             FunctionPlan::Keep {
@@ -138,8 +150,8 @@ impl Quarry {
                 let functions = self.functions.get_mut(element)?;
                 let mut function = functions.get_mut(usize::from(place))?.take()?;
                 if let Some(mut change) = change {
-                    self.refused
-                        .extend(change.apply(&mut *function.function).err());
+                    let made = change.apply(&mut *function.function);
+                    debug_assert!(made.is_ok(), "a change of that function");
                     self.left.add(change);
                 }
                 Some(function)
@@ -150,4 +162,14 @@ impl Quarry {
             }
         }
     }
+}
+
+/// Makes changes whose rules are gone; what they replaced is left.
+fn changed(rules: &mut RuleCores, mut changes: Vec<(u8, Change)>) -> Vec<(u8, Change)> {
+    for (place, change) in &mut changes {
+        let made = rules.finish_change(*place, change);
+        debug_assert!(made.is_ok(), "the function was there when the change began");
+    }
+    rules.end_changes();
+    changes
 }

@@ -7,9 +7,9 @@ mod watched;
 pub use crash::Blueprint;
 pub(crate) use watched::{Watched, Whither};
 
-use crate::machine::Progress;
+use crate::machine::{Progress, Replaced};
 use crate::place::Place;
-use crate::replacement::{CorePlan, Leftovers, Rebuilt, Times, rebuild};
+use crate::replacement::{CorePlan, Rebuilt, Times, rebuild};
 use crate::wiring::BuildError;
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
@@ -19,7 +19,7 @@ use twinpath_core::wire::dissect;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
 use twinpath_parking::slow::Guests;
-use twinpath_rulecache::{ChangeError, Output, RuleCores};
+use twinpath_rulecache::{Output, RuleCores, RuleFunction};
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +74,8 @@ pub struct Worker {
     /// When the last frame was received, on the clock of the port: what functions make because of
     /// it is as old.
     received_ns: u64,
+    /// Rules that were taken out for a change.
+    rules_taken_out: usize,
     /// Headers that are here while their payloads wait on the fast path's side.
     guests: Guests,
     drops: DropCounters,
@@ -104,6 +106,7 @@ impl Worker {
             started: Instant::ZERO,
             ticked: Instant::ZERO,
             received_ns: 0,
+            rules_taken_out: 0,
             guests: Guests::default(),
             drops: DropCounters::default(),
             counts: LinkCounts::default(),
@@ -147,35 +150,37 @@ impl Worker {
     }
 
     /// Takes another chain, made of the old one's elements and functions and new ones, and after a
-    /// crash of what the blueprint makes. Nothing may be under way. Functions that refuse their new
-    /// configuration go on with the old one; why is returned, and what is left of the old chain.
+    /// crash of what the blueprint makes. Nothing may be under way, and rules that changes concern
+    /// must be gone.
     ///
     /// # Errors
-    /// Packets wait for rules to go, or there is no old chain since a crash: nothing has changed,
-    /// and the plans come back.
+    /// They are not, packets wait for rules to go, or there is no old chain since a crash: nothing
+    /// has changed, and the plans come back.
     pub fn replace(
         &mut self,
         plans: Vec<CorePlan>,
         blueprint: Blueprint,
         steering: Steering,
         now: Instant,
-    ) -> Result<(Vec<ChangeError>, Leftovers), Vec<CorePlan>> {
-        if self.retry_at.is_some() || self.rules().any(RuleCores::is_waiting) {
+    ) -> Result<Replaced, Vec<CorePlan>> {
+        let is_ready = |rules: &RuleCores| rules.may_change() && !rules.is_waiting();
+        if self.retry_at.is_some() || !self.rules().all(is_ready) {
+            self.end_changes();
             return Err(plans);
         }
         self.blueprint = blueprint;
         self.whole_walk = self.whole_walk.take().map(|_| steering);
-        let mut changed = (Vec::new(), Leftovers::default());
+        let mut changed = Replaced::default();
         // Functions that cannot take what is new begin anew.
         self.guarded(|worker| changed = worker.rebuild(plans, now));
         Ok(changed)
     }
 
-    fn rebuild(&mut self, plans: Vec<CorePlan>, now: Instant) -> (Vec<ChangeError>, Leftovers) {
+    fn rebuild(&mut self, plans: Vec<CorePlan>, now: Instant) -> Replaced {
         let started = self.started;
+        let rules_before = self.rules_cached();
         let Rebuilt {
             elements,
-            refused,
             drops,
             left,
         } = rebuild(
@@ -190,7 +195,17 @@ impl Worker {
                 flows.set_epoch(self.epoch);
             }
         }
-        (refused, left)
+        let rules_kept = self.rules_cached();
+        Replaced {
+            rules_gone: (std::mem::take(&mut self.rules_taken_out) + rules_before)
+                .saturating_sub(rules_kept),
+            rules_kept,
+            left,
+        }
+    }
+
+    fn rules_cached(&self) -> usize {
+        self.rules().map(|rules| rules.manager().rules()).sum()
     }
 
     /// The flows and functions of the elements with flow state.
@@ -208,6 +223,24 @@ impl Worker {
             CoreElement::Rules(rules) => Some((number, rules.as_ref())),
             CoreElement::Flows(_) => None,
         })
+    }
+
+    /// The function at a place of the chain, if it makes rules.
+    pub fn function(&self, place: usize) -> Option<&dyn RuleFunction> {
+        let mut first = 0;
+        for element in &self.elements {
+            let count = match element {
+                CoreElement::Rules(rules) => rules.functions().len(),
+                CoreElement::Flows(flows) => flows.chain().len(),
+            };
+            if let CoreElement::Rules(rules) = element
+                && let Some(function) = rules.functions().get(place.wrapping_sub(first))
+            {
+                return Some(&*function.function);
+            }
+            first += count;
+        }
+        None
     }
 
     /// The elements whose decisions are cached.

@@ -1,12 +1,13 @@
 //! Elements whose decisions are cached, on the cores.
 
 use super::{CoreElement, TICK, Worker};
+use crate::replacement::CorePlan;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Packet, Pools};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{Output, RuleCores};
+use twinpath_rulecache::{Change, Output, RuleCores};
 
 impl Worker {
     /// A packet, or what the fast path tells of rules, meets an element whose decisions are
@@ -24,6 +25,58 @@ impl Worker {
         match self.elements.get_mut(usize::from(element))? {
             CoreElement::Rules(rules) => Some(rules),
             CoreElement::Flows(_) => None,
+        }
+    }
+
+    /// Takes out the cached rules that changes of functions concern. Returns whether the functions
+    /// are there.
+    pub(crate) fn prepare(
+        &mut self,
+        plans: &[CorePlan],
+        now: Instant,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+    ) -> bool {
+        self.rules_taken_out = 0;
+        let mut are_there = true;
+        for plan in plans {
+            let CorePlan::ChangeRules(element, changes) = plan else {
+                continue;
+            };
+            for (place, change) in changes {
+                are_there &= self.begin_change(*element as u8, *place, change, now, pools);
+            }
+        }
+        self.put_on_the_link(pools, returns);
+        if !are_there {
+            self.end_changes();
+        }
+        are_there
+    }
+
+    fn begin_change(
+        &mut self,
+        element: u8,
+        place: u8,
+        change: &Change,
+        now: Instant,
+        pools: &mut Pools,
+    ) -> bool {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let rules = self.rules_at(element);
+        let begun = rules.map(|rules| rules.begin_change(place, change, now, &mut outputs));
+        self.outputs = outputs;
+        self.put_out(element, now, pools);
+        let taken_out = begun.and_then(Result::ok);
+        self.rules_taken_out += taken_out.unwrap_or(0);
+        taken_out.is_some()
+    }
+
+    /// Rules are admitted again: changes have been made, or will not be.
+    pub(crate) fn end_changes(&mut self) {
+        self.rules_taken_out = 0;
+        for element in 0..self.elements.len() as u8 {
+            self.rules_at(element).map(RuleCores::end_changes);
         }
     }
 

@@ -29,6 +29,14 @@ struct ChangingFeed {
     changes: Vec<(usize, Box<Replacement>)>,
     commands: mpsc::Sender<Command>,
     answer: Option<mpsc::Receiver<Replaced>>,
+    told: mpsc::Sender<Told>,
+}
+
+/// What a change did.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub rules_gone: usize,
+    pub rules_kept: usize,
 }
 
 impl ChangingFeed {
@@ -39,7 +47,11 @@ impl ChangingFeed {
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => panic!("nobody made the change"),
                 Ok(Ok(done)) => {
-                    assert!(done.refused.is_empty(), "{:?}", done.refused);
+                    let told = Told {
+                        rules_gone: done.rules_gone,
+                        rules_kept: done.rules_kept,
+                    };
+                    self.told.send(told).expect("somebody listens");
                     self.answer = None;
                 }
                 Ok(Err((_, why))) => panic!("{why}"),
@@ -94,6 +106,18 @@ pub fn run_changing(
     paths: Paths,
     execution: Execution,
 ) -> Outcome {
+    run_changing_told(service, changes, trace, paths, execution).0
+}
+
+/// The same, with what each change did.
+pub fn run_changing_told(
+    service: &Service,
+    changes: &[Change],
+    trace: &Trace,
+    paths: Paths,
+    execution: Execution,
+) -> (Outcome, Vec<Told>) {
+    let (told, all_told) = mpsc::channel();
     let first = settled(service, paths, execution);
     let mut node = build(&first, paths).unwrap_or_else(|error| panic!("{error}"));
     let (sender, commands) = mpsc::channel();
@@ -112,6 +136,7 @@ pub fn run_changing(
         changes: replacements,
         commands: sender,
         answer: None,
+        told,
     });
     let mut sink = Leaving::default();
     let mut observer = Observer::new(Live::hidden());
@@ -132,10 +157,11 @@ pub fn run_changing(
     .expect("memory never fails");
     let mut report = Report::default();
     observer.finish(0, 0, &node.machine, &node.workers, &mut report);
-    Outcome {
+    let outcome = Outcome {
         flows: by_flow(super::packets_of(&sink)),
         packets: sink.packets,
         ports: sink.ports,
         report,
-    }
+    };
+    (outcome, all_told.try_iter().collect())
 }

@@ -234,21 +234,20 @@ fn rules_that_nobody_uses_are_taken_out() {
 }
 
 #[test]
-fn everything_is_free_when_no_rule_is_left_and_admits_none_while_closed() {
+fn everything_may_change_when_no_rule_is_left_and_none_is_admitted_meanwhile() {
     let mut bench = Bench::new(2, 1, 1);
     let names = [bench.install(1, true, 9), bench.install(2, false, 9)];
-    assert!(!bench.manager.is_free(EntryId::EVERYTHING));
-    bench
-        .manager
-        .close(EntryId::EVERYTHING, Instant(0), &mut bench.sent);
+    let everything = Affected::Everything;
+    let (now, sent) = (Instant(0), &mut bench.sent);
+    assert_eq!(bench.manager.begin_change(0, everything, now, sent), 2);
     assert_eq!(bench.said(), ["clear 0 1", "clear 1 1"]);
     assert_eq!(bench.offer(rule(3, true), 3, 99), Offer::Closed);
     for name in names {
-        assert!(!bench.manager.is_free(EntryId::EVERYTHING));
+        assert!(!bench.manager.may_change());
         bench.hear(CacheMessage::Gone(name, uses(0), Gone::Cleared));
     }
-    assert!(bench.manager.is_free(EntryId::EVERYTHING));
-    bench.manager.open(EntryId::EVERYTHING);
+    assert!(bench.manager.may_change());
+    bench.manager.end_change();
     assert!(matches!(bench.offer(rule(3, true), 3, 99), Offer::Added(_)));
 }
 

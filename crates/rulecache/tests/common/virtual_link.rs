@@ -15,8 +15,8 @@ use std::time::Duration;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Decision, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Effect, EntryId, Held, ManagerConfig, MatchKey, Output, RuleChain,
-    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
+    Affected, CacheMessage, CoresConfig, Effect, EntryId, Held, ManagerConfig, MatchKey, Output,
+    RuleChain, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
 };
 
 /// Changes of table entries in mid-traffic.
@@ -27,7 +27,7 @@ pub struct Scenario {
     pub chain: Vec<u8>,
     pub specs: Vec<Spec>,
     /// After so many packets, entries and what happens to them.
-    pub changes: Vec<(usize, Vec<EntryId>, Change)>,
+    pub changes: Vec<(usize, u8, Affected, Change)>,
     pub rules: usize,
     pub held: usize,
     pub masks: usize,
@@ -247,17 +247,18 @@ impl World {
         while let Some(&number) = self.changing.front() {
             if !self.is_changing {
                 let mut out = Vec::new();
-                let entries = self.scenario.changes[number].1.clone();
-                self.cores.change(&entries, self.now, &mut out);
+                let (_, place, affected, _) = &self.scenario.changes[number];
+                let affected = affected.clone();
+                self.cores.take_out(*place, affected, self.now, &mut out);
                 self.is_changing = true;
                 self.outputs(out);
             }
             if !self.cores.may_change() {
                 return;
             }
-            (self.scenario.changes[number].2)(self.cores.chain());
+            (self.scenario.changes[number].3)(self.cores.chain());
             self.watch_changed(number);
-            self.cores.changed();
+            self.cores.end_changes();
             self.note_done();
             self.log.push(Event::Changed(number));
             self.is_changing = false;
@@ -267,13 +268,9 @@ impl World {
 
     /// Functions that a change has put in the place of others are watched too.
     fn watch_changed(&mut self, number: usize) {
-        let changed: Vec<u8> = self.scenario.changes[number]
-            .1
-            .iter()
-            .map(|entry| entry.function)
-            .collect();
+        let changed = self.scenario.changes[number].1;
         for (place, function) in self.cores.chain().functions_mut() {
-            if changed.contains(&place) {
+            if changed == place {
                 let new =
                     std::mem::replace(function, Box::new(super::functions::Monitor::default()));
                 *function = Watched::one(place, new, &self.done);
@@ -452,7 +449,7 @@ impl World {
         let mut decided = 0;
         for event in std::mem::take(&mut self.log) {
             match event {
-                Event::Changed(number) => (self.scenario.changes[number].2)(oracle.chain()),
+                Event::Changed(number) => (self.scenario.changes[number].3)(oracle.chain()),
                 Event::Did(Did::Forgot(EntryId { function, entry }, at)) => {
                     let function = oracle.chain().function(function);
                     function.expect("in the chain").forget(entry, at);

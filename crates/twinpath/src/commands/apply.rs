@@ -5,12 +5,15 @@ use crate::{Outcome, output};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::operator::{Answer, Applied, Request, ask};
+use twinpath_control::report::units;
 use twinpath_control::service::{Service, ServiceError};
 
 /// Changes a running service to what a service file says
 ///
 /// The chain, its functions and `inside` can change while packets flow: nothing is lost or
-/// overtaken, and when this command ends no packet meets an old decision any more. Functions go
+/// overtaken, and when this command ends no packet meets an old decision any more. What the file
+/// says is compared with what the service is, rule by rule, route by route and backend by backend:
+/// of what is cached only that goes which came from what differs. Functions go
 /// on with all they know, with their new configuration if it is another: connections keep their
 /// state, also when functions that share it (firewall, reassembler, inspector, load_balancer,
 /// kv_store) come, go or change places. New functions meet connections in mid-stream. The settings
@@ -49,7 +52,11 @@ fn unreadable(path: &Path, source: std::io::Error) -> CommandError {
     ServiceError::File { path, source }.into()
 }
 
-fn told(applied: &Applied) -> String {
+/// What a change did, in words.
+pub(super) fn told(applied: &Applied) -> String {
+    if applied.is_same {
+        return "nothing to change\n".into();
+    }
     let mut parts = Vec::new();
     for (what, functions) in [
         ("new", &applied.new),
@@ -61,6 +68,15 @@ fn told(applied: &Applied) -> String {
             parts.push(format!("{what}: {}", functions.join(", ")));
         }
     }
+    let rules = |count: usize| match count {
+        1 => "1 cached rule".into(),
+        count => format!("{} cached rules", units::count(count as u64)),
+    };
+    let (gone, kept) = (
+        rules(applied.rules_gone),
+        units::count(applied.rules_kept as u64),
+    );
+    parts.push(format!("{gone} went, {kept} stayed"));
     let pause = Duration::from_nanos(applied.pause_ns);
     format!("{}; packets waited for {pause:.1?}\n", parts.join("; "))
 }

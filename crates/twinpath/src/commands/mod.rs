@@ -1,6 +1,7 @@
 //! One file for each thing that the command can do.
 
 pub mod apply;
+pub mod change;
 pub mod check;
 pub mod compare;
 pub mod explain;

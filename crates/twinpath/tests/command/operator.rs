@@ -1,4 +1,4 @@
-//! `twinpath rules` and `twinpath apply`, against `twinpath run --control`.
+//! `twinpath rules`, `twinpath apply` and `twinpath change`, against `twinpath run --control`.
 
 use crate::place::{Place, Said, interrupt};
 use serde_json::Value;
@@ -19,7 +19,11 @@ struct Running {
 
 impl Running {
     fn start() -> Self {
-        let place = Place::with("edge.toml", SERVICE);
+        Self::start_as(SERVICE)
+    }
+
+    fn start_as(service: &str) -> Self {
+        let place = Place::with("edge.toml", service);
         let flags = ["--control", "edge.sock", "--report", "r"];
         let child = place.start(&[&["run", "edge.toml"][..], &flags].concat());
         Self { place, child }
@@ -88,8 +92,12 @@ fn a_running_service_is_changed() {
     let new = SERVICE.replace("[acl]\ndefault = \"allow\"", denied);
     running.place.write("new.toml", new.as_bytes());
     let said = running.ask(&["apply", "new.toml"]);
-    let expected = "changed: acl; gone on: napt, monitor; packets waited for ";
+    let expected = "changed: acl; gone on: napt, monitor; ";
     assert!(said.out.starts_with(expected), "{said:?}");
+    assert!(
+        said.out.contains(" stayed; packets waited for "),
+        "{said:?}"
+    );
     running.ask_until(&["rules"], |said| said.out.contains("-> drop (denied)"));
     let place = running.stop();
     let report = place.report("r");
@@ -135,23 +143,283 @@ fn functions_with_flow_state_are_changed() {
     assert_eq!(totals.packets_in, gone, "nothing is lost");
 }
 
+/// One thing changes, and the file takes it back.
+#[test]
+fn one_thing_is_changed() {
+    let running = Running::start_as(&routed());
+    running.ask_until(&["rules"], |said| said.code == Some(0));
+    let good = |arguments: &[&str]| {
+        let said = running.ask(arguments);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        said.out
+    };
+    let same = "nothing to change\n";
+    assert_eq!(good(&["apply", "edge.toml"]), same);
+    let deny = [
+        "change", "rule", "add", "deny", "protocol", "tcp", "to_port", "80", "--number", "1",
+    ];
+    let said = good(&deny);
+    assert!(
+        said.starts_with("changed: acl; gone on: monitor, router; "),
+        "{said}"
+    );
+    assert!(
+        said.contains(" went, ") && said.contains("packets waited for"),
+        "{said}"
+    );
+    assert_eq!(
+        good(&["change", "rule", "list"]),
+        "   1  deny protocol tcp to_port 80\n   2  deny to_port 9\n"
+    );
+    running.ask_until(&["rules"], |said| said.out.contains("-> drop (denied)"));
+    good(&["change", "route", "add", "172.31.0.0/16", "via", "lab"]);
+    good(&[
+        "change",
+        "route",
+        "replace",
+        "172.31.0.0/16",
+        "via",
+        "discard",
+    ]);
+    let routes = good(&["change", "route", "list", "--function", "router"]);
+    assert_eq!(routes, "0.0.0.0/0 via up\n172.31.0.0/16 via discard\n");
+    let said = good(&["apply", "edge.toml"]);
+    assert!(
+        said.starts_with("changed: acl, router; gone on: monitor; "),
+        "{said}"
+    );
+    assert_eq!(good(&["change", "rule", "list"]), "   1  deny to_port 9\n");
+    assert_eq!(good(&["change", "route", "list"]), "0.0.0.0/0 via up\n");
+    assert_eq!(good(&["apply", "edge.toml"]), same);
+    good(&["change", "rule", "delete", "deny", "to_port", "9"]);
+    assert_eq!(good(&["change", "rule", "list"]), "");
+    assert_ne!(good(&["apply", "edge.toml"]), same);
+    let place = running.stop();
+    let report = place.report("r");
+    let dropped: u64 = report.drops.values().sum();
+    let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
+    assert_eq!(totals.packets_in, gone, "nothing is lost");
+}
+
+/// A service with a list, a router and generated traffic that both meet.
+fn routed() -> String {
+    "[service]\nchain = [\"acl\", \"monitor\", \"router\"]\ninside = [\"10.0.0.0/8\"]\n\
+     [acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", to_port = 9 }]\n\
+     [router]\nnext_hops = [{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 },\n\
+     { name = \"lab\", mac = \"02:00:00:00:02:01\", source_mac = \"02:00:00:00:00:02\", port = 2 }]\n\
+     routes = [{ to = \"0.0.0.0/0\", via = \"up\" }]\n\
+     [rule_cache]\nwindow = \"50ms\"\nthreshold = 0\n\
+     [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n"
+        .to_owned()
+}
+
+/// A binding is ended, and the host's next packet has another.
+#[test]
+fn a_binding_is_ended() {
+    let running = Running::start();
+    let list = ["change", "binding", "list"];
+    let listed = running
+        .ask_until(&list, |said| said.out.lines().count() > 5)
+        .out;
+    let line = listed.lines().next().expect("a binding");
+    let (endpoint, rest) = line.split_once(' ').expect("words");
+    assert!(
+        endpoint.starts_with("10.0.0.") && rest.contains(" as 198.51.100.1:"),
+        "{line}"
+    );
+    let (protocol, _) = rest.split_once(' ').expect("words");
+    let delete = [
+        "change",
+        "binding",
+        "delete",
+        endpoint,
+        "--protocol",
+        protocol,
+    ];
+    let said = running.ask(&delete);
+    assert!(
+        said.out
+            .starts_with("changed: napt; gone on: acl, monitor; "),
+        "{said:?}"
+    );
+    let other = if protocol == "tcp" { "udp" } else { "tcp" };
+    for (arguments, expected) in [
+        (
+            [
+                "change",
+                "binding",
+                "delete",
+                "10.9.9.9:1",
+                "--protocol",
+                "tcp",
+            ],
+            "10.9.9.9:1 has no binding of tcp",
+        ),
+        (
+            ["change", "binding", "delete", endpoint, "--protocol", other],
+            "has no binding of",
+        ),
+        (
+            [
+                "change",
+                "binding",
+                "delete",
+                "10.9.9.9:1",
+                "--protocol",
+                "gre",
+            ],
+            "\"gre\" is not tcp, udp or icmp",
+        ),
+        (
+            [
+                "change",
+                "binding",
+                "delete",
+                "10.9.9.9",
+                "--protocol",
+                "tcp",
+            ],
+            "\"10.9.9.9\" is ",
+        ),
+    ] {
+        let said = running.ask(&arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(said.err.contains(expected), "{arguments:?}: {}", said.err);
+    }
+    assert_eq!(
+        running.ask(&["apply", "edge.toml"]).out,
+        "nothing to change\n"
+    );
+    running.stop();
+}
+
+/// After each refusal the service is what it was, and another try is refused alike.
 #[test]
 fn wrong_changes_are_refused_and_change_nothing() {
-    let running = Running::start();
+    let service = routed();
+    let running = Running::start_as(&service);
     running.ask_until(&["rules"], |said| said.code == Some(0));
-    let place = &running.place;
-    place.write("wrong.toml", b"[service]\nchain = [\"acl\", \"nat46\"]\n");
-    let wrong = running.ask(&["apply", "wrong.toml"]);
-    assert_eq!(wrong.code, Some(2));
-    assert!(wrong.err.contains("wrong.toml:2:"), "{}", wrong.err);
-    let slots = format!("{SERVICE}[link]\nring_frames = 7\n");
-    place.write("slots.toml", slots.as_bytes());
-    let refused = running.ask(&["apply", "slots.toml"]);
-    assert_eq!(refused.code, Some(2));
-    let expected = "the service refuses: [link] differs from the running service";
-    assert!(refused.err.contains(expected), "{}", refused.err);
+    let write = |name: &str, text: &str| running.place.write(name, text.as_bytes());
+    write("wrong.toml", "[service]\nchain = [\"acl\", \"nat46\"]\n");
+    write("link.toml", &format!("{service}[link]\nring_frames = 7\n"));
+    write(
+        "seed.toml",
+        &service.replace("[service]", "[service]\nseed = 9"),
+    );
+    write("run.toml", &format!("{service}[run]\npaths = \"slow\"\n"));
+    write(
+        "file.toml",
+        &service.replace("[router]", "[router]\nroutes_file = \"nowhere\""),
+    );
+    write(
+        "hop.toml",
+        &service.replace("via = \"up\"", "via = \"down\""),
+    );
+    write(
+        "rule.toml",
+        &service.replace("to_port = 9", "to_port = \"9-5\""),
+    );
+    write(
+        "most.toml",
+        &service.replace("[router]", "[router]\nmost_routes = 2"),
+    );
+    let refused = [
+        (&["apply", "wrong.toml"][..], "wrong.toml:2:"),
+        (
+            &["apply", "link.toml"],
+            "the service refuses: [link] differs from the running service",
+        ),
+        (&["apply", "seed.toml"], "the seed differs"),
+        (&["apply", "run.toml"], "[run] differs"),
+        (&["apply", "file.toml"], "cannot read routes from"),
+        (&["apply", "hop.toml"], "hop.toml:"),
+        (&["apply", "rule.toml"], "ends before it begins"),
+        (&["apply", "most.toml"], "route to"),
+        (
+            &["change", "rule", "add", "deny", "tcp"],
+            "expected each of protocol, from,",
+        ),
+        (
+            &["change", "rule", "add", "deny", "--number", "7"],
+            "expected a number from 1 to 2, found 7",
+        ),
+        (
+            &["change", "rule", "delete", "2"],
+            "expected a number from 1 to 1, found 2",
+        ),
+        (
+            &["change", "rule", "delete", "deny"],
+            "acl: there is no rule \"deny\"",
+        ),
+        (
+            &["change", "rule", "add", "deny", "--function", "firewall"],
+            "expected one of acl, monitor, router",
+        ),
+        (
+            &["change", "rule", "add", "deny", "--function", "router"],
+            "router: it has no rules",
+        ),
+        (
+            &["change", "route", "add", "0.0.0.0/0", "via", "lab"],
+            "there is a route to 0.0.0.0/0 via up already",
+        ),
+        (
+            &["change", "route", "add", "10.0.0.1/8", "via", "lab"],
+            "has bits beyond its prefix length",
+        ),
+        (
+            &["change", "route", "add", "10.0.0.0/8", "via", "nobody"],
+            "the next hops are up, lab",
+        ),
+        (
+            &["change", "route", "delete", "10.0.0.0/8"],
+            "there is no route to 10.0.0.0/8",
+        ),
+        (
+            &["change", "backend", "drain", "10.0.0.1:80"],
+            "no function of the chain has backends",
+        ),
+    ];
+    let all_refused = || {
+        for (arguments, expected) in &refused {
+            let said = running.ask(arguments);
+            assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+            assert!(said.err.contains(expected), "{arguments:?}: {}", said.err);
+        }
+    };
+    all_refused();
+    assert_eq!(
+        running.ask(&["apply", "edge.toml"]).out,
+        "nothing to change\n"
+    );
     assert_eq!(running.ask(&["rules"]).code, Some(0), "it goes on");
-    running.stop();
+    // What was changed before a refusal stays changed, and is no reason to do nothing after it.
+    write(
+        "open.toml",
+        &service.replace(
+            "{ action = \"deny\", to_port = 9 }",
+            "{ action = \"deny\", to_port = 80 }",
+        ),
+    );
+    assert!(
+        running
+            .ask(&["apply", "open.toml"])
+            .out
+            .starts_with("changed: acl")
+    );
+    assert_eq!(running.ask(&["apply", "link.toml"]).code, Some(2));
+    assert_eq!(
+        running.ask(&["apply", "open.toml"]).out,
+        "nothing to change\n"
+    );
+    let said = running.ask(&["apply", "edge.toml"]);
+    assert!(said.out.starts_with("changed: acl"), "{said:?}");
+    all_refused();
+    let place = running.stop();
+    let report = place.report("r");
+    let dropped: u64 = report.drops.values().sum();
+    let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
+    assert_eq!(totals.packets_in, gone, "nothing is lost");
 }
 
 #[test]

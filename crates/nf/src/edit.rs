@@ -1,0 +1,208 @@
+//! Single changes of a configuration, as an operator asks for them: one rule, one route, one
+//! backend.
+
+use crate::firewall;
+use crate::firewall::edit::{RuleEditError, with_rule, without_rule};
+use crate::load_balancer::{BackendEditError, NewBackend};
+use crate::router::RouteEditError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use twinpath_classify::Prefix;
+use twinpath_core::wire::Endpoint;
+
+/// What a function has several of.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Object {
+    /// Rules of an access list or a firewall.
+    Rule,
+    /// Routes of a router.
+    Route,
+    /// Backends of a load balancer.
+    Backend,
+    /// Bindings of an address translation, which come and go with packets.
+    Binding,
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Rule => "rules",
+            Self::Route => "routes",
+            Self::Backend => "backends",
+            Self::Binding => "bindings",
+        })
+    }
+}
+
+/// A single change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "edit", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Edit {
+    /// Another rule.
+    AddRule {
+        /// The rule on one line, as `deny protocol tcp from 10.0.0.0/8 to_port 25`.
+        rule: String,
+        /// The number that it gets, counted from 1; it comes last without.
+        number: Option<usize>,
+    },
+    /// A rule less.
+    DeleteRule {
+        /// Its number, or the rule on one line.
+        rule: String,
+    },
+    /// Another route.
+    AddRoute {
+        /// The prefix.
+        to: String,
+        /// A next hop's name, or `discard`.
+        via: String,
+    },
+    /// Another route, in place of that to the same prefix if there is one.
+    ReplaceRoute {
+        /// The prefix.
+        to: String,
+        /// A next hop's name, or `discard`.
+        via: String,
+    },
+    /// A route less.
+    DeleteRoute {
+        /// The prefix.
+        to: String,
+    },
+    /// Another backend, or one that was drained and gets connections again.
+    AddBackend {
+        /// Its service, as `192.0.2.1:80/tcp`; may be left out if there is one only.
+        service: Option<String>,
+        /// Where it is.
+        endpoint: String,
+        /// 1 if absent.
+        weight: Option<u32>,
+        /// For direct return.
+        mac: Option<String>,
+    },
+    /// A backend gets no new connections.
+    DrainBackend {
+        /// Its service.
+        service: Option<String>,
+        /// Where it is.
+        endpoint: String,
+    },
+    /// A backend less; its connections go to others.
+    RemoveBackend {
+        /// Its service.
+        service: Option<String>,
+        /// Where it is.
+        endpoint: String,
+    },
+}
+
+/// Why a configuration is not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// The function has nothing of the kind.
+    #[error("it has no {0}")]
+    Object(Object),
+    /// A word that cannot be read.
+    #[error("{text:?} is {why}")]
+    Word {
+        /// The word.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A rule.
+    #[error(transparent)]
+    Rule(#[from] RuleEditError),
+    /// A route.
+    #[error(transparent)]
+    Route(#[from] RouteEditError),
+    /// A backend.
+    #[error(transparent)]
+    Backend(#[from] BackendEditError),
+}
+
+impl Edit {
+    /// What it changes one of.
+    pub const fn object(&self) -> Object {
+        match self {
+            Self::AddRule { .. } | Self::DeleteRule { .. } => Object::Rule,
+            Self::AddRoute { .. } | Self::ReplaceRoute { .. } | Self::DeleteRoute { .. } => {
+                Object::Route
+            }
+            Self::AddBackend { .. } | Self::DrainBackend { .. } | Self::RemoveBackend { .. } => {
+                Object::Backend
+            }
+        }
+    }
+}
+
+impl EditError {
+    /// The list would break its limits.
+    pub(crate) fn limit(error: impl fmt::Display) -> Self {
+        RuleEditError::Limit(error.to_string()).into()
+    }
+}
+
+pub(crate) fn edited_rules(
+    rules: &[firewall::rule::Rule],
+    edit: &Edit,
+) -> Result<Vec<firewall::rule::Rule>, EditError> {
+    Ok(match edit {
+        Edit::AddRule { rule, number } => with_rule(rules, rule, *number)?,
+        Edit::DeleteRule { rule } => without_rule(rules, rule)?,
+        other => return Err(EditError::Object(other.object())),
+    })
+}
+
+pub(crate) fn edited_routes(
+    config: &crate::router::Config,
+    edit: &Edit,
+) -> Result<crate::router::Config, EditError> {
+    Ok(match edit {
+        Edit::AddRoute { to, via } => config.with_new_route(prefix(to)?, via)?,
+        Edit::ReplaceRoute { to, via } => config.with_route(prefix(to)?, via)?,
+        Edit::DeleteRoute { to } => config.without_route(prefix(to)?)?,
+        other => return Err(EditError::Object(other.object())),
+    })
+}
+
+pub(crate) fn edited_backends(
+    config: &crate::load_balancer::Config,
+    edit: &Edit,
+) -> Result<crate::load_balancer::Config, EditError> {
+    Ok(match edit {
+        Edit::AddBackend {
+            service,
+            endpoint,
+            weight,
+            mac,
+        } => {
+            let new = NewBackend {
+                endpoint: word(endpoint)?,
+                weight: *weight,
+                mac: mac.as_deref().map(word).transpose()?,
+            };
+            config.with_backend(service.as_deref(), &new)?
+        }
+        Edit::DrainBackend { service, endpoint } => {
+            config.with_drained(service.as_deref(), word::<Endpoint>(endpoint)?)?
+        }
+        Edit::RemoveBackend { service, endpoint } => {
+            config.without_backend(service.as_deref(), word::<Endpoint>(endpoint)?)?
+        }
+        other => return Err(EditError::Object(other.object())),
+    })
+}
+
+fn prefix(text: &str) -> Result<Prefix, EditError> {
+    word(text)
+}
+
+fn word<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, EditError> {
+    text.parse().map_err(|why: T::Err| EditError::Word {
+        text: text.to_owned(),
+        why: why.to_string(),
+    })
+}

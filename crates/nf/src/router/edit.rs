@@ -1,0 +1,99 @@
+//! Single changes of a configuration.
+
+use super::config::{Config, ConfigError, DISCARD_NAME, Route};
+use crate::text::Text;
+use std::sync::Arc;
+use twinpath_classify::Prefix;
+
+/// Why a route is not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteEditError {
+    /// Via nobody.
+    #[error("{0}; the next hops are {1}")]
+    NextHop(ConfigError, String),
+    /// Added twice.
+    #[error("there is a route to {to} via {via} already: replace it, or delete it first")]
+    There {
+        /// The prefix.
+        to: Prefix,
+        /// Where it goes.
+        via: String,
+    },
+    /// Deleted twice.
+    #[error("there is no route to {0}")]
+    NotThere(Prefix),
+}
+
+impl Config {
+    /// The same with another route; one to the same prefix may not be there.
+    ///
+    /// # Errors
+    /// It is there, or goes via nobody.
+    pub fn with_new_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
+        match self.route(to) {
+            Some(via) => Err(RouteEditError::There {
+                to,
+                via: via.to_owned(),
+            }),
+            None => self.with_route(to, via),
+        }
+    }
+
+    /// The same with a route, in place of one to the same prefix if there is one.
+    ///
+    /// # Errors
+    /// It goes via nobody.
+    pub fn with_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
+        if via != DISCARD_NAME && !self.next_hops.iter().any(|hop| hop.name == via) {
+            let names: Vec<&str> = self.next_hops.iter().map(|hop| hop.name.as_str()).collect();
+            let via = via.to_owned();
+            let wrong = ConfigError::NoSuchNextHop { to, via };
+            return Err(RouteEditError::NextHop(wrong, names.join(", ")));
+        }
+        let mut config = self.clone();
+        config.forget_route(to);
+        let via = via.to_owned();
+        config.routes.push(Route { to: Text(to), via });
+        Ok(config)
+    }
+
+    /// The same without the route to a prefix.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn without_route(&self, to: Prefix) -> Result<Self, RouteEditError> {
+        let mut config = self.clone();
+        match config.forget_route(to) {
+            true => Ok(config),
+            false => Err(RouteEditError::NotThere(to)),
+        }
+    }
+
+    /// Where the routes go that were configured, in words.
+    pub fn routes(&self) -> impl Iterator<Item = String> {
+        let routes = self.configured_routes();
+        routes.map(|(to, via)| format!("{to} via {via}"))
+    }
+
+    /// The configured route to a prefix.
+    fn route(&self, to: Prefix) -> Option<&str> {
+        let mut routes = self.configured_routes().filter(|(prefix, _)| *prefix == to);
+        let first = routes.next();
+        routes.last().or(first).map(|(_, via)| via)
+    }
+
+    /// Returns whether there was one, here or in the file.
+    fn forget_route(&mut self, to: Prefix) -> bool {
+        let before = self.routes.len();
+        self.routes.retain(|route| route.to.0 != to);
+        let is_to = |(prefix, _): &(Prefix, u32)| *prefix == to;
+        let in_file = match &mut self.file_routes {
+            Some(routes) if routes.iter().any(is_to) => {
+                Arc::make_mut(routes).retain(|route| !is_to(route));
+                true
+            }
+            _ => false,
+        };
+        in_file || self.routes.len() < before
+    }
+}

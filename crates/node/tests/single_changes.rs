@@ -1,0 +1,424 @@
+//! One rule, one route, one backend, one address changes while packets flow: of what is cached only
+//! that goes which came from it, and what leaves is the same as where everything is on the cores and
+//! the same change is made in front of the same packet.
+
+mod common;
+
+use common::changing::{Change, Told, run_changing, run_changing_told};
+use common::{
+    Outcome, assert_same, assert_same_but_for_names, by_direction, generate, run, service, traffic,
+};
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_io::Trace;
+use twinpath_nf::edit::Edit;
+use twinpath_node::replacement::Replacement;
+
+const HEAD: &str = "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n\
+    [link]\nround_trip = \"200us\"\nincomplete_timeout = \"2ms\"\n";
+const ACL: &str = "[acl]\ndefault = \"allow\"\nrules = [\n\
+    { action = \"deny\", protocol = \"udp\", to_port = 443 },\n\
+    { action = \"allow\", protocol = \"tcp\", from = \"10.0.0.0/8\", to_port = 80 },\n\
+    { action = \"allow\", protocol = \"tcp\", from = \"fd00::/8\", to_port = 80 } ]\n";
+const ROUTER: &str = "[router]\nnext_hops = [\n\
+    { name = \"uplink\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 },\n\
+    { name = \"lab\", mac = \"02:00:00:00:02:01\", source_mac = \"02:00:00:00:00:02\", port = 2 } ]\n\
+    routes = [{ to = \"any\", via = \"uplink\" }, { to = \"192.0.2.4/30\", via = \"lab\" }]\n";
+const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
+const PACKETS: usize = 16_000;
+
+/// A service of this chain with these tables.
+fn made(chain: &[&str], tables: &str) -> Service {
+    service(&format!("[service]\nchain = {chain:?}\n{HEAD}{tables}"))
+}
+
+/// Flows of both IP versions between hosts inside and eight servers.
+fn packets() -> Trace {
+    generate(
+        &traffic(&format!(
+            "packets = {PACKETS}\nflows = 120\nchurn_per_minute = 6000.0\ntcp_share = 0.6\nreply_share = 0.3\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\n\
+             hosts = {{ clients = 40, servers = 8, server_ports = [80, 443], ipv6_share = 0.4,\n\
+             first_client_v4 = \"10.0.0.1\", first_client_v6 = \"fd00::1\", first_server_v4 = \"192.0.2.1\", first_server_v6 = \"2001:db8::1\" }}\n"
+        )),
+        5,
+    )
+}
+
+fn add_rule(rule: &str, number: usize) -> Edit {
+    let rule = rule.to_owned();
+    let number = Some(number);
+    Edit::AddRule { rule, number }
+}
+
+fn delete_rule(number: usize) -> Edit {
+    let rule = number.to_string();
+    Edit::DeleteRule { rule }
+}
+
+fn set_route(to: &str, via: &str) -> Edit {
+    let (to, via) = (to.to_owned(), via.to_owned());
+    Edit::ReplaceRoute { to, via }
+}
+
+fn delete_route(to: &str) -> Edit {
+    let to = to.to_owned();
+    Edit::DeleteRoute { to }
+}
+
+/// The services that single changes make, one after the other, each so many packets later.
+fn edited(first: &Service, edits: &[(&str, Edit)], packets: usize) -> Vec<Change> {
+    let each = packets / (edits.len() + 1);
+    let mut present = first.clone();
+    let mut change = |(number, (function, edit)): (usize, &(&str, Edit))| {
+        let edited = present.edited(Some(function), edit);
+        present = edited.unwrap_or_else(|error| panic!("{error}"));
+        Change {
+            before: (number + 1) * each,
+            to: present.clone(),
+        }
+    };
+    edits.iter().enumerate().map(&mut change).collect()
+}
+
+/// Makes changes on both paths, in virtual time and on threads, and on the cores alone. Returns what
+/// left the cores alone, and what each change did in virtual time.
+fn compare(first: &Service, changes: &[Change], trace: &Trace, what: &str) -> (Outcome, Vec<Told>) {
+    let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
+    let unchanged = run(first, trace, Paths::Slow, Execution::Virtual);
+    assert!(
+        unchanged.packets != expected.packets,
+        "{what}: the changes do nothing"
+    );
+    let mut told = Vec::new();
+    for execution in [Execution::Threads, Execution::Virtual] {
+        let what = format!("{what} {execution:?}");
+        let found = run_changing_told(first, changes, trace, Paths::Both, execution);
+        let flows = [&expected, &found.0].map(|outcome| by_direction(&outcome.flows));
+        assert_same(&flows[0], &flows[1], &what);
+        assert_eq!(expected.ports, found.0.ports, "{what}");
+        assert_eq!(expected.report.drops, found.0.report.drops, "{what}");
+        let share = found.0.report.fast.share;
+        println!(
+            "{what}: {:.1} % on the fast path, {:?}",
+            100.0 * share,
+            found.1
+        );
+        assert!(share > 0.5, "{what}: the fast path did too little: {share}");
+        told = found.1;
+    }
+    (expected, told)
+}
+
+/// Every change took out some rules, and left more.
+fn assert_most_stay(told: &[Told], changes: usize) {
+    assert_eq!(told.len(), changes);
+    for (
+        number,
+        Told {
+            rules_gone,
+            rules_kept,
+        },
+    ) in told.iter().enumerate()
+    {
+        assert!(
+            *rules_gone > 0 && rules_gone < rules_kept,
+            "{number}: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn rules_and_routes_change_one_by_one() {
+    let edits = [
+        ("acl", add_rule("deny from 10.0.0.4/30", 1)),
+        (
+            "acl",
+            add_rule("deny protocol tcp to 2001:db8::2 to_port 80", 3),
+        ),
+        ("router", set_route("192.0.2.3/32", "lab")),
+        ("router", set_route("2001:db8::4/126", "discard")),
+        ("acl", delete_rule(1)),
+        ("router", set_route("192.0.2.3/32", "discard")),
+        ("router", delete_route("2001:db8::4/126")),
+        (
+            "acl",
+            add_rule("allow protocol udp from fd00::/8 to_port 443", 1),
+        ),
+    ];
+    let trace = packets();
+    for chain in [
+        &["acl", "monitor", "router"][..],
+        &["acl", "firewall", "router", "monitor"],
+    ] {
+        let tables = format!("{ACL}{ROUTER}");
+        let tables = match chain.contains(&"firewall") {
+            true => tables + FIREWALL,
+            false => tables,
+        };
+        let first = made(chain, &tables);
+        let changes = edited(&first, &edits, PACKETS);
+        let (_, told) = compare(&first, &changes, &trace, &format!("{chain:?}"));
+        if chain.contains(&"firewall") {
+            // Rules of the list alone are for many flows each.
+            assert!(told.iter().all(|told| told.rules_kept > 0), "{told:?}");
+        } else {
+            assert_most_stay(&told, edits.len());
+        }
+    }
+}
+
+/// A rule that nothing cached came from takes nothing out.
+#[test]
+fn what_no_packet_meets_takes_no_rule_out() {
+    let edits = [
+        ("acl", add_rule("deny protocol 47", 1)),
+        ("router", set_route("172.16.0.0/12", "lab")),
+        (
+            "acl",
+            add_rule("deny protocol tcp from 10.0.0.0/8 to_port 80", 4),
+        ),
+        ("acl", add_rule("deny from 10.0.0.8/30", 1)),
+    ];
+    let first = made(&["acl", "monitor", "router"], &format!("{ACL}{ROUTER}"));
+    let changes = edited(&first, &edits, PACKETS);
+    let (_, told) = compare(&first, &changes, &packets(), "unmet");
+    let gone: Vec<usize> = told.iter().map(|told| told.rules_gone).collect();
+    assert_eq!(gone[..3], [0, 0, 0], "{told:?}");
+    assert!(gone[3] > 0);
+}
+
+/// A file with one more route and one rule less changes just these, whatever else is written
+/// differently; the former file takes it back.
+#[test]
+fn files_are_applied_entry_by_entry() {
+    let chain = &["acl", "monitor", "router"];
+    let tables = format!("{ACL}{ROUTER}");
+    let first = made(chain, &tables);
+    let other = tables
+        .replace("{ to = \"any\", via = \"uplink\" }, { to = \"192.0.2.4/30\", via = \"lab\" }",
+            "{ via = \"lab\", to = \"192.0.2.4/30\" }, { to = \"2001:db8::2/127\", via = \"lab\" }, { to = \"any\", via = \"uplink\" }")
+        .replace("{ action = \"deny\", protocol = \"udp\", to_port = 443 },", "# nothing");
+    let other = made(chain, &other);
+    let changes = [(5_000, &other), (10_000, &first)].map(|(before, to)| Change {
+        before,
+        to: to.clone(),
+    });
+    let (_, told) = compare(&first, &changes, &packets(), "files");
+    assert_most_stay(&told, 2);
+}
+
+/// Many changes at once are one change.
+#[test]
+fn several_functions_change_together() {
+    let first = made(&["acl", "monitor", "router"], &format!("{ACL}{ROUTER}"));
+    let mut other = first.clone();
+    for (function, edit) in [
+        ("acl", delete_rule(1)),
+        ("acl", add_rule("deny to 192.0.2.1", 1)),
+        ("router", set_route("2001:db8::1/128", "lab")),
+        ("router", set_route("192.0.2.2/32", "lab")),
+    ] {
+        other = other.edited(Some(function), &edit).expect("possible");
+    }
+    let changes = [Change {
+        before: 8_000,
+        to: other,
+    }];
+    let (_, told) = compare(&first, &changes, &packets(), "together");
+    assert_most_stay(&told, 1);
+}
+
+/// A firewall's rules are for connections that it does not know: those on the fast path stay there.
+#[test]
+fn rules_of_a_firewall_leave_connections_where_they_are() {
+    let first = made_without_inside(&["firewall"], FIREWALL);
+    let edits = [
+        ("firewall", add_rule("deny from 10.0.0.0/29", 1)),
+        (
+            "firewall",
+            add_rule("deny protocol tcp to 2001:db8::/126", 1),
+        ),
+        ("firewall", delete_rule(2)),
+    ];
+    let trace = packets();
+    let changes = edited(&first, &edits, PACKETS);
+    let (expected, _) = compare(&first, &changes, &trace, "firewall");
+    assert!(expected.report.drops["denied"] > 0);
+    let share = |changes: &[Change]| {
+        run_changing(&first, changes, &trace, Paths::Both, Execution::Virtual)
+            .report
+            .fast
+            .share
+    };
+    // As much as where nothing changes, but for what is denied, which is for the cores.
+    let (changed, unchanged) = (share(&changes), share(&[]));
+    let denied = expected.report.drops["denied"] as f64 / PACKETS as f64;
+    assert!(
+        changed > unchanged - denied - 0.01,
+        "{changed}, {unchanged}, {denied}"
+    );
+}
+
+fn made_without_inside(chain: &[&str], tables: &str) -> Service {
+    service(&format!("[service]\nchain = {chain:?}\n{tables}"))
+}
+
+/// Packets of clients of both IP versions to two services.
+fn requests() -> Trace {
+    generate(
+        &traffic(&format!(
+            "packets = {PACKETS}\nflows = 100\nchurn_per_minute = 6000.0\nserver_packets = false\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\n\
+             hosts = {{ first_client_v4 = \"10.0.0.1\", first_client_v6 = \"fd00::1\", services = [\n\
+             {{ address = \"198.18.0.1\", port = 80, protocol = \"tcp\" }}, {{ address = \"2001:db8:1::1\", port = 53, protocol = \"udp\" }} ] }}\n"
+        )),
+        7,
+    )
+}
+
+const BALANCER: &str = "[load_balancer]\ntable_size = 251\nservices = [\n\
+    { vip = \"198.18.0.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.254.0.1:80\" }, { endpoint = \"10.254.0.2:80\" }, { endpoint = \"10.254.0.3:80\" }] },\n\
+    { vip = \"[2001:db8:1::1]:53\", protocol = \"udp\", backends = [{ endpoint = \"[fd00:254::1]:53\" }, { endpoint = \"[fd00:254::2]:53\" }] } ]\n";
+
+fn backends() -> [(&'static str, Edit); 5] {
+    let v4 = || Some("198.18.0.1:80/tcp".to_owned());
+    let v6 = || Some("[2001:db8:1::1]:53/udp".to_owned());
+    let add = |service, endpoint: &str, weight| Edit::AddBackend {
+        service,
+        endpoint: endpoint.to_owned(),
+        weight: Some(weight),
+        mac: None,
+    };
+    let [drain, drain6] =
+        [(v4(), "10.254.0.1:80"), (v6(), "[fd00:254::1]:53")].map(|(service, endpoint)| {
+            Edit::DrainBackend {
+                service,
+                endpoint: endpoint.to_owned(),
+            }
+        });
+    let remove = Edit::RemoveBackend {
+        service: v6(),
+        endpoint: "[fd00:254::1]:53".to_owned(),
+    };
+    [
+        drain,
+        drain6,
+        add(v4(), "10.254.0.4:80", 3),
+        remove,
+        add(v4(), "10.254.0.1:80", 1),
+    ]
+    .map(|edit| ("load_balancer", edit))
+}
+
+#[test]
+fn backends_change_one_by_one() {
+    let trace = requests();
+    let edits = backends();
+    let first = made(
+        &["acl", "load_balancer"],
+        &format!("[acl]\ndefault = \"allow\"\n{BALANCER}"),
+    );
+    let changes = edited(&first, &edits, PACKETS);
+    compare(&first, &changes, &trace, "beside a list");
+    let first = made_without_inside(&["load_balancer"], BALANCER);
+    let changes = edited(&first, &edits, PACKETS);
+    compare(&first, &changes, &trace, "alone");
+}
+
+/// Drained backends keep their connections, and those stay on the fast path.
+#[test]
+fn drained_backends_leave_connections_where_they_are() {
+    let first = made_without_inside(&["load_balancer"], BALANCER);
+    let changes = edited(&first, &backends()[..2], PACKETS);
+    let trace = requests();
+    let share = |changes: &[Change]| {
+        run_changing(&first, changes, &trace, Paths::Both, Execution::Virtual)
+            .report
+            .fast
+            .share
+    };
+    let (changed, unchanged) = (share(&changes), share(&[]));
+    assert!(
+        (changed - unchanged).abs() < 0.005,
+        "{changed}, {unchanged}"
+    );
+}
+
+/// Addresses, hosts inside and time-outs of a translation: rules of all others stay.
+#[test]
+fn a_translation_changes_in_parts() {
+    let text = |more: &str, inside: &str| {
+        format!(
+            "[acl]\ndefault = \"allow\"\n[napt]\ninside = [{inside}]\nexternal = [\"198.51.100.1\", \"198.51.100.2\"{more}]\n"
+        )
+    };
+    let inside = "\"10.0.0.0/27\", \"10.0.0.32/27\"";
+    let chain = &["acl", "napt"];
+    let first = made(chain, &text("", inside));
+    let steps = [
+        text("", "\"10.0.0.0/27\""),
+        text("", inside),
+        text("", inside) + "timeouts = { udp = \"2m\" }\n",
+        text("", inside) + "ports = \"2000-65535\"\n",
+    ];
+    let changes: Vec<Change> = steps
+        .iter()
+        .zip(1..)
+        .map(|(tables, number)| Change {
+            before: number * 3_000,
+            to: made(chain, tables),
+        })
+        .collect();
+    let trace = generate(
+        &traffic(&format!(
+            "packets = {PACKETS}\nflows = 120\nserver_packets = false\ntcp_share = 0.5\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\nhosts = {{ clients = 60, first_client_v4 = \"10.0.0.1\" }}\n"
+        )),
+        5,
+    );
+    let expected = run_changing(&first, &changes, &trace, Paths::Slow, Execution::Virtual);
+    let (found, told) =
+        run_changing_told(&first, &changes, &trace, Paths::Both, Execution::Virtual);
+    assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "translation");
+    println!("{told:?}");
+    assert!(
+        told[0].rules_gone > 10 && told[0].rules_kept > 10,
+        "hosts leave: {told:?}"
+    );
+    assert!(
+        told[1].rules_gone > 0 && told[1].rules_kept > 10,
+        "they have passed: {told:?}"
+    );
+    assert!(
+        told[2].rules_gone > 10 && told[2].rules_kept > 10,
+        "UDP's: {told:?}"
+    );
+    assert!(
+        told[3].rules_gone > 0 && told[3].rules_kept > 10,
+        "and back: {told:?}"
+    );
+    let added = made(chain, &text(", \"198.51.100.3\"", inside));
+    let changes = [Change {
+        before: 8_000,
+        to: added,
+    }];
+    let told = run_changing_told(&first, &changes, &trace, Paths::Both, Execution::Virtual).1;
+    assert_eq!(told[0].rules_gone, 0, "nobody has met it: {told:?}");
+    assert!(told[0].rules_kept > 50);
+}
+
+/// Taking back what was changed leads to the same service.
+#[test]
+fn the_way_back_is_no_change() {
+    let first = made(&["acl", "monitor", "router"], &format!("{ACL}{ROUTER}"));
+    let there = first
+        .edited(Some("acl"), &add_rule("deny", 1))
+        .expect("possible");
+    let back = there
+        .edited(Some("acl"), &delete_rule(1))
+        .expect("possible");
+    let change = |from: &Service, to: &Service| Replacement::between(from, to).expect("possible");
+    assert!(change(&first, &back).is_empty());
+    assert!(!change(&first, &there).is_empty());
+    assert_eq!(change(&there, &first).applied.changed, ["acl"]);
+}
