@@ -73,7 +73,10 @@ impl Observer {
 
     fn snapshot(&self, fast_path: &FastPath, tallies: Tallies) -> Snapshot {
         let counts = fast_path.counts();
-        let Tallies { mut drops, restarts } = tallies;
+        let Tallies {
+            mut drops,
+            restarts,
+        } = tallies;
         drops.absorb(fast_path.drops());
         Snapshot {
             packets_in: counts.packets_in,

@@ -21,8 +21,8 @@ use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::worker::Blueprint;
 use twinpath_node::wiring::{BuildError, core_rules, elements, flow_function, rule_functions};
+use twinpath_node::worker::Blueprint;
 use twinpath_node::{CoreElement, Departure, Node, Ports, Worker, build};
 use twinpath_rulecache::{Answers, Recorded, RuleCores, RuleFunction, Sides, Verdict};
 use twinpath_slowpath::{Chain, Flow, NetworkFunction, Outbox};
@@ -189,7 +189,10 @@ fn affected(service: &Service, trace: &Trace, at: &[usize]) -> BTreeSet<FlowKey>
     for (client, &place) in at.iter().enumerate() {
         let (_, crashed) = of(&poison(client as u8)).expect("it has a flow");
         let on = |packets: &[Option<(FlowKey, usize)>]| -> BTreeSet<FlowKey> {
-            let on_it = packets.iter().flatten().filter(|(_, worker)| *worker == crashed);
+            let on_it = packets
+                .iter()
+                .flatten()
+                .filter(|(_, worker)| *worker == crashed);
             on_it.map(|(key, _)| *key).collect()
         };
         affected.extend(on(&packets[..=place]).intersection(&on(&packets[place + 1..])));
@@ -200,7 +203,9 @@ fn affected(service: &Service, trace: &Trace, at: &[usize]) -> BTreeSet<FlowKey>
 fn without(flows: &Flows, some: &BTreeSet<FlowKey>) -> Flows {
     let is_other = |key: &Option<FlowKey>| key.is_none_or(|key| !some.contains(&key));
     let others = flows.iter().filter(|(key, _)| is_other(key));
-    others.map(|(key, packets)| (*key, packets.clone())).collect()
+    others
+        .map(|(key, packets)| (*key, packets.clone()))
+        .collect()
 }
 
 /// Flows that were not on a worker that crashed are the oracle's; the others lose packets at most,
@@ -213,25 +218,41 @@ fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
         let what = format!("{execution:?}: {text}");
         let (left, report) = crash(&service, &poisoned, execution);
         let found = by_flow(left);
-        assert_same(&without(&expected.flows, &affected), &without(&found, &affected), &what);
+        assert_same(
+            &without(&expected.flows, &affected),
+            &without(&found, &affected),
+            &what,
+        );
         let mut unharmed = 0;
         for key in &affected {
             let (all, seen) = (&expected.flows[&Some(*key)], found.get(&Some(*key)));
             let seen = seen.map_or(&[][..], Vec::as_slice);
             unharmed += usize::from(seen == all.as_slice());
-            assert!(seen.iter().all(|packet| all.contains(packet)), "{what}: {key:?}");
+            assert!(
+                seen.iter().all(|packet| all.contains(packet)),
+                "{what}: {key:?}"
+            );
         }
         let restarts: u64 = report.worker_restarts.iter().sum();
         let crashed = report.drops["worker_crashed"];
         println!(
             "{what}\n{restarts} restarts {:?}, {crashed} packets in their hands; {unharmed} of {} flows that were on them unharmed",
-            report.worker_restarts, affected.len()
+            report.worker_restarts,
+            affected.len()
         );
         assert_eq!(restarts, at.len() as u64, "{what}");
         assert!(crashed >= at.len() as u64, "{what}");
         let lost: u64 = report.drops.values().sum();
-        assert_eq!(report.totals.packets_in, report.totals.packets_out + lost, "{what}: {:?}", report.drops);
-        assert!(unharmed > 0 || affected.is_empty(), "{what}: no flow went on");
+        assert_eq!(
+            report.totals.packets_in,
+            report.totals.packets_out + lost,
+            "{what}: {:?}",
+            report.drops
+        );
+        assert!(
+            unharmed > 0 || affected.is_empty(),
+            "{what}: no flow went on"
+        );
     }
 }
 
@@ -242,7 +263,9 @@ fn flow_state_on_several_workers() {
     let trace = tcp_traffic(0.05, 10_000);
     let at = [100, 101, 2500, 2501, 2502, 6000, 9000];
     goes_on(
-        &format!("[service]\nchain = [\"firewall\"]\n{workers}{fast}[firewall]\ndefault = \"allow\"\n"),
+        &format!(
+            "[service]\nchain = [\"firewall\"]\n{workers}{fast}[firewall]\ndefault = \"allow\"\n"
+        ),
         &trace,
         &at,
     );
@@ -267,7 +290,9 @@ fn rules() {
          next_hops = [{{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }}]\n\
          routes = [{{ to = \"0.0.0.0/0\", via = \"up\" }}]\n"
     );
-    let config = traffic("packets = 10000\nflows = 100\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n");
+    let config = traffic(
+        "packets = 10000\nflows = 100\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n",
+    );
     let trace = generate(&config, 3);
     let at = [50, 51, 3000, 3001, 3400, 9000];
     let service = service(&text);
@@ -293,7 +318,10 @@ fn told_apart(packets: u16, clients: u8) -> Trace {
         let [high, low] = number.to_be_bytes();
         let payload = vec![client, high, low];
         let packet = PacketBuilder::udp(from, to).payload(&payload).to_vec();
-        trace.push(1_000_000_000 + u64::from(number) * 20_000, &packet.expect("short"));
+        trace.push(
+            1_000_000_000 + u64::from(number) * 20_000,
+            &packet.expect("short"),
+        );
     }
     trace
 }
@@ -311,7 +339,10 @@ fn ports_are_never_shared_with_rules_of_a_former_life() {
     for execution in [Execution::Virtual, Execution::Threads] {
         let (left, report) = crash(&service(&text), &poisoned(&trace, &at), execution);
         assert_eq!(report.worker_restarts, [at.len() as u64]);
-        assert_eq!(left.len() as u64 + report.drops["worker_crashed"], report.totals.packets_in);
+        assert_eq!(
+            left.len() as u64 + report.drops["worker_crashed"],
+            report.totals.packets_in
+        );
         assert!(report.fast.share > 0.2, "{}", report.fast.share);
         // Who had each port last, and since which life of the worker: none gets it back in that.
         let mut owners: BTreeMap<u16, (u8, usize)> = BTreeMap::new();
@@ -325,11 +356,17 @@ fn ports_are_never_shared_with_rules_of_a_former_life() {
             };
             let number = u16::from_be_bytes([high, low]);
             let before = last.insert(client, number);
-            assert!(before < Some(number), "{execution:?}: client {client}: {number} after {before:?}");
+            assert!(
+                before < Some(number),
+                "{execution:?}: client {client}: {number} after {before:?}"
+            );
             let life = at.partition_point(|&crash| crash < number.into());
             let owner = owners.entry(port).or_insert((client, 0));
             if owner.0 != client {
-                assert!(owner.1 < life, "{execution:?}: port {port} goes to and fro in life {life}");
+                assert!(
+                    owner.1 < life,
+                    "{execution:?}: port {port} goes to and fro in life {life}"
+                );
                 *owner = (client, life);
                 reused += 1;
             }

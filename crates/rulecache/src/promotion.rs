@@ -459,8 +459,12 @@ mod tests {
             let again = CacheMessage::Add(name(id, 1), Box::new(rule));
             table.message(&again, &mut effects);
         }
-        let installed = |effect: &Effect| matches!(effect, Effect::Send(CacheMessage::Installed(_)));
-        assert!(effects.iter().all(installed) && effects.len() == 2, "{effects:?}");
+        let installed =
+            |effect: &Effect| matches!(effect, Effect::Send(CacheMessage::Installed(_)));
+        assert!(
+            effects.iter().all(installed) && effects.len() == 2,
+            "{effects:?}"
+        );
         assert_eq!(table.active(), 0);
     }
 

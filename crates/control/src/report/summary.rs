@@ -1,7 +1,8 @@
 //! The summary a run ends with on the terminal.
 
-use super::{restarts_in_words, 
-    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked, units,
+use super::{
+    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked,
+    restarts_in_words, units,
 };
 
 /// Functions that get a line, counters in it, and drop reasons named.

@@ -1,9 +1,9 @@
 //! The node of a system: production's, or production's parts put together otherwise.
 
-use std::sync::Arc;
 use super::parameters::{Setting, System};
 use super::read_only::ReadOnly;
 use crate::model::Misfit;
+use std::sync::Arc;
 use twinpath_coherence::{Cores, StateStage};
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::Steering;

@@ -8,15 +8,28 @@ use std::collections::BinaryHeap;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Next {
     Arrival,
-    Frame { line: LineId, ticket: u64 },
+    Frame {
+        line: LineId,
+        ticket: u64,
+    },
     /// The machine is told the time.
     Tick,
-    Wake { worker: usize },
-    Pause { worker: usize },
-    Resume { worker: usize },
-    Crash { worker: usize },
+    Wake {
+        worker: usize,
+    },
+    Pause {
+        worker: usize,
+    },
+    Resume {
+        worker: usize,
+    },
+    Crash {
+        worker: usize,
+    },
     Calm,
-    Order { worker: usize },
+    Order {
+        worker: usize,
+    },
     Stop,
     Trickle,
 }

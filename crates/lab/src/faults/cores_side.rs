@@ -275,7 +275,9 @@ impl Simulation {
         expected.add(DropReason::WorkerCrashed, inside.max(0) as u64);
         let counted = self.workers[worker].drops();
         if counted != expected {
-            let what = format!("worker {worker} crashes with {inside} packets in its hands, and goes from {before:?} to {counted:?}");
+            let what = format!(
+                "worker {worker} crashes with {inside} packets in its hands, and goes from {before:?} to {counted:?}"
+            );
             self.step.fault(Rule::Conserved, what);
         }
         let after = self.before(worker);

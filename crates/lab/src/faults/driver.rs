@@ -89,8 +89,12 @@ impl Simulation {
             loop {
                 self.note_progress(worker, None);
                 let settled = self.lines[worker][1].settled();
-                let is_due = |told: &mut Told| told.returned <= settled;
-                let Some(told) = self.told[worker].pop_front_if(is_due) else {
+                let told = &mut self.told[worker];
+                let is_due = told.front().is_some_and(|told| told.returned <= settled);
+                if !is_due {
+                    break;
+                }
+                let Some(told) = told.pop_front() else {
                     break;
                 };
                 self.said[worker] = (told.returned, told.progress);
@@ -251,7 +255,10 @@ impl Simulation {
     fn check_watermark(&mut self, before: (u64, twinpath_core::Instant)) {
         let (watermark, floor) = (self.machine.watermark(), self.machine.oldest());
         let under_way = self.history.oldest_on_the_link();
-        if watermark < before.0 || floor < before.1 || under_way.is_some_and(|first| first < watermark) {
+        if watermark < before.0
+            || floor < before.1
+            || under_way.is_some_and(|first| first < watermark)
+        {
             let what = format!(
                 "the watermark goes from {} to {watermark}, while the packet that arrived as {under_way:?} is under way",
                 before.0

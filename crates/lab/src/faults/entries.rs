@@ -82,21 +82,31 @@ impl Entries {
             .unwrap_or(0);
         let (former, now) = versions.split_at(first);
         let (since, until) = turns.into_inner();
-        let lingering = former.iter().filter(move |version| version.lingers_until >= since);
+        let lingering = former
+            .iter()
+            .filter(move |version| version.lingers_until >= since);
         let now = now.iter().filter(move |version| version.since <= until);
         lingering.chain(now).map(|version| version.number)
     }
 
     /// Tables are gone whose last reports may have been lost on the link.
     pub fn uses_may_be_lost(&mut self) {
-        let versions = self.gates.iter_mut().flatten().flat_map(|Entry(versions)| versions);
+        let versions = self
+            .gates
+            .iter_mut()
+            .flatten()
+            .flat_map(|Entry(versions)| versions);
         versions.for_each(|version| version.last_use = None);
     }
 
     /// The fast path has heard that the cores have crashed, or the chain has changed: there are no
     /// rules of a former gate.
     pub fn former_rules_are_gone(&mut self, turn: u64) {
-        let versions = self.gates.iter_mut().flatten().flat_map(|Entry(versions)| versions);
+        let versions = self
+            .gates
+            .iter_mut()
+            .flatten()
+            .flat_map(|Entry(versions)| versions);
         versions
             .filter(|version| version.lingers_until == u64::MAX)
             .for_each(|version| version.lingers_until = turn);

@@ -4,8 +4,8 @@ use super::agenda::Next;
 use super::history::{PacketHistory, Place};
 use super::invariants::Rule;
 use super::line::{Cargo, LineId, Sending, Transit, number_of};
-use super::scenario::PLENTY;
 use super::log::{Brief, Happened};
+use super::scenario::PLENTY;
 use super::simulation::Simulation;
 use super::step::Cause;
 use super::traffic::Kind;
@@ -191,9 +191,8 @@ impl Simulation {
             (packet.and_then(|packet| packet.flow), departure.is_reply)
         };
         departures.sort_by_key(class);
-        let is_in_order = departures.is_sorted_by_key(|departure| {
-            (class(departure), number_of(&departure.frame))
-        });
+        let is_in_order = departures
+            .is_sorted_by_key(|departure| (class(departure), number_of(&departure.frame)));
         for &number in numbers {
             let is_this = |departure: &Departure| number_of(&departure.frame) == number;
             if let Some(place) = departures.iter().position(is_this) {

@@ -19,7 +19,9 @@ use twinpath_node::replacement::{CorePlan, FastPlan, FunctionPlan, Replacement};
 use twinpath_node::worker::Blueprint;
 use twinpath_slowpath::{Chain, NetworkFunction, Successor};
 use twinpath_traffic::TrafficConfig;
-use twinpath_traffic::config::{FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp};
+use twinpath_traffic::config::{
+    FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp,
+};
 
 // Time-outs are shorter than the long silences with which a run ends: flows then make room for
 // others.
@@ -169,10 +171,16 @@ pub(super) type Handles<'a> = (&'a Notes, &'a Changes, u64);
 
 /// What makes a worker's elements.
 pub(super) fn blueprint(scenario: &Scenario, variant: Variant, handles: Handles<'_>) -> Blueprint {
-    let (scenario, notes, changes) = (scenario.clone(), Arc::clone(handles.0), Arc::clone(handles.1));
+    let (scenario, notes, changes) = (
+        scenario.clone(),
+        Arc::clone(handles.0),
+        Arc::clone(handles.1),
+    );
     let seed = handles.2;
     // A configuration that was taken once is taken again.
-    Arc::new(move || Ok(elements::cores(&scenario, variant, (&notes, &changes, seed)).unwrap_or_default()))
+    Arc::new(move || {
+        Ok(elements::cores(&scenario, variant, (&notes, &changes, seed)).unwrap_or_default())
+    })
 }
 
 /// One of a scenario's chains becomes another, as production would plan it.
@@ -198,13 +206,19 @@ pub(super) fn replacement(
         };
         if is_kept {
             fast.push(FastPlan::Keep(number));
-            cores.iter_mut().for_each(|plans| plans.push(CorePlan::Keep(number)));
+            cores
+                .iter_mut()
+                .for_each(|plans| plans.push(CorePlan::Keep(number)));
             continue;
         }
-        fast.push(FastPlan::New(elements::fast_element(scenario, element, &chain, seed)?));
+        fast.push(FastPlan::New(elements::fast_element(
+            scenario, element, &chain, seed,
+        )?));
         for plans in &mut cores {
             plans.push(match element {
-                Element::State => CorePlan::Flows(number, successors(scenario, former, next, notes)?),
+                Element::State => {
+                    CorePlan::Flows(number, successors(scenario, former, next, notes)?)
+                }
                 Element::Rules(gates) => {
                     let keeps = next.keeps_gates_of(former);
                     let functions = (0..).zip(*gates).map(|(place, &gate)| match keeps {
@@ -339,7 +353,8 @@ pub(super) fn traffic(functions: Functions, traffic: &Traffic, seed: u64) -> Tra
         server_packets: !functions.is_balanced(),
         hosts: Hosts {
             // There are no balanced services over IPv6 here.
-            ipv6_share: [0.0, 0.3, 1.0][seed as usize / 9 % 3] * f64::from(u8::from(!functions.is_balanced())),
+            ipv6_share: [0.0, 0.3, 1.0][seed as usize / 9 % 3]
+                * f64::from(u8::from(!functions.is_balanced())),
             ..hosts()
         },
         signatures: [("attack", 0), ("harmless", 0), ("tail attack", 3)]

@@ -513,7 +513,9 @@ fn at_rest(world: &Simulation) -> Checked {
 /// every rule that the cores know, and none is under way.
 fn books_agree(world: &Simulation, step: &Step) -> Checked {
     if !world.knows_epoch(0) {
-        let has_rules = world.tables_and_books().any(|(_, table, _)| table.active() > 0);
+        let has_rules = world
+            .tables_and_books()
+            .any(|(_, table, _)| table.active() > 0);
         return require(!step.is_rest || !has_rules, || {
             "the fast path has rules of a worker that has crashed since".into()
         });

@@ -114,8 +114,14 @@ impl Line {
 
     /// Frames up to this one, by the sender's numbers, have been received or never will be.
     pub fn settled(&self) -> u32 {
-        let under_way = self.under_way.iter().filter(|transit| !transit.is_overtaken);
-        under_way.map(|transit| transit.sent_as - 1).min().unwrap_or(self.last_sent)
+        let under_way = self
+            .under_way
+            .iter()
+            .filter(|transit| !transit.is_overtaken);
+        under_way
+            .map(|transit| transit.sent_as - 1)
+            .min()
+            .unwrap_or(self.last_sent)
     }
 
     /// Whether nothing is under way.

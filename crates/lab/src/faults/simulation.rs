@@ -1,8 +1,8 @@
 //! A run: the node of production, a link and a clock that are not.
 
 use super::agenda::{Agenda, Next};
-use super::driver::Told;
 use super::draw::{self, Draw};
+use super::driver::Told;
 use super::elements;
 use super::entries::Entries;
 use super::functions::{self, Variant};
@@ -23,10 +23,10 @@ use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_core::steering::SteeringError;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_fastpath::interpreter::CompileError;
+use twinpath_nf::inspector::RulesError;
 use twinpath_node::machine::{Order, Progress};
 use twinpath_node::wiring::BuildError;
 use twinpath_node::{FastPath, Limits, Machine, Output, Worker};
-use twinpath_nf::inspector::RulesError;
 use twinpath_parking::{ConfigError, Stage};
 use twinpath_traffic::TrafficError;
 

@@ -13,8 +13,8 @@ mod rules;
 mod steps;
 mod walk;
 
-pub use rules::RuleStage;
 use rules::RULES_HASH;
+pub use rules::RuleStage;
 pub(crate) use steps::Step;
 
 use crate::machine::UnderWay;

@@ -177,7 +177,9 @@ impl<'a> WorkerThread<'a> {
             }
             let shared = &self.end.shared;
             shared.drops.publish(&self.worker.drops());
-            shared.restarts.store(self.worker.restarts(), Ordering::Relaxed);
+            shared
+                .restarts
+                .store(self.worker.restarts(), Ordering::Relaxed);
         }
     }
 

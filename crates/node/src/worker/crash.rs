@@ -1,10 +1,10 @@
 //! A worker's function panics: what the worker knew is lost, and it starts again.
 
 use super::{CoreElement, Worker};
+use crate::wiring::BuildError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use crate::wiring::BuildError;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools};
 use twinpath_link::{Header, Message, attach};
@@ -46,7 +46,11 @@ impl Worker {
     /// Counts the packets in its hands, that of the frame at work included.
     #[cold]
     pub(super) fn count_crash(&mut self, at_work: Option<u64>) {
-        let mut in_hand: Vec<u64> = self.onward.iter().map(|(_, frame)| frame.ordinal()).collect();
+        let mut in_hand: Vec<u64> = self
+            .onward
+            .iter()
+            .map(|(_, frame)| frame.ordinal())
+            .collect();
         let outgoing = self.outgoing.iter().chain(&self.finished);
         in_hand.extend(outgoing.filter_map(packet_of));
         in_hand.extend(self.outputs.iter().filter_map(|output| match output {
@@ -66,12 +70,7 @@ impl Worker {
 
     /// Another life begins. The fast path is told at once if it may have rules of the last one.
     #[cold]
-    pub(super) fn begin_anew(
-        &mut self,
-        now: Instant,
-        pools: &mut Pools,
-        returns: &mut Vec<Frame>,
-    ) {
+    pub(super) fn begin_anew(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
         if let Some(flows) = self.flows() {
             let drops = flows.drops().clone();
             self.drops.absorb(&drops);

@@ -39,7 +39,8 @@ impl Worker {
             alias_row: 0,
             frame,
         };
-        if let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(header.element)) {
+        if let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(header.element))
+        {
             rules.packet(packet, pools, &mut self.outputs);
         }
     }
