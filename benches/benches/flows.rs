@@ -30,6 +30,7 @@ fn creation(flows: usize, paths: Paths, what: &str) {
     let grown = resident_bytes().saturating_sub(before);
     let made = node.node.workers[0]
         .flows()
+        .next()
         .expect("the chain shares flow state")
         .stats()
         .flows_created;
@@ -42,6 +43,7 @@ fn creation(flows: usize, paths: Paths, what: &str) {
         "    a flow on the cores {} bytes; a slot {} bytes",
         node.node.workers[0]
             .flows()
+            .next()
             .expect("the chain shares flow state")
             .store()
             .bytes_per_flow(),

@@ -1,7 +1,7 @@
 //! Chains of real functions, as services name them.
 
 use std::path::Path;
-use twinpath_nf::{acl, load_balancer, monitor, napt, router};
+use twinpath_nf::{acl, monitor, napt, router};
 use twinpath_rulecache::RuleFunction;
 
 /// A function of a chain.
@@ -11,8 +11,6 @@ pub enum Kind {
     Acl(usize),
     /// A translation for clients of benches, to 64 addresses.
     Napt,
-    /// Eight backends of the service of benches.
-    LoadBalancer,
     /// A route for each backend's network.
     Router,
     /// Counts by source.
@@ -32,10 +30,6 @@ impl Kind {
                 ))
             }
             Self::Napt => Box::new(napt::Napt::new(&read(&napt_text()), 7)),
-            Self::LoadBalancer => {
-                let prepared = load_balancer::Prepared::new(&read(&balancer_text()));
-                Box::new(load_balancer::RuleBalancer::new(prepared, 7))
-            }
             Self::Router => {
                 let router = router::Router::new(&read(ROUTES), Path::new(""));
                 Box::new(router.expect("few routes"))
@@ -48,11 +42,11 @@ impl Kind {
 /// The first `length` functions of a chain in which no function changes what a later one of the
 /// same kind sees in vain.
 pub fn chain(length: usize) -> Vec<Kind> {
-    use Kind::{Acl, LoadBalancer, Monitor, Napt, Router};
+    use Kind::{Acl, Monitor, Napt, Router};
     match length {
         1 => vec![Acl(100)],
         2 => vec![Acl(100), Napt],
-        4 => vec![Acl(100), Napt, LoadBalancer, Router],
+        4 => vec![Acl(100), Napt, Monitor, Router],
         _ => {
             let eight = [
                 Acl(100),
@@ -60,7 +54,7 @@ pub fn chain(length: usize) -> Vec<Kind> {
                 Acl(20),
                 Napt,
                 Acl(10),
-                LoadBalancer,
+                Monitor,
                 Acl(5),
                 Router,
             ];
@@ -69,16 +63,19 @@ pub fn chain(length: usize) -> Vec<Kind> {
     }
 }
 
-/// The chain that FastClick was measured with.
-pub fn fastclick_chain() -> Vec<Kind> {
-    vec![Kind::Acl(100), Kind::Napt, Kind::LoadBalancer]
+/// A chain in which every connection needs a rule of its own.
+pub fn connections_chain() -> Vec<Kind> {
+    vec![Kind::Acl(100), Kind::Napt, Kind::Monitor]
 }
 
-/// The same chain as a service, with room for a rule for each of so many flows.
+/// The chain that FastClick was measured with, as a service with room for so many flows: a list and
+/// a translation, cached as rules, and a balancer that shares flow state.
 pub fn fastclick_service(flows: usize) -> String {
+    let slots = (2 * flows + 1024).next_power_of_two();
     let (acl, napt, balancer) = (acl_text(100), napt_text(), balancer_text());
     format!(
         "[service]\nname = 'bench'\nchain = ['acl', 'napt', 'load_balancer']\n\
+         [fast_path]\nslots = {slots}\nhot_packets = 1\ntime_to_live = '1h'\n[slow_path]\nflows = {slots}\n\
          [rule_cache]\nexact = {flows}\nthreshold = 0\nwindow = '500ms'\nidle_windows = 255\n\
          [acl]\n{acl}\n[napt]\n{napt}\n[load_balancer]\n{balancer}\n"
     )
@@ -123,7 +120,7 @@ fn balancer_text() -> String {
         .map(|host| format!("{{ endpoint = '10.254.0.{host}:8080' }}"))
         .collect();
     format!(
-        "connections = {SESSIONS}\n[[services]]\nvip = '10.255.0.1:80'\nprotocol = 'tcp'\nbackends = [{}]",
+        "[[services]]\nvip = '10.255.0.1:80'\nprotocol = 'tcp'\nbackends = [{}]",
         backends.join(", ")
     )
 }

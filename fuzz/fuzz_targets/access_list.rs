@@ -4,15 +4,14 @@
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use twinpath_control::service::Service;
-use twinpath_nf::catalogue::FunctionConfig;
 
 fuzz_target!(|text: &str| {
     let text = format!("[service]\nchain = [\"acl\"]\n[acl]\n{text}");
     match Service::parse(&text, Path::new("fuzz.toml")) {
         Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),
         Ok(service) => {
-            let [list @ FunctionConfig::Acl(_)] = service.chain.as_slice() else { panic!("another chain") };
-            assert!(list.build(Path::new("."), 0).is_ok());
+            let [list] = service.chain.as_slice() else { panic!("another chain") };
+            assert!(list.config.build(Path::new("."), 0).is_ok());
         }
     }
 });

@@ -4,7 +4,7 @@ use crate::grant::{Grant, Import};
 use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Packet, Pools, Trip};
+use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Named, Packet, Pools, Trip};
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
 use twinpath_slowpath::succession::Before;
@@ -187,7 +187,7 @@ impl Cores {
         &mut self,
         successors: Vec<Successor>,
         started: Instant,
-    ) -> Vec<Box<dyn NetworkFunction>> {
+    ) -> Vec<Named<dyn NetworkFunction>> {
         while self.follow_on() {}
         let (passage, left) = self.chain.succeed(successors, started);
         self.store

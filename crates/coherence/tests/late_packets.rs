@@ -25,7 +25,7 @@ impl NetworkFunction for Keeper {
     fn program(&self) -> FastProgram {
         let (name, meaning) = ("last", "when the last came, in ticks");
         FastProgram {
-            name: "keeper",
+            name: "keeper".into(),
             words: vec![Word { name, meaning }],
             always_complex: vec![vec![]],
             ..FastProgram::default()

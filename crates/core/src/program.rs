@@ -15,6 +15,7 @@
 
 use crate::wire::{Endpoint, MacAddress};
 use crate::{DropReason, Instant};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -333,7 +334,7 @@ pub const WINDOW_BYTES: usize = 64;
 #[derive(Clone, Default)]
 pub struct FastProgram {
     /// The function's name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The flow's state words.
     pub words: Vec<Word>,
     /// Temporaries used.

@@ -85,6 +85,8 @@ pub struct Steering {
     v4_range: V4Range,
     aliases: usize,
     seed: u64,
+    /// Elements of a chain that tell flows in ways of their own.
+    elements: Vec<Self>,
 }
 
 /// The first of a range of IPv4 addresses and the distance to the last; at first an empty one.
@@ -134,6 +136,19 @@ impl Steering {
     pub fn with_kv_port(mut self, port: u16) -> Self {
         self.kv_port = Some(port);
         self
+    }
+
+    /// Lets each element of a chain tell flows in a way of its own. Where several have flow state,
+    /// an endpoint that stands for another at one of them has been rewritten at the next.
+    pub fn with_elements(mut self, elements: Vec<Self>) -> Self {
+        self.elements = elements;
+        self
+    }
+
+    /// How packets are assigned to flows at an element of the chain.
+    #[inline]
+    pub fn at(&self, element: u8) -> &Self {
+        self.elements.get(usize::from(element)).unwrap_or(self)
     }
 
     /// The seed of every flow hash.

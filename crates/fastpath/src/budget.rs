@@ -6,6 +6,7 @@
 //! holds a pair and no more. Software has no such limits, but the same check runs with other
 //! numbers, so that `explain` can tell for any chain which devices could run it and why not.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use twinpath_core::program::{Action, Condition, FastProgram, Operand, Step};
 
@@ -88,7 +89,7 @@ pub enum BudgetError {
         /// Device.
         device: &'static str,
         /// Program.
-        program: &'static str,
+        program: Cow<'static, str>,
         /// Its steps.
         have: usize,
         /// The device's.
@@ -100,7 +101,7 @@ pub enum BudgetError {
         /// Device.
         device: &'static str,
         /// Program.
-        program: &'static str,
+        program: Cow<'static, str>,
         /// Step.
         step: &'static str,
         /// Its conditions.
@@ -114,7 +115,7 @@ pub enum BudgetError {
     )]
     WrittenTwice {
         /// Program.
-        program: &'static str,
+        program: Cow<'static, str>,
         /// Step.
         step: &'static str,
         /// The word.
@@ -128,7 +129,7 @@ pub enum BudgetError {
         /// Device.
         device: &'static str,
         /// Program.
-        program: &'static str,
+        program: Cow<'static, str>,
         /// The words.
         words: Vec<u8>,
         /// How many an ALU holds.
@@ -162,7 +163,7 @@ pub enum BudgetError {
         /// Device.
         device: &'static str,
         /// Program.
-        program: &'static str,
+        program: Cow<'static, str>,
         /// Entries needed.
         have: usize,
         /// Entries there are.
@@ -176,7 +177,7 @@ pub enum BudgetError {
         /// Device.
         device: &'static str,
         /// Program.
-        program: &'static str,
+        program: Cow<'static, str>,
     },
 }
 
@@ -240,11 +241,11 @@ impl Budget {
     }
 
     fn check_shape(&self, program: &FastProgram) -> Result<(), BudgetError> {
-        let (device, name) = (self.name, program.name);
+        let (device, name) = (self.name, || program.name.clone());
         within(program.steps.len(), self.steps, |have, limit| {
             BudgetError::Steps {
                 device,
-                program: name,
+                program: name(),
                 have,
                 limit,
             }
@@ -253,13 +254,13 @@ impl Budget {
             within(step.when.len(), self.conditions, |have, limit| {
                 BudgetError::Conditions {
                     device,
-                    program: name,
+                    program: name(),
                     step: step.name,
                     have,
                     limit,
                 }
             })?;
-            written_once(name, step)?;
+            written_once(program, step)?;
             let copies = step.then.iter().any(|action| {
                 matches!(
                     action,
@@ -269,7 +270,7 @@ impl Budget {
             if copies && !self.copies_values {
                 return Err(BudgetError::Values {
                     device,
-                    program: name,
+                    program: name(),
                 });
             }
         }
@@ -284,7 +285,7 @@ impl Budget {
         within(have, self.ternary_entries, |have, limit| {
             BudgetError::Ternary {
                 device: self.name,
-                program: program.name,
+                program: program.name.clone(),
                 have,
                 limit,
             }
@@ -309,7 +310,7 @@ impl Budget {
             {
                 return Err(BudgetError::Cycle {
                     device: self.name,
-                    program: program.name,
+                    program: program.name.clone(),
                     words: group.into_iter().collect(),
                     limit: self.words_per_alu,
                 });
@@ -333,12 +334,12 @@ fn within(
     }
 }
 
-fn written_once(program: &'static str, step: &Step) -> Result<(), BudgetError> {
+fn written_once(program: &FastProgram, step: &Step) -> Result<(), BudgetError> {
     let mut written = BTreeSet::new();
     for word in step.then.iter().filter_map(target_word) {
         if !written.insert(word) {
             return Err(BudgetError::WrittenTwice {
-                program,
+                program: program.name.clone(),
                 step: step.name,
                 word,
             });
@@ -486,7 +487,7 @@ mod tests {
 
     fn program(words: usize, steps: Vec<Step>) -> FastProgram {
         FastProgram {
-            name: "test",
+            name: "test".into(),
             words: vec![
                 Word {
                     name: "w",

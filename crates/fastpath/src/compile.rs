@@ -5,6 +5,7 @@
 //! decided here and not per packet: what depends only on the direction, comparisons with constants
 //! (which become intervals), and temporaries that nobody could see the old value of.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use twinpath_core::Direction;
 use twinpath_core::program::{
@@ -20,7 +21,7 @@ pub(crate) const FIRST_WORD: usize = 16;
 const _: () = assert!(Field::COUNT <= FIRST_WORD);
 
 /// Why programs cannot be fused.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// More words, temporaries and constants than registers.
     #[error(
@@ -33,13 +34,13 @@ pub enum CompileError {
     )]
     NotWritable {
         /// The program.
-        program: &'static str,
+        program: Cow<'static, str>,
     },
     /// A prologue does more than arithmetic.
     #[error("program {program}: its prologue may only compute")]
     Prologue {
         /// The program.
-        program: &'static str,
+        program: Cow<'static, str>,
     },
     /// A program names a word, temporary or table that it does not declare.
     #[error(
@@ -47,7 +48,7 @@ pub enum CompileError {
     )]
     Undeclared {
         /// The program.
-        program: &'static str,
+        program: Cow<'static, str>,
     },
     /// Two programs with a window matcher: a switch has one.
     #[error(
@@ -55,9 +56,9 @@ pub enum CompileError {
     )]
     TwoWindows {
         /// One of them.
-        first: &'static str,
+        first: Cow<'static, str>,
         /// The other.
-        second: &'static str,
+        second: Cow<'static, str>,
     },
 }
 
@@ -125,7 +126,7 @@ pub(crate) struct StepCode {
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionCode {
     /// The program's name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub prologue: Box<[Do]>,
     pub steps: Box<[StepCode]>,
 }
@@ -269,7 +270,7 @@ impl Compiler {
         let mut cleared = self.temporaries_to_clear(&prologue, &steps)?;
         cleared.extend(prologue);
         Ok(FunctionCode {
-            name: place.program.name,
+            name: place.program.name.clone(),
             prologue: cleared.into(),
             steps: steps.into(),
         })
@@ -279,7 +280,7 @@ impl Compiler {
         let only_computes = |action: &Action| matches!(action, Action::Compute { .. });
         if !place.program.prologue.iter().all(only_computes) {
             return Err(CompileError::Prologue {
-                program: place.program.name,
+                program: place.program.name.clone(),
             });
         }
         self.doings(place, &place.program.prologue)
@@ -357,7 +358,7 @@ impl Compiler {
             } => {
                 if !matches!(to, Operand::Word(_) | Operand::Temporary(_)) {
                     return Err(CompileError::NotWritable {
-                        program: place.program.name,
+                        program: place.program.name.clone(),
                     });
                 }
                 let to = self.register(place, to)?;
@@ -400,7 +401,7 @@ impl Compiler {
 
     fn register(&mut self, place: &Place<'_>, operand: Operand) -> Result<u8, CompileError> {
         let undeclared = CompileError::Undeclared {
-            program: place.program.name,
+            program: place.program.name.clone(),
         };
         let index = match operand {
             Operand::Word(word) if usize::from(word) < place.program.words.len() => {
@@ -450,7 +451,7 @@ fn table_index(place: &Place<'_>, table: u8) -> Result<u8, CompileError> {
         u8::try_from(index).map_err(|_| CompileError::Registers)
     } else {
         Err(CompileError::Undeclared {
-            program: place.program.name,
+            program: place.program.name.clone(),
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::compile::{
 };
 use crate::few_words::copy_few;
 use crate::native::{Answer, Input, Native, Planned};
+use std::borrow::Cow;
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
 use twinpath_core::key_value::{operation, write_reply};
@@ -62,10 +63,10 @@ pub enum Outcome {
 }
 
 /// What one program does with a packet, for people to read.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepTaken {
     /// The program.
-    pub program: &'static str,
+    pub program: Cow<'static, str>,
     /// The first of its steps whose conditions all hold; `None` if there is none.
     pub step: Option<&'static str>,
     /// Where the packet goes. A step whose actions turn out to be impossible escalates.
@@ -209,7 +210,7 @@ impl Interpreter {
         for function in &self.codes[packet.direction.index()].functions {
             let (step, exit) = self.machine.run(function, packet);
             taken.push(StepTaken {
-                program: function.name,
+                program: function.name.clone(),
                 step: step.map(|step| step.name),
                 exit,
             });
@@ -744,8 +745,8 @@ fn only_window(programs: &[FastProgram]) -> Result<Option<Arc<dyn WindowMatcher>
     let first = with_window.next();
     match (first, with_window.next()) {
         (Some(first), Some(second)) => Err(CompileError::TwoWindows {
-            first: first.name,
-            second: second.name,
+            first: first.name.clone(),
+            second: second.name.clone(),
         }),
         _ => Ok(first.and_then(|program| program.window.clone())),
     }

@@ -6,7 +6,7 @@
 //! same to the flow's state words and to the packet.
 //!
 //! Functions whose decisions depend on header bits and table entries alone (access lists, address
-//! translation, routers, monitors, load balancers beside them) have no fast program: what they do
+//! translation, routers, monitors) have no fast program: what they do
 //! is recorded and cached as rules. A property test holds each to the rule that what was recorded
 //! decides.
 #![forbid(unsafe_code)]

@@ -396,7 +396,7 @@ mod tests {
             always_complex,
         )
             .prop_map(|(prologue, steps, always_complex)| FastProgram {
-                name: "random",
+                name: "random".into(),
                 words: vec![
                     Word {
                         name: "a word",

@@ -203,7 +203,7 @@ impl Bench {
     /// Lets functions forget what has expired and is free.
     pub fn tick(&mut self, now: Instant) {
         let mut expired = Vec::new();
-        for (place, function) in self.chain.functions() {
+        for (place, function) in self.chain.functions_mut() {
             function.each_expired(now, &mut |entry| expired.push(entry));
             for entry in expired.drain(..) {
                 let id = EntryId {

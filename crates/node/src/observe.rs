@@ -171,17 +171,16 @@ fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
 }
 
 fn slot_counts(fast_path: &FastPath) -> SlotCounts {
-    let Some(stage) = fast_path.stage() else {
-        return SlotCounts::default();
-    };
-    let [initial, incomplete, active, frozen] = stage.stats().population;
-    SlotCounts {
-        capacity: stage.slots() as u64,
-        initial,
-        incomplete,
-        active,
-        frozen,
+    let mut all = SlotCounts::default();
+    for stage in fast_path.stages() {
+        let [initial, incomplete, active, frozen] = stage.stats().population;
+        all.capacity += stage.slots() as u64;
+        all.initial += initial;
+        all.incomplete += incomplete;
+        all.active += active;
+        all.frozen += frozen;
     }
+    all
 }
 
 fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
@@ -239,11 +238,11 @@ type EachFunction<'a> = dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>)) + 'a;
 fn each_function(worker: &Worker, each: &mut EachFunction<'_>) {
     for element in worker.elements() {
         match element {
-            CoreElement::Flows(flows) => flows.chain().each_function(|function| {
-                each(function.name(), &|counter| function.counters(counter));
+            CoreElement::Flows(flows) => flows.chain().functions().iter().for_each(|function| {
+                each(&function.name, &|counter| function.counters(counter));
             }),
-            CoreElement::Rules(rules) => rules.each_function(|function| {
-                each(function.name(), &|counter| function.counters(counter));
+            CoreElement::Rules(rules) => rules.functions().iter().for_each(|function| {
+                each(&function.name, &|counter| function.counters(counter));
             }),
         }
     }

@@ -20,9 +20,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, write_line};
 use twinpath_control::service::Service;
-use twinpath_core::Instant;
 use twinpath_core::wire::Address;
-use twinpath_rulecache::{Action, CachedRule, Field, NewRule, RuleCores, words};
+use twinpath_core::{Instant, Named};
+use twinpath_rulecache::{Action, CachedRule, Field, NewRule, words};
 
 /// The socket of a running service; closed and removed when dropped.
 pub struct Operator {
@@ -178,7 +178,7 @@ fn views(worker: &Worker, filter: &Filter) -> Vec<RuleView> {
         if filter.element.is_some_and(|wanted| wanted != element) {
             continue;
         }
-        let names = names(rules);
+        let names = Named::names(rules.functions());
         for rule in rules.manager().iter() {
             let view = view(element, &rule, &names, rules.clock());
             if is_wanted(filter, &rule, &view) {
@@ -188,12 +188,6 @@ fn views(worker: &Worker, filter: &Filter) -> Vec<RuleView> {
     }
     views.sort_by_key(|view| std::cmp::Reverse(view.packets));
     views
-}
-
-fn names(rules: &RuleCores) -> Vec<String> {
-    let mut names = Vec::new();
-    rules.each_function(|function| names.push(function.name().to_owned()));
-    names
 }
 
 fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) -> RuleView {

@@ -23,9 +23,9 @@ use crate::worker::Blueprint;
 use std::ops::Range;
 use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
-use twinpath_control::service::Service;
-use twinpath_core::{Pools, Steering};
-use twinpath_nf::catalogue::{FunctionConfig, SuccessionError};
+use twinpath_control::service::{Instance, SETTINGS, Service};
+use twinpath_core::{Named, Pools, Steering};
+use twinpath_nf::catalogue::SuccessionError;
 use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
 use twinpath_slowpath::{Chain, Successor};
 
@@ -61,7 +61,7 @@ pub enum FunctionPlan {
         change: Option<Change>,
     },
     /// A new one.
-    New(Box<dyn RuleFunction>),
+    New(Named<dyn RuleFunction>),
 }
 
 /// Another chain.
@@ -98,23 +98,17 @@ pub enum ReplaceError {
     #[error("the seed differs from the running service's: expected the same")]
     Seed,
     /// A function cannot go on with what it knows.
-    #[error(transparent)]
-    Succession(#[from] SuccessionError),
+    #[error("{function}: {source}")]
+    Succession {
+        /// The function's name in the chain.
+        function: String,
+        /// Why not.
+        source: SuccessionError,
+    },
     /// The new functions cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
-
-/// Settings of the node itself.
-const SETTINGS: [&str; 7] = [
-    "run",
-    "fast_path",
-    "slow_path",
-    "rule_cache",
-    "parking",
-    "link",
-    "traffic",
-];
 
 impl Replacement {
     /// From one service to another.
@@ -125,10 +119,12 @@ impl Replacement {
         check_settings(old, new)?;
         check_functions(old, new)?;
         let (before, after) = (elements(old), elements(new));
-        let (chain, flows) = (wiring::chain(new)?, flows::Change::between(old, new));
+        let chain = wiring::chain(new)?;
+        let flows = flows::Change::between(old, new, &chain)?;
+        let room = wiring::place(new, &wiring::budget(new))?;
         let mut replacement = Self {
             sides: Sides::new(&new.inside).map_err(BuildError::from)?,
-            steering: chain.steering(new.seed).map_err(BuildError::from)?,
+            steering: wiring::steering(new)?,
             fast: Vec::new(),
             cores: Vec::new(),
             blueprint: wiring::blueprint(new, old.run.paths),
@@ -137,8 +133,8 @@ impl Replacement {
             pools: larger_pools(old, new, &chain)?,
             applied: changes(old, new),
         };
-        for element in &after {
-            let plan = plan_fast(old, &before, new, element, &chain)?;
+        for (element, has_room) in after.iter().zip(room.has_room) {
+            let plan = plan_fast(old, &before, new, element, has_room)?;
             replacement.fast.push(plan);
         }
         for _ in 0..new.slow_path.workers {
@@ -184,13 +180,13 @@ fn plan_fast(
     before: &[Range<usize>],
     new: &Service,
     element: &Range<usize>,
-    chain: &Chain,
+    has_room: bool,
 ) -> Result<FastPlan, ReplaceError> {
     if let Some(number) = kept(old, before, new, element) {
         return Ok(FastPlan::Keep(number));
     }
-    let makes_rules = new.chain[element.start].makes_rules();
-    let element = wiring::fast_element(new, old.run.paths, makes_rules, chain)?;
+    let instances = &new.chain[element.clone()];
+    let element = wiring::fast_element(new, old.run.paths, instances, has_room)?;
     Ok(FastPlan::New(element))
 }
 
@@ -215,11 +211,14 @@ fn plan_cores(
 /// Functions of the new chain that were in the old one go on, if they can.
 fn check_functions(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     for function in &new.chain {
-        let former = old
-            .chain
-            .iter()
-            .find(|former| former.name() == function.name());
-        former.map_or(Ok(()), |former| function.check_succession(former))?;
+        let Some(former) = old.chain.iter().find(|former| function.is_heir_of(former)) else {
+            continue;
+        };
+        let checked = function.config.check_succession(&*former.config);
+        checked.map_err(|source| ReplaceError::Succession {
+            function: function.name.to_string(),
+            source,
+        })?;
     }
     Ok(())
 }
@@ -237,7 +236,8 @@ fn larger_pools(
 
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     let differs = |name: &&str| old.written.get(*name) != new.written.get(*name);
-    if let Some(name) = SETTINGS.into_iter().find(differs) {
+    let mut settings = SETTINGS.into_iter().filter(|name| *name != "service");
+    if let Some(name) = settings.find(differs) {
         return Err(ReplaceError::Settings(name.to_owned()));
     }
     let seed = |service: &Service| {
@@ -264,19 +264,12 @@ fn elements(service: &Service) -> Vec<Range<usize>> {
 
 /// Whether a function is configured as one of the other service. What a file says may be other
 /// than it was.
-fn is_same_function(
-    old: &Service,
-    one: &FunctionConfig,
-    new: &Service,
-    other: &FunctionConfig,
-) -> bool {
-    let name = one.name();
-    let table = name.to_string();
-    name == other.name()
-        && old.written.get(&table) == new.written.get(&table)
+fn is_same_function(old: &Service, one: &Instance, new: &Service, other: &Instance) -> bool {
+    let table = &*one.name;
+    other.is_heir_of(one)
+        && old.written.get(table) == new.written.get(table)
         && one.makes_rules() == other.makes_rules()
-        && one.has_same_files(other)
-        && !other.takes_changes_from_file()
+        && other.config.has_same_files(&*one.config)
 }
 
 fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize>) -> bool {
@@ -289,9 +282,9 @@ fn is_same(old: &Service, one: &Range<usize>, new: &Service, other: &Range<usize
 fn place_in_old(
     old: &Service,
     before: &[Range<usize>],
-    function: &FunctionConfig,
+    function: &Instance,
 ) -> Option<(usize, u8)> {
-    let same = |one: &FunctionConfig| one.name() == function.name() && one.makes_rules();
+    let same = |one: &Instance| function.is_heir_of(one) && one.makes_rules();
     let index = old.chain.iter().position(same)?;
     let element = before.iter().position(|range| range.contains(&index))?;
     Some((element, (index - before[element].start) as u8))
@@ -320,17 +313,21 @@ fn plan_kept(
     old: &Service,
     before: &[Range<usize>],
     new: &Service,
-    function: &FunctionConfig,
+    function: &Instance,
 ) -> Result<Option<FunctionPlan>, ReplaceError> {
     let Some((element, place)) = place_in_old(old, before, function) else {
         return Ok(None);
     };
-    let is_same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+    let is_same = |one: &Instance| is_same_function(old, one, new, function);
     let change = match old.chain.iter().any(is_same) {
         true => None,
         false => {
-            let change = function.change(&new.folder, new.seed);
-            match change.map_err(BuildError::from)? {
+            let change = function.config.change(&new.folder, new.seed);
+            let told = |source| BuildError::Function {
+                function: function.name.to_string(),
+                source,
+            };
+            match change.map_err(told)? {
                 Some(change) => Some(change),
                 None => return Ok(None),
             }
@@ -344,22 +341,22 @@ fn plan_kept(
 }
 
 fn changes(old: &Service, new: &Service) -> Applied {
-    let is_same = |function: &&FunctionConfig| {
-        let same = |one: &FunctionConfig| is_same_function(old, one, new, function);
+    let is_same = |function: &&Instance| {
+        let same = |one: &Instance| is_same_function(old, one, new, function);
         old.chain.iter().any(same)
     };
-    let goes_on = |function: &&FunctionConfig| {
-        let named = |one: &FunctionConfig| one.name() == function.name();
-        function.takes_changes() && old.chain.iter().any(named)
+    let begins = flows::beginning(old, new);
+    let begins = |function: &Instance| begins.contains(&&*function.name);
+    let is_kept = |function: &&Instance| is_same(function) && !begins(function);
+    let goes_on = |function: &&Instance| {
+        let has_former = old.chain.iter().any(|one| function.is_heir_of(one));
+        has_former && !begins(function)
     };
-    let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_same);
+    let (kept, others): (Vec<_>, Vec<_>) = new.chain.iter().partition(is_kept);
     let (changed, fresh) = others.into_iter().partition(goes_on);
-    let is_gone = |function: &&FunctionConfig| {
-        let name = function.name();
-        !new.chain.iter().any(|other| other.name() == name)
-    };
-    let text = |functions: Vec<&FunctionConfig>| {
-        let names = functions.iter().map(|function| function.name().to_string());
+    let is_gone = |function: &&Instance| !new.chain.iter().any(|other| other.is_heir_of(function));
+    let text = |functions: Vec<&Instance>| {
+        let names = functions.iter().map(|function| function.name.to_string());
         names.collect()
     };
     Applied {

@@ -17,8 +17,9 @@ use crate::virtual_time::VirtualRun;
 use crate::wiring::{self, BuildError};
 use serde::Serialize;
 use twinpath_control::live::Live;
-use twinpath_control::service::Service;
+use twinpath_control::service::{Instance, Service};
 use twinpath_core::Instant;
+use twinpath_core::program::Word;
 use twinpath_core::wire::malformed::Malformed;
 use twinpath_io::CaptureError;
 
@@ -99,7 +100,7 @@ pub struct SlotLook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramLook {
     /// The function.
-    pub function: &'static str,
+    pub function: String,
     /// The step that was taken; absent if the conditions of none held.
     pub step: Option<&'static str>,
     /// Where the packet went then.
@@ -137,7 +138,7 @@ pub struct RulesRun {
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionLook {
     /// The function.
-    pub name: &'static str,
+    pub name: String,
     /// What it examined of the packet that no function before it had.
     pub examined: Vec<Quantity>,
     /// What it wrote.
@@ -219,7 +220,7 @@ pub struct StateRun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WordChange {
     /// The function that it belongs to.
-    pub function: &'static str,
+    pub function: String,
     /// Its name.
     pub name: &'static str,
     /// Its value before; absent if there was no flow.
@@ -317,32 +318,41 @@ pub fn trace_packet(
 pub(crate) struct Names {
     /// The functions of each element.
     pub elements: Vec<Vec<String>>,
-    /// The functions and names of a flow's state words.
-    pub words: Vec<(&'static str, &'static str)>,
+    /// The functions and names of a flow's state words at each element.
+    pub words: Vec<Vec<(String, &'static str)>>,
 }
 
 impl Names {
     fn of(service: &Service) -> Result<Self, BuildError> {
-        let programs = wiring::chain(service)?.programs();
-        let name = |config: &twinpath_nf::catalogue::FunctionConfig| config.name().to_string();
+        let name = |instance: &Instance| instance.name.to_string();
         let elements = wiring::elements(service).map(|element| element.iter().map(name).collect());
-        let words = programs
-            .iter()
-            .flat_map(|program| program.words.iter().map(|word| (program.name, word.name)));
+        let words = wiring::elements(service).map(|element| {
+            let programs = wiring::element_chain(service, element)?.programs();
+            let words = programs.iter().flat_map(|program| {
+                let name = |word: &Word| (program.name.to_string(), word.name);
+                program.words.iter().map(name)
+            });
+            Ok(words.collect())
+        });
         Ok(Self {
             elements: elements.collect(),
-            words: words.collect(),
+            words: words.collect::<Result<_, BuildError>>()?,
         })
     }
 
-    /// Words before and behind a packet, by name.
-    pub fn words(&self, before: Option<&[u32]>, after: Option<&[u32]>) -> Vec<WordChange> {
+    /// Words of an element before and behind a packet, by name.
+    pub fn words(
+        &self,
+        element: u8,
+        before: Option<&[u32]>,
+        after: Option<&[u32]>,
+    ) -> Vec<WordChange> {
         let value =
             |words: Option<&[u32]>, place| words.and_then(|words| words.get(place).copied());
-        let words = self.words.iter().enumerate();
+        let words = self.words[usize::from(element)].iter().enumerate();
         words
-            .map(|(place, &(function, name))| WordChange {
-                function,
+            .map(|(place, (function, name))| WordChange {
+                function: function.clone(),
                 name,
                 before: value(before, place),
                 after: value(after, place),

@@ -23,12 +23,12 @@ use std::sync::Arc;
 use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_coherence::{Config as CoherenceConfig, Cores, StateStage};
-use twinpath_control::service::{Device, Paths, Service};
-use twinpath_core::Pools;
+use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::steering::{Steering, SteeringError};
+use twinpath_core::{Named, Pools};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
-use twinpath_nf::catalogue::{Function, FunctionConfig, FunctionError, FunctionName};
+use twinpath_nf::catalogue::{Function, FunctionError};
 use twinpath_parking::{ConfigError as ParkingError, Stage};
 use twinpath_rulecache::{
     CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
@@ -40,8 +40,13 @@ use twinpath_slowpath::{Chain, NetworkFunction};
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A file that a function needs.
-    #[error(transparent)]
-    Function(#[from] FunctionError),
+    #[error("{function}: {source}")]
+    Function {
+        /// The function's name in the chain.
+        function: String,
+        /// What it says.
+        source: FunctionError,
+    },
     /// Functions whose flows do not go together.
     #[error(transparent)]
     Steering(#[from] SteeringError),
@@ -53,13 +58,13 @@ pub enum BuildError {
     Budget(#[from] BudgetError),
     /// A function that makes rules where one was asked for that shares flow state.
     #[error("{0} makes rules: expected a function that shares flow state")]
-    MakesRules(FunctionName),
+    MakesRules(String),
     /// A queue for payloads that cannot be.
     #[error("[parking]: {0}")]
     Parking(#[from] ParkingError),
     /// Payloads are to wait while functions need them.
     #[error("{0} needs payloads: expected functions that do without them, or no [parking]")]
-    NeedsPayload(&'static str),
+    NeedsPayload(String),
     /// Too many networks inside.
     #[error("the networks inside: {0}")]
     Inside(#[from] RouteError),
@@ -93,22 +98,29 @@ pub fn budget(service: &Service) -> Budget {
 }
 
 /// The chain's elements: functions in a row that make rules, or that share flow state.
-pub fn elements(service: &Service) -> impl Iterator<Item = &[FunctionConfig]> {
-    let alike =
-        |one: &FunctionConfig, other: &FunctionConfig| one.makes_rules() == other.makes_rules();
+pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
+    let alike = |one: &Instance, other: &Instance| one.makes_rules() == other.makes_rules();
     service.chain.chunk_by(alike)
 }
 
-/// The functions of a service that share flow state, as each worker has them.
+/// All functions of a service that share flow state, those of all elements together.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
 pub fn chain(service: &Service) -> Result<Chain, BuildError> {
-    let sharing = service.chain.iter().filter(|config| !config.makes_rules());
+    element_chain(service, &service.chain)
+}
+
+/// The functions of an element that share flow state, as each worker has them.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn element_chain(service: &Service, instances: &[Instance]) -> Result<Chain, BuildError> {
+    let sharing = instances.iter().filter(|instance| !instance.makes_rules());
     let functions: Result<_, _> = sharing
-        .map(|config| flow_function(service, config))
+        .map(|instance| flow_function(service, instance))
         .collect();
-    Ok(Chain::new(functions?))
+    Ok(Chain::named(functions?))
 }
 
 /// A function that shares flow state.
@@ -117,12 +129,21 @@ pub fn chain(service: &Service) -> Result<Chain, BuildError> {
 /// A file that it needs cannot be read, or it shares none.
 pub fn flow_function(
     service: &Service,
-    config: &FunctionConfig,
-) -> Result<Box<dyn NetworkFunction>, BuildError> {
-    match config.build(&service.folder, service.seed)? {
-        Function::Flow(function) => Ok(function),
-        Function::Rules(_) => Err(BuildError::MakesRules(config.name())),
+    instance: &Instance,
+) -> Result<Named<dyn NetworkFunction>, BuildError> {
+    let name = instance.name.clone();
+    match function(service, instance)? {
+        Function::Flow(function) => Ok(Named { name, function }),
+        Function::Rules(_) => Err(BuildError::MakesRules(name.to_string())),
     }
+}
+
+fn function(service: &Service, instance: &Instance) -> Result<Function, BuildError> {
+    let built = instance.config.build(&service.folder, service.seed);
+    built.map_err(|source| BuildError::Function {
+        function: instance.name.to_string(),
+        source,
+    })
 }
 
 /// The functions of one element that make rules.
@@ -131,23 +152,51 @@ pub fn flow_function(
 /// A file that a function needs cannot be read.
 pub fn rule_functions(
     service: &Service,
-    configs: &[FunctionConfig],
-) -> Result<Vec<Box<dyn RuleFunction>>, BuildError> {
-    let mut functions: Vec<Box<dyn RuleFunction>> = Vec::new();
-    for config in configs {
-        if let Function::Rules(function) = config.build(&service.folder, service.seed)? {
-            functions.push(function);
+    instances: &[Instance],
+) -> Result<Vec<Named<dyn RuleFunction>>, BuildError> {
+    let mut functions = Vec::new();
+    for instance in instances {
+        if let Function::Rules(function) = function(service, instance)? {
+            let name = instance.name.clone();
+            functions.push(Named { name, function });
         }
     }
     Ok(functions)
 }
 
-/// Checks the chain against the device.
+/// What of a chain's flow state a device has room for.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    /// What it takes there.
+    pub placement: Placement,
+    /// By element of the chain: whether its flow state has room. One without lives on the cores
+    /// alone.
+    pub has_room: Vec<bool>,
+}
+
+/// Places flow state on a device, element by element while there is room.
 ///
 /// # Errors
-/// The first limit it exceeds.
-pub fn place(service: &Service, chain: &Chain) -> Result<Placement, BudgetError> {
-    budget(service).place(&chain.programs(), service.fast_path.slots)
+/// The limit that is exceeded if not even one element has room, or a file that a function needs.
+pub fn place(service: &Service, budget: &Budget) -> Result<Room, BuildError> {
+    let (mut room, mut programs, mut refused) = (Room::default(), Vec::new(), None);
+    for instances in elements(service) {
+        let before = programs.len();
+        programs.extend(element_chain(service, instances)?.programs());
+        let placed = budget.place(&programs, service.fast_path.slots);
+        room.has_room.push(placed.is_ok());
+        match placed {
+            Ok(placement) => room.placement = placement,
+            Err(error) => {
+                programs.truncate(before);
+                refused = refused.or(Some(error));
+            }
+        }
+    }
+    match refused {
+        Some(error) if programs.is_empty() => Err(error.into()),
+        _ => Ok(room),
+    }
 }
 
 /// Builds a node.
@@ -155,10 +204,9 @@ pub fn place(service: &Service, chain: &Chain) -> Result<Placement, BudgetError>
 /// # Errors
 /// The service is sound as a file, but its parts do not go together.
 pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
-    let chain = chain(service)?;
-    let steering = chain.steering(service.seed)?;
-    let fast_elements = fast_elements(service, paths, &chain)?;
-    let (small, large) = pool_frames(service, &chain);
+    let steering = steering(service)?;
+    let fast_elements = fast_elements(service, paths)?;
+    let (small, large) = pool_frames(service, &chain(service)?);
     let (workers, worker_pools) = workers(service, paths, &steering)?;
     let sides = Sides::new(&service.inside)?;
     let fast_path = FastPath::new(steering, sides, fast_elements, workers.len());
@@ -191,14 +239,12 @@ pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
 /// # Errors
 /// A file that a function needs, or too many networks inside.
 pub fn causality(service: &Service) -> Result<Causality, BuildError> {
-    let translated = service.chain.iter().filter_map(|config| match config {
-        FunctionConfig::Napt(napt) => Some(napt),
-        _ => None,
-    });
+    let chain = service.chain.iter();
+    let translations = chain.filter_map(|instance| instance.config.translation());
     let (mut inside, mut external) = (Vec::new(), Vec::new());
-    for napt in translated {
-        inside.extend(napt.inside());
-        external.extend(napt.external());
+    for translation in translations {
+        inside.extend(translation.inside);
+        external.extend(translation.external);
     }
     external.sort();
     Ok(Causality::new(match external.is_empty() {
@@ -220,25 +266,26 @@ fn parking(service: &Service, workers: &[Worker]) -> Result<Option<Stage>, Build
         return Ok(None);
     };
     if let Some(name) = workers.first().and_then(reader_of_payloads) {
-        return Err(BuildError::NeedsPayload(name));
+        return Err(BuildError::NeedsPayload(name.to_string()));
     }
     Ok(Some(Stage::new(parking.queue(), parking.port())?))
 }
 
 /// A function that needs payloads.
-fn reader_of_payloads(worker: &Worker) -> Option<&'static str> {
-    let mut found = None;
-    for element in worker.elements() {
-        match element {
-            CoreElement::Flows(flows) => flows.chain().each_function(|function| {
-                found = found.or(function.reads_payload().then(|| function.name()));
-            }),
-            CoreElement::Rules(rules) => rules.each_function(|function| {
-                found = found.or(function.reads_payload().then(|| function.name()));
-            }),
-        }
-    }
-    found
+fn reader_of_payloads(worker: &Worker) -> Option<&str> {
+    let mut elements = worker.elements().iter();
+    elements.find_map(|element| match element {
+        CoreElement::Flows(flows) => name_of(flows.chain().functions(), |one| one.reads_payload()),
+        CoreElement::Rules(rules) => name_of(rules.functions(), |one| one.reads_payload()),
+    })
+}
+
+/// The name of the first function of which something holds.
+fn name_of<F: ?Sized>(functions: &[Named<F>], holds: impl Fn(&F) -> bool) -> Option<&str> {
+    let mut functions = functions.iter();
+    functions
+        .find(|function| holds(function))
+        .map(|function| &*function.name)
 }
 
 /// Buffers for packets that arrive, ordinary and long ones: as many as may be under way or kept.
@@ -253,35 +300,37 @@ pub fn pool_frames(service: &Service, chain: &Chain) -> (usize, usize) {
 
 /// Most frames that elements with rules keep, on both paths.
 fn held_for_rules(service: &Service) -> usize {
-    let makes_rules = |element: &&[FunctionConfig]| element[0].makes_rules();
+    let makes_rules = |element: &&[Instance]| element[0].makes_rules();
     let elements = elements(service).filter(makes_rules).count();
     elements * (service.rule_cache.held + FRAMES_WAITING)
 }
 
-fn fast_elements(
-    service: &Service,
-    paths: Paths,
-    chain: &Chain,
-) -> Result<Vec<FastElement>, BuildError> {
-    elements(service)
-        .map(|configs| fast_element(service, paths, configs[0].makes_rules(), chain))
+fn fast_elements(service: &Service, paths: Paths) -> Result<Vec<FastElement>, BuildError> {
+    let room = place(service, &budget(service))?;
+    let elements = elements(service).zip(room.has_room);
+    elements
+        .map(|(instances, has_room)| fast_element(service, paths, instances, has_room))
         .collect()
 }
 
-/// An element on the fast path.
+/// An element on the fast path; `has_room` if its flow state has room there.
 ///
 /// # Errors
-/// The programs of its functions do not fit the device or each other.
+/// The programs of its functions do not fit each other.
 pub fn fast_element(
     service: &Service,
     paths: Paths,
-    makes_rules: bool,
-    chain: &Chain,
+    instances: &[Instance],
+    has_room: bool,
 ) -> Result<FastElement, BuildError> {
     Ok(match paths {
         Paths::Slow => FastElement::OnCores,
-        Paths::Both if makes_rules => fast_rules(service, paths),
-        Paths::Both => FastElement::State(Box::new(state_stage(service, chain)?)),
+        Paths::Both if instances[0].makes_rules() => fast_rules(service, paths),
+        Paths::Both if has_room => {
+            let chain = element_chain(service, instances)?;
+            FastElement::State(Box::new(state_stage(service, &chain)?))
+        }
+        Paths::Both => FastElement::OnCores,
     })
 }
 
@@ -300,12 +349,11 @@ fn caches_rules(service: &Service, paths: Paths) -> bool {
     service.rule_cache.enabled && paths == Paths::Both
 }
 
-/// The state stage of the fast path.
+/// The flow state of an element with these functions, on the fast path.
 ///
 /// # Errors
-/// The programs do not fit the device or each other.
+/// The programs do not fit each other.
 pub fn state_stage(service: &Service, chain: &Chain) -> Result<StateStage, BuildError> {
-    place(service, chain)?;
     let interpreter = Interpreter::new(&chain.programs())?;
     Ok(StateStage::new(
         coherence(service),
@@ -342,32 +390,32 @@ pub fn blueprint(service: &Service, paths: Paths) -> Blueprint {
 /// A file that a function needs cannot be read.
 pub fn core_elements(service: &Service, paths: Paths) -> Result<Vec<CoreElement>, BuildError> {
     elements(service)
-        .map(|configs| {
-            Ok(match configs[0].makes_rules() {
-                true => CoreElement::Rules(Box::new(rule_cores(service, paths, configs)?)),
-                false => CoreElement::Flows(Box::new(cores(service)?)),
+        .map(|instances| {
+            Ok(match instances[0].makes_rules() {
+                true => CoreElement::Rules(Box::new(rule_cores(service, paths, instances)?)),
+                false => CoreElement::Flows(Box::new(cores(service, instances)?)),
             })
         })
         .collect()
 }
 
-/// A worker's flows and the functions that share them.
+/// A worker's flows at an element and the functions that share them.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
-pub fn cores(service: &Service) -> Result<Cores, BuildError> {
-    let (flows, seed) = (service.slow_path.flows, service.seed);
-    Ok(Cores::new(chain(service)?, flows, 1, seed))
+pub fn cores(service: &Service, instances: &[Instance]) -> Result<Cores, BuildError> {
+    let chain = element_chain(service, instances)?;
+    Ok(Cores::new(chain, service.slow_path.flows, 1, service.seed))
 }
 
 fn rule_cores(
     service: &Service,
     paths: Paths,
-    configs: &[FunctionConfig],
+    instances: &[Instance],
 ) -> Result<RuleCores, BuildError> {
-    let functions = rule_functions(service, configs)?;
-    let config = core_rules(service, paths);
-    Ok(RuleCores::new(config, Sides::KNOWN, functions))
+    let mut cores = RuleCores::new(core_rules(service, paths), Sides::KNOWN, Vec::new());
+    cores.exchange_functions(rule_functions(service, instances)?);
+    Ok(cores)
 }
 
 /// How an element whose decisions are cached does that on the cores.
@@ -438,10 +486,18 @@ const fn default_ways(device: Device) -> usize {
     }
 }
 
-/// A steering that belongs to no node, for tools that only want flow keys.
+/// How packets are assigned to flows.
 ///
 /// # Errors
-/// As for a node.
+/// Functions whose flows do not go together, or a file that a function needs.
 pub fn steering(service: &Service) -> Result<Steering, BuildError> {
-    Ok(chain(service)?.steering(service.seed)?)
+    let whole = chain(service)?.steering(service.seed)?;
+    let shares = |instances: &&[Instance]| !instances[0].makes_rules();
+    if elements(service).filter(shares).count() < 2 {
+        return Ok(whole);
+    }
+    let own = elements(service)
+        .map(|instances| Ok(element_chain(service, instances)?.steering(service.seed)?));
+    let own: Result<_, BuildError> = own.collect();
+    Ok(whole.with_elements(own?))
 }

@@ -14,7 +14,7 @@ use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service};
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
-use twinpath_core::{FlowKey, Instant, Packet, Steering};
+use twinpath_core::{FlowKey, Instant, Named, Packet, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
@@ -71,18 +71,21 @@ fn fused(service: &Service) -> Result<Vec<CoreElement>, BuildError> {
     let element = |configs: &[_]| {
         let rules = rule_functions(service, configs)?;
         if !rules.is_empty() {
-            let mut functions: Vec<Box<dyn RuleFunction>> = vec![Box::new(Fuse)];
+            let fuse: Box<dyn RuleFunction> = Box::new(Fuse);
+            let mut functions: Vec<Named<dyn RuleFunction>> = vec![fuse.into()];
             functions.extend(rules);
             let config = core_rules(service, Paths::Both);
-            let rules = RuleCores::new(config, Sides::KNOWN, functions);
+            let mut rules = RuleCores::new(config, Sides::KNOWN, Vec::new());
+            rules.exchange_functions(functions);
             return Ok(CoreElement::Rules(Box::new(rules)));
         }
-        let mut functions: Vec<Box<dyn NetworkFunction>> = vec![Box::new(Fuse)];
+        let fuse: Box<dyn NetworkFunction> = Box::new(Fuse);
+        let mut functions: Vec<Named<dyn NetworkFunction>> = vec![fuse.into()];
         for config in configs {
             functions.push(flow_function(service, config)?);
         }
         let (flows, seed) = (service.slow_path.flows, service.seed);
-        let cores = Cores::new(Chain::new(functions), flows, 1, seed);
+        let cores = Cores::new(Chain::named(functions), flows, 1, seed);
         Ok(CoreElement::Flows(Box::new(cores)))
     };
     elements(service).map(element).collect()

@@ -43,7 +43,7 @@ fn inspector() {
 }
 
 #[test]
-fn load_balancer_that_shares_flow_state() {
+fn load_balancer() {
     alone(&[Profile::load_balancer]);
 }
 
@@ -70,23 +70,6 @@ fn router() {
 #[test]
 fn monitor() {
     alone(&[Profile::monitor, Profile::monitor_of_hosts]);
-}
-
-/// Beside a function that makes rules; the monitor changes nothing that must be seen.
-#[test]
-fn load_balancer_that_makes_rules() {
-    let mut complaints = Vec::new();
-    for capture in profiled() {
-        match (capture.profile.load_balancer(), capture.profile.monitor()) {
-            (Ok(balancer), Ok(monitor)) => {
-                complaints.extend(Trial::beside(capture, balancer, monitor).complaints());
-            }
-            (Err(lacking), _) | (_, Err(lacking)) => {
-                println!("{:<34} no trial: {lacking}", capture.name);
-            }
-        }
-    }
-    assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
 /// Chains, each with the function whose answers its packets are.

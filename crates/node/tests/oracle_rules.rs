@@ -162,7 +162,7 @@ fn compare_service(service: &Service, trace: &Trace, variants: &[Variant], what:
             let functions = service
                 .chain
                 .iter()
-                .map(|function| function.name().to_string());
+                .map(|function| function.name.to_string());
             let chain = functions.collect::<Vec<_>>().join(", ");
             let what = format!("{what} [{chain}] {variant:?} {execution:?}");
             let (expected_flows, found_flows) =
@@ -268,7 +268,7 @@ fn all_in_one_chain_with_answers() {
     );
 }
 
-/// The balancer makes rules where no function shares flow state.
+/// Rules before and behind a balancer, which has another row of the chain for itself.
 #[test]
 fn load_balancer_with_answers() {
     for chain in [&["acl", "load_balancer"][..], &["load_balancer", "monitor"]] {

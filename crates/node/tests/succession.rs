@@ -11,7 +11,7 @@ use common::{
 use std::path::PathBuf;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_io::Trace;
-use twinpath_node::replacement::{ReplaceError, Replacement};
+use twinpath_node::replacement::Replacement;
 
 const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
 const WATCHFUL: &str = "[firewall]\ndefault = \"allow\"\nrules = [\n\
@@ -499,23 +499,75 @@ fn any_chain_becomes_any_other() {
     }
 }
 
-/// Rules and flow state of a balancer are not of one kind.
+/// A list comes to stand around a balancer, and goes: connections stay where they are.
 #[test]
-fn what_cannot_go_on_is_refused() {
-    let tables = [FIREWALL, &balancer(TWO), "[acl]\n"];
-    let refusal = |old: &[&str], new: &[&str]| {
-        let (old, new) = (made(old, &tables), made(new, &tables));
-        match Replacement::between(&old, &new) {
-            Ok(_) => panic!("it is refused"),
-            Err(error) => error,
-        }
-    };
-    let form = refusal(&["acl", "load_balancer"], &["load_balancer", "firewall"]);
-    assert!(matches!(form, ReplaceError::Succession(_)));
-    assert!(
-        form.to_string()
-            .starts_with("load_balancer: its connections are entries")
+fn a_balancer_keeps_its_connections_beside_cached_rules() {
+    let tables = [
+        &balancer(TWO),
+        &balancer(OTHERS),
+        "[acl]\ndefault = \"allow\"\n",
+    ];
+    let chains = [
+        made(&["load_balancer"], &[tables[0]]),
+        made(&["acl", "load_balancer"], &[tables[0], tables[2]]),
+        made(&["load_balancer", "acl"], &[tables[1], tables[2]]),
+        made(&["load_balancer"], &[tables[0]]),
+    ];
+    let changes = (1..).zip(&chains[1..]).map(|(number, to)| Change {
+        before: number * 1_500,
+        to: to.clone(),
+    });
+    let changes: Vec<_> = changes.collect();
+    let trace = balanced_traffic(&balancer(TWO), 6_000);
+    compare_as(
+        &chains[0],
+        &changes,
+        &trace,
+        &VARIANTS,
+        "a list comes and goes",
     );
-    let form = refusal(&["load_balancer"], &["load_balancer", "acl"]);
-    assert!(form.to_string().contains("would be entries"), "{form}");
+}
+
+/// Functions that share flow state are parted by a list and come together again: the first of them
+/// keeps its flows, and so does each that stays in an element.
+#[test]
+fn functions_are_parted_and_joined() {
+    let two = balancer(TWO);
+    let tables = [FIREWALL, &two, "[acl]\ndefault = \"allow\"\n"];
+    let chain = |chain: &[&str]| made(chain, &tables);
+    let first = chain(&["firewall", "load_balancer"]);
+    let parted = chain(&["firewall", "acl", "load_balancer"]);
+    let joined = chain(&["acl", "firewall", "load_balancer"]);
+    let applied = Replacement::between(&first, &parted)
+        .expect("sound")
+        .applied;
+    assert_eq!(
+        (applied.kept, applied.new),
+        (
+            vec!["firewall".into()],
+            vec!["acl".into(), "load_balancer".into()]
+        )
+    );
+    let applied = Replacement::between(&parted, &chain(&["load_balancer", "acl", "firewall"]));
+    let applied = applied.expect("sound").applied;
+    assert_eq!(
+        applied.kept,
+        ["load_balancer", "acl", "firewall"],
+        "each takes its flows along"
+    );
+    let trace = balanced_traffic(&two, 6_000);
+    let to = [
+        parted,
+        joined,
+        first.clone(),
+        chain(&["load_balancer", "acl", "firewall"]),
+    ];
+    let changes: Vec<_> = (1..)
+        .zip(to)
+        .map(|(number, to)| Change {
+            before: number * 1_200,
+            to,
+        })
+        .collect();
+    compare_as(&first, &changes, &trace, &VARIANTS, "parted and joined");
 }

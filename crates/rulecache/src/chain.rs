@@ -6,11 +6,11 @@ use crate::recording::{EntryId, Obstacle, Recording};
 use crate::watch::{Unwatched, Watch};
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
-use twinpath_core::{Direction, DropReason, Frame, Packet};
+use twinpath_core::{Direction, DropReason, Frame, Named, Packet};
 
 /// Functions in a row, which packets pass in order, or in reverse as replies.
 pub struct RuleChain {
-    functions: Vec<Box<dyn RuleFunction>>,
+    functions: Vec<Named<dyn RuleFunction>>,
 }
 
 /// How far a packet came.
@@ -32,8 +32,13 @@ pub enum Passage {
 }
 
 impl RuleChain {
+    /// A segment of these functions, each named after its kind.
+    pub fn new(functions: Vec<Box<dyn RuleFunction>>) -> Self {
+        Self::named(functions.into_iter().map(Named::from).collect())
+    }
+
     /// A segment of these functions; at most 256, more are left out.
-    pub fn new(mut functions: Vec<Box<dyn RuleFunction>>) -> Self {
+    pub fn named(mut functions: Vec<Named<dyn RuleFunction>>) -> Self {
         functions.truncate(256);
         Self { functions }
     }
@@ -49,7 +54,7 @@ impl RuleChain {
     }
 
     /// The functions, to go on elsewhere.
-    pub fn into_functions(self) -> Vec<Box<dyn RuleFunction>> {
+    pub fn into_functions(self) -> Vec<Named<dyn RuleFunction>> {
         self.functions
     }
 
@@ -57,19 +62,17 @@ impl RuleChain {
     pub fn function(&mut self, place: u8) -> Option<&mut (dyn RuleFunction + 'static)> {
         self.functions
             .get_mut(usize::from(place))
-            .map(|function| function.as_mut())
+            .map(|function| &mut *function.function)
     }
 
-    /// Calls `each` with every function, in order.
-    pub fn each(&self, mut each: impl FnMut(&dyn RuleFunction)) {
-        self.functions
-            .iter()
-            .for_each(|function| each(function.as_ref()));
+    /// The functions, in order.
+    pub fn functions(&self) -> &[Named<dyn RuleFunction>] {
+        &self.functions
     }
 
     /// The functions in order, with their places.
-    pub fn functions(&mut self) -> impl Iterator<Item = (u8, &mut Box<dyn RuleFunction>)> {
-        (0..).zip(&mut self.functions)
+    pub fn functions_mut(&mut self) -> impl Iterator<Item = (u8, &mut Box<dyn RuleFunction>)> {
+        (0..).zip(self.functions.iter_mut().map(|named| &mut named.function))
     }
 
     /// Takes a packet through the functions from a step on (0 at first).
@@ -101,7 +104,7 @@ impl RuleChain {
             let answered = answers.count();
             let function = &mut self.functions[place];
             let verdict = function.handle(&mut recorded, now, answers);
-            watch.handled(place as u8, function.name(), packet, recording, verdict);
+            watch.handled(place as u8, &function.name, packet, recording, verdict);
             if answers.count() > answered {
                 self.turn_back(packet, step, answered, dependents, answers);
             }

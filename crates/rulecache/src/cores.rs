@@ -20,7 +20,7 @@ use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
 use crate::watch::{Unwatched, Watch};
-use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Packet, Pools};
+use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Named, Packet, Pools};
 
 /// Configuration of the cores' side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -163,22 +163,22 @@ impl RuleCores {
     /// Tells the functions that the run begins.
     pub fn start(&mut self, now: Instant) {
         self.chain
-            .functions()
+            .functions_mut()
             .for_each(|(_, function)| function.start(now));
     }
 
-    /// Calls `each` with every function, in order.
-    pub fn each_function(&self, each: impl FnMut(&dyn RuleFunction)) {
-        self.chain.each(each);
+    /// The functions, in order.
+    pub fn functions(&self) -> &[Named<dyn RuleFunction>] {
+        self.chain.functions()
     }
 
     /// Takes other functions, before the first packet or after the last: those so far are returned,
     /// to go on elsewhere. No packet may [wait](Self::is_waiting).
     pub fn exchange_functions(
         &mut self,
-        functions: Vec<Box<dyn RuleFunction>>,
-    ) -> Vec<Box<dyn RuleFunction>> {
-        std::mem::replace(&mut self.chain, RuleChain::new(functions)).into_functions()
+        functions: Vec<Named<dyn RuleFunction>>,
+    ) -> Vec<Named<dyn RuleFunction>> {
+        std::mem::replace(&mut self.chain, RuleChain::named(functions)).into_functions()
     }
 
     /// The arrival of the last packet that was taken up.
@@ -278,7 +278,7 @@ impl RuleCores {
     fn forget_expired(&mut self) {
         let oldest = self.pending.oldest_time().unwrap_or(Instant::NEVER);
         let (now, mut expired) = (self.clock.min(oldest), Vec::new());
-        for (place, function) in self.chain.functions() {
+        for (place, function) in self.chain.functions_mut() {
             function.each_expired(now, &mut |entry| expired.push(entry));
             for entry in expired.drain(..) {
                 let function_entry = EntryId {

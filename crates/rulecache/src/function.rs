@@ -2,7 +2,7 @@
 
 use crate::recorded::Recorded;
 use std::any::Any;
-use twinpath_core::{DropReason, Frame, Instant, Pools};
+use twinpath_core::{DropReason, Frame, Instant, Named, Pools};
 
 /// What a function made of a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl<'a> Answers<'a> {
 ///
 /// A function is `Any`, so that a [`Change`](crate::Change) of its configuration can get at it.
 pub trait RuleFunction: Send + Any {
-    /// The function's name, as reports show it.
+    /// What kind of function it is; reports show the name that it has in its chain.
     fn name(&self) -> &'static str;
 
     /// The run begins at `now`, before the first packet.
@@ -127,4 +127,12 @@ pub trait RuleFunction: Send + Any {
 
     /// Calls `each` with every counter's name and value.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+/// One that needs no other name than its kind's.
+impl From<Box<dyn RuleFunction>> for Named<dyn RuleFunction> {
+    fn from(function: Box<dyn RuleFunction>) -> Self {
+        let name = function.name().into();
+        Self { name, function }
+    }
 }

@@ -16,7 +16,7 @@ pub trait Watch {
     fn handled(
         &mut self,
         _place: u8,
-        _name: &'static str,
+        _name: &str,
         _packet: &Packet,
         _recording: &Recording,
         _verdict: Verdict,

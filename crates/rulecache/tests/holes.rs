@@ -164,7 +164,7 @@ fn invalidation() {
     direct.deliver_delayed();
     assert!(direct.cores.may_change());
     assert_eq!(direct.table.active(), 0);
-    for (place, function) in direct.cores.chain().functions() {
+    for (place, function) in direct.cores.chain().functions_mut() {
         if place == 0 {
             let mut firewall = Firewall::new(0);
             firewall.insert_first(Rule::ANY, true);

@@ -62,7 +62,7 @@ fn other_next_hop(chain: &mut RuleChain) {
 }
 
 fn replace(chain: &mut RuleChain, place: u8, with: Box<dyn RuleFunction>) {
-    let mut functions = chain.functions();
+    let mut functions = chain.functions_mut();
     let found = functions.find(|(number, _)| *number == place);
     *found.expect("in the chain").1 = with;
 }

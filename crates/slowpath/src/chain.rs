@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::{Alias, Steering, SteeringError};
-use twinpath_core::{Direction, DropCounters, Instant, Packet, Pools};
+use twinpath_core::{Direction, DropCounters, Instant, Named, Packet, Pools};
 
 /// The functions of a service, in order, with the place of each one's words among the flow's.
 pub struct Chain {
-    functions: Vec<Box<dyn NetworkFunction>>,
+    functions: Vec<Named<dyn NetworkFunction>>,
     words: Vec<Range<usize>>,
     onward: Vec<Packet>,
     queue: VecDeque<(Packet, usize)>,
@@ -29,8 +29,13 @@ pub struct ChainIo<'a> {
 }
 
 impl Chain {
-    /// A chain of functions.
+    /// A chain of functions, each named after its kind.
     pub fn new(functions: Vec<Box<dyn NetworkFunction>>) -> Self {
+        Self::named(functions.into_iter().map(Named::from).collect())
+    }
+
+    /// A chain of functions with names.
+    pub fn named(functions: Vec<Named<dyn NetworkFunction>>) -> Self {
         let mut first = 0;
         let words = functions
             .iter()
@@ -63,12 +68,13 @@ impl Chain {
         self.functions.is_empty()
     }
 
-    /// The functions' fast programs.
+    /// The functions' fast programs, under the functions' names.
     pub fn programs(&self) -> Vec<FastProgram> {
-        self.functions
-            .iter()
-            .map(|function| function.program())
-            .collect()
+        let program = |function: &Named<dyn NetworkFunction>| FastProgram {
+            name: function.name.to_string().into(),
+            ..function.program()
+        };
+        self.functions.iter().map(program).collect()
     }
 
     /// How the chain's packets are assigned to flows.
@@ -111,11 +117,9 @@ impl Chain {
             .for_each(|function| function.start(now));
     }
 
-    /// Calls `each` with every function and its counters.
-    pub fn each_function(&self, mut each: impl FnMut(&dyn NetworkFunction)) {
-        self.functions
-            .iter()
-            .for_each(|function| each(function.as_ref()));
+    /// The functions, in order.
+    pub fn functions(&self) -> &[Named<dyn NetworkFunction>] {
+        &self.functions
     }
 
     /// Clears what has expired, so that functions only see state that counts.
@@ -172,7 +176,9 @@ impl Chain {
         })
     }
 
-    pub(crate) fn take_functions(&mut self) -> (Vec<Box<dyn NetworkFunction>>, Vec<Range<usize>>) {
+    pub(crate) fn take_functions(
+        &mut self,
+    ) -> (Vec<Named<dyn NetworkFunction>>, Vec<Range<usize>>) {
         (
             std::mem::take(&mut self.functions),
             std::mem::take(&mut self.words),
@@ -225,7 +231,7 @@ impl Chain {
         let mut wake = Instant::NEVER;
         for place in 0..self.functions.len() {
             let (function, mut flow) = (
-                &mut self.functions[place],
+                &mut *self.functions[place],
                 flow_of(record, place, &self.words, now, &mut wake),
             );
             let mut out = Outbox {
@@ -234,7 +240,7 @@ impl Chain {
                 drops: io.drops,
                 pools: io.pools,
             };
-            act(function.as_mut(), &mut flow, &mut out);
+            act(function, &mut flow, &mut out);
             self.pass_on(place);
             self.drain(record, now, &mut wake, io);
         }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
-use twinpath_core::{DropReason, FlowKey, Instant, Packet, Pools, Side};
+use twinpath_core::{DropReason, FlowKey, Instant, Named, Packet, Pools, Side};
 
 /// A network function's view of one flow while it handles a packet or a timer of it.
 pub struct Flow<'a> {
@@ -96,7 +96,7 @@ impl<'a> Outbox<'a> {
 /// - While [pending](Self::is_pending) the flow stays on the cores, so private state may matter;
 ///   otherwise the words alone must determine what happens.
 pub trait NetworkFunction: Any + Send {
-    /// The function's name, as reports show it.
+    /// What kind of function it is; reports show the name that it has in its chain.
     fn name(&self) -> &'static str;
 
     /// What it does on the fast path; also says how many state words a flow has.
@@ -171,4 +171,12 @@ pub trait NetworkFunction: Any + Send {
 
     /// Calls `each` with every counter's name and value.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
+}
+
+/// One that needs no other name than its kind's.
+impl From<Box<dyn NetworkFunction>> for Named<dyn NetworkFunction> {
+    fn from(function: Box<dyn NetworkFunction>) -> Self {
+        let name = function.name().into();
+        Self { name, function }
+    }
 }

@@ -4,16 +4,16 @@
 use crate::chain::Chain;
 use crate::function::NetworkFunction;
 use std::ops::Range;
-use twinpath_core::Instant;
+use twinpath_core::{Instant, Named};
 
 /// A function of the next chain.
 pub enum Successor {
     /// The function at this place of the present chain, with all it knows.
     Same(usize),
     /// The function at this place, with the configuration of another one, which knows nothing.
-    Reconfigured(usize, Box<dyn NetworkFunction>),
+    Reconfigured(usize, Named<dyn NetworkFunction>),
     /// One that begins: every flow is unknown to it.
-    New(Box<dyn NetworkFunction>),
+    New(Named<dyn NetworkFunction>),
 }
 
 /// Where a function's words and handle come from and go to.
@@ -47,7 +47,7 @@ impl Chain {
         &mut self,
         successors: Vec<Successor>,
         started: Instant,
-    ) -> (Passage, Vec<Box<dyn NetworkFunction>>) {
+    ) -> (Passage, Vec<Named<dyn NetworkFunction>>) {
         let (functions, places) = self.take_functions();
         let mut old: Vec<_> = functions.into_iter().map(Some).collect();
         let mut left = Vec::new();
@@ -62,7 +62,7 @@ impl Chain {
             origins.push(origin);
         }
         left.extend(old.into_iter().flatten());
-        *self = Self::new(next);
+        *self = Self::named(next);
         (Passage(self.moves(&origins, &places)), left)
     }
 
@@ -114,9 +114,9 @@ struct Origin {
 
 fn settle(
     successor: Successor,
-    old: &mut [Option<Box<dyn NetworkFunction>>],
-    left: &mut Vec<Box<dyn NetworkFunction>>,
-) -> (Box<dyn NetworkFunction>, Option<Origin>) {
+    old: &mut [Option<Named<dyn NetworkFunction>>],
+    left: &mut Vec<Named<dyn NetworkFunction>>,
+) -> (Named<dyn NetworkFunction>, Option<Origin>) {
     const THERE: &str = "a function of the present chain is named once";
     let mut take = |place: usize| old.get_mut(place).and_then(Option::take).expect(THERE);
     match successor {
@@ -127,7 +127,7 @@ fn settle(
         }
         Successor::Reconfigured(place, mut new) => {
             let mut function = take(place);
-            let adapts = function.reconfigure(&mut *new);
+            let adapts = function.reconfigure(&mut *new.function);
             match adapts {
                 true => {
                     left.push(new);
@@ -169,7 +169,7 @@ mod tests {
 
         fn program(&self) -> FastProgram {
             FastProgram {
-                name: "counting",
+                name: "counting".into(),
                 words: vec![WORD; self.words],
                 ..FastProgram::default()
             }
@@ -212,6 +212,11 @@ mod tests {
         })
     }
 
+    fn named(words: usize, adds: u32) -> Named<dyn NetworkFunction> {
+        let (name, function) = ("counting".into(), counting(words, adds));
+        Named { name, function }
+    }
+
     fn follow(
         chain: &mut Chain,
         passage: &Passage,
@@ -230,8 +235,8 @@ mod tests {
         let mut chain = Chain::new(vec![counting(1, 0), counting(2, 0), counting(3, 0)]);
         let (passage, left) = chain.succeed(
             vec![
-                Successor::Reconfigured(2, counting(3, 100)),
-                Successor::New(counting(2, 0)),
+                Successor::Reconfigured(2, named(3, 100)),
+                Successor::New(named(2, 0)),
                 Successor::Same(0),
             ],
             Instant(5),
@@ -248,16 +253,13 @@ mod tests {
     fn those_of_another_kind_begin_anew() {
         let mut chain = Chain::new(vec![counting(1, 0), counting(1, 0)]);
         let (passage, left) = chain.succeed(
-            vec![
-                Successor::Reconfigured(0, counting(2, 1)),
-                Successor::Same(1),
-            ],
+            vec![Successor::Reconfigured(0, named(2, 1)), Successor::Same(1)],
             Instant(5),
         );
         assert_eq!(left.len(), 1);
         let mut started = Vec::new();
-        chain.each_function(|function| {
-            let function = (function as &dyn Any).downcast_ref::<Counting>();
+        chain.functions().iter().for_each(|function| {
+            let function = (&*function.function as &dyn Any).downcast_ref::<Counting>();
             started.push(function.expect("ours").started);
         });
         assert_eq!(started, [Some(Instant(5)), None]);

@@ -40,4 +40,26 @@ impl Profile {
             expectations,
         })
     }
+
+    /// A list that denies what [`Self::acl`] allows by a rule: answers of the busiest server's
+    /// network.
+    ///
+    /// # Errors
+    /// A capture without a whole IP packet.
+    pub fn acl_of_answers(&self) -> Result<FunctionText, Lacking> {
+        let busiest = self
+            .conversations
+            .first()
+            .ok_or(Lacking("no conversation"))?;
+        let server = subnet(busiest.server.address);
+        Ok(FunctionText {
+            function: NAME,
+            variant: "answers",
+            table: format!(
+                "[acl]\ndefault = \"allow\"\nrules = [{{ action = \"deny\", from = \"{server}\" }}]\n"
+            ),
+            files: Vec::new(),
+            expectations: Vec::new(),
+        })
+    }
 }

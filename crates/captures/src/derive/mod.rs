@@ -37,6 +37,19 @@ pub struct FunctionText {
     pub expectations: Vec<Expectation>,
 }
 
+impl FunctionText {
+    /// The table of such a function under a name.
+    fn table_named(&self, name: &str) -> String {
+        let kind = self.function;
+        if name == kind {
+            return self.table.clone();
+        }
+        let said = format!("[{name}]\nfunction = \"{kind}\"\n");
+        let table = self.table.replacen(&format!("[{kind}]\n"), &said, 1);
+        table.replace(&format!("[{kind}."), &format!("[{name}."))
+    }
+}
+
 /// A service file, and what must be seen of its functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceText {
@@ -95,18 +108,25 @@ impl Profile {
 
     /// A service whose chain has functions of these tables.
     pub fn service_of(&self, functions: Vec<FunctionText>) -> ServiceText {
-        let chain: Vec<&str> = functions.iter().map(|function| function.function).collect();
+        let named = functions.into_iter().map(|one| (one.function, one));
+        self.service_of_named(named.collect())
+    }
+
+    /// The same under names.
+    pub fn service_of_named(&self, functions: Vec<(&str, FunctionText)>) -> ServiceText {
+        let chain: Vec<&str> = functions.iter().map(|(name, _)| *name).collect();
         let mut service = ServiceText {
             text: format!("[service]\nname = \"derived\"\nchain = {chain:?}\n"),
             ..ServiceText::default()
         };
-        if chain.iter().any(|name| WITH_INSIDE.contains(name)) {
+        let mut kinds = functions.iter().map(|(_, function)| function.function);
+        if kinds.any(|kind| WITH_INSIDE.contains(&kind)) {
             let inside = texts(&self.inside);
             _ = writeln!(service.text, "inside = {inside:?}");
         }
         service.text.push_str(&self.settings());
-        for function in functions {
-            service.text.push_str(&function.table);
+        for (name, function) in functions {
+            service.text.push_str(&function.table_named(name));
             service.files.extend(function.files);
             service.expectations.extend(function.expectations);
         }

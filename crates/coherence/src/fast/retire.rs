@@ -55,6 +55,6 @@ impl StateStage {
     /// Takes the place of another stage that all flows have left: what the cores may remember of
     /// pulls must not look like one of this stage's.
     pub fn go_on_from(&mut self, former: &Self) {
-        self.generation = former.generation;
+        self.generation = self.generation.max(former.generation);
     }
 }

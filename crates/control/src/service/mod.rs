@@ -23,7 +23,25 @@
 //! | `[parking]` | `mode` ("recirculate", "recirculate_ordered", "multicast"), `limit_bytes`, `slots`, `port_bps`, `partitions`, `least_payload_bytes`, `patience`, `overflow` ("send_whole", "drop"), `port_pass`, `multicast` (`target_bytes`, `quantile`, `margin_bytes`, `first_bytes`, `gain`, `most_copies`, `reading_interval`, `late`) |
 //! | `[link]` | `ring_frames`, `round_trip`, `incomplete_timeout`, `write_back_timeout` |
 //! | `[traffic]` | what to generate when no capture is given (see the traffic generator) |
-//! | one per function | see the function |
+//! | one per function | `function` (what it is; may be absent if the table is called like the function), and what the function has |
+//!
+//! Each name in the chain is that of a function (`acl`, `firewall`, `inspector`, `kv_store`,
+//! `load_balancer`, `monitor`, `napt`, `reassembler`, `router`), or any other name, whose table then
+//! says what function it is. So a chain may have several of a kind, each with a configuration, counters
+//! and rules of its own:
+//!
+//! ```toml
+//! [service]
+//! chain = ["guard", "monitor", "edge"]
+//!
+//! [guard]
+//! function = "acl"
+//! rules = [{ action = "allow", from = "10.0.0.0/8" }]
+//!
+//! [edge]
+//! function = "acl"
+//! rules = [{ action = "allow", protocol = "tcp", to_port = "80,443" }]
+//! ```
 //!
 //! Packets from the networks `inside` pass a chain in order, all others in reverse. It is asked
 //! for in chains with functions whose decisions are cached (`acl`, `napt`, `router`, `monitor`); an
@@ -36,29 +54,38 @@
 //! neither TCP nor UDP, and packets whose time to live ends cross whole. With `recirculate` alone
 //! packets of a flow may overtake each other.
 
+mod chain;
 mod error;
 mod parking;
 mod sections;
 
+pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use error::ServiceError;
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
 
+use chain::Names;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+use toml::de::DeTable;
 use twinpath_classify::Prefix;
-use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
 use twinpath_nf::text::Text;
-use twinpath_nf::{
-    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
-};
 use twinpath_traffic::TrafficConfig;
 
-/// Most functions in a chain.
-pub const MAX_CHAIN: usize = 16;
+/// The tables of a service file that configure no function.
+pub const SETTINGS: [&str; 8] = [
+    "service",
+    "run",
+    "fast_path",
+    "slow_path",
+    "rule_cache",
+    "parking",
+    "link",
+    "traffic",
+];
 
 /// A service file, read and checked.
 #[derive(Clone, Debug)]
@@ -68,7 +95,7 @@ pub struct Service {
     /// Seed of the flow hash and of everything drawn at random.
     pub seed: u64,
     /// The functions, in the order that packets of a flow's opener pass them.
-    pub chain: Vec<FunctionConfig>,
+    pub chain: Vec<Instance>,
     /// Packets from these networks pass the chain in order, others in reverse; if empty, all do.
     pub inside: Vec<Prefix>,
     /// How to run.
@@ -106,15 +133,6 @@ struct File {
     #[serde(default)]
     link: Link,
     traffic: Option<Spanned<TrafficConfig>>,
-    firewall: Option<firewall::Config>,
-    reassembler: Option<reassembler::Config>,
-    inspector: Option<inspector::Config>,
-    load_balancer: Option<load_balancer::Config>,
-    kv_store: Option<kv_store::Config>,
-    acl: Option<acl::Config>,
-    napt: Option<napt::Config>,
-    router: Option<router::Config>,
-    monitor: Option<monitor::Config>,
 }
 
 #[derive(Deserialize)]
@@ -124,7 +142,7 @@ struct Head {
     name: String,
     #[serde(default)]
     seed: u64,
-    chain: Spanned<Vec<Spanned<FunctionName>>>,
+    chain: Names,
     inside: Option<Spanned<Vec<Text<Prefix>>>>,
 }
 
@@ -151,25 +169,52 @@ impl Service {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ServiceError> {
-        let wrong = |error: toml::de::Error| ServiceError::of_toml(&error, text, path);
-        let file: File = toml::from_str(text).map_err(wrong)?;
-        let written = toml::from_str(text).map_err(wrong)?;
+        let wrong = |(span, message): Misplaced| ServiceError::at(span.start, message, text, path);
         let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        file.into_service(folder, written)
-            .map_err(|(span, message)| ServiceError::at(span.start, message, text, path))
+        read(text, folder).map_err(wrong)
     }
 }
 
+/// What is wrong, and where in the file.
 type Misplaced = (std::ops::Range<usize>, String);
 
+fn of_toml(error: &toml::de::Error) -> Misplaced {
+    (
+        error.span().unwrap_or(0..0),
+        error.message().trim().to_owned(),
+    )
+}
+
+fn read(text: &str, folder: PathBuf) -> Result<Service, Misplaced> {
+    let wrong = |error: toml::de::Error| of_toml(&error);
+    let mut settings = DeTable::parse(text).map_err(wrong)?;
+    let sections = take_sections(settings.get_mut());
+    let file = File::deserialize(toml::Deserializer::from(settings)).map_err(wrong)?;
+    let written = toml::from_str(text).map_err(wrong)?;
+    file.into_service(sections, folder, written)
+}
+
+/// Takes out the tables of functions.
+fn take_sections<'i>(file: &mut DeTable<'i>) -> DeTable<'i> {
+    let all = std::mem::take(file).into_iter();
+    let (settings, sections) =
+        all.partition(|(name, _)| SETTINGS.contains(&name.get_ref().as_ref()));
+    *file = settings;
+    sections
+}
+
 impl File {
-    fn into_service(mut self, folder: PathBuf, written: toml::Table) -> Result<Service, Misplaced> {
-        let chain = std::mem::replace(&mut self.service.chain, Spanned::new(0..0, Vec::new()));
-        let functions = self.functions(&chain, &folder)?;
-        check_elements(&functions, chain.get_ref())?;
+    fn into_service(
+        mut self,
+        sections: DeTable<'_>,
+        folder: PathBuf,
+        written: toml::Table,
+    ) -> Result<Service, Misplaced> {
+        let names = &self.service.chain;
+        let functions = chain::read(names, sections, &folder)?;
+        let parking = parking::checked(self.parking.take(), &functions, names.get_ref())?;
         let inside = inside(self.service.inside.take(), &functions)?;
         let slow_path = slow_path(self.slow_path.take(), &functions)?;
-        let parking = parking::checked(self.parking.take(), &functions, chain.get_ref())?;
         let traffic = self
             .traffic
             .map(|traffic| checked_traffic(traffic, &folder))
@@ -190,101 +235,21 @@ impl File {
             written,
         })
     }
-
-    fn functions(
-        &mut self,
-        chain: &Spanned<Vec<Spanned<FunctionName>>>,
-        folder: &Path,
-    ) -> Result<Vec<FunctionConfig>, Misplaced> {
-        let names = chain.get_ref();
-        if names.is_empty() || names.len() > MAX_CHAIN {
-            return Err((
-                chain.span(),
-                format!(
-                    "a chain has 1 to {MAX_CHAIN} functions, this one has {}",
-                    names.len()
-                ),
-            ));
-        }
-        for (index, name) in names.iter().enumerate() {
-            if names[..index]
-                .iter()
-                .any(|earlier| earlier.get_ref() == name.get_ref())
-            {
-                return Err((
-                    name.span(),
-                    format!("{} is in the chain twice", name.get_ref()),
-                ));
-            }
-        }
-        let functions: Result<Vec<_>, _> = names.iter().map(|name| self.function(name)).collect();
-        let mut functions = functions?;
-        functions
-            .iter_mut()
-            .for_each(|function| function.read_files(folder));
-        Ok(FunctionConfig::suited(functions))
-    }
-
-    fn function(&mut self, name: &Spanned<FunctionName>) -> Result<FunctionConfig, Misplaced> {
-        let config = match name.get_ref() {
-            FunctionName::Firewall => self.firewall.take().map(FunctionConfig::Firewall),
-            FunctionName::Reassembler => Some(FunctionConfig::Reassembler(
-                self.reassembler.take().unwrap_or_default(),
-            )),
-            FunctionName::Inspector => self.inspector.take().map(FunctionConfig::Inspector),
-            FunctionName::LoadBalancer => {
-                self.load_balancer.take().map(FunctionConfig::LoadBalancer)
-            }
-            FunctionName::KvStore => Some(FunctionConfig::KvStore(
-                self.kv_store.take().unwrap_or_default(),
-            )),
-            FunctionName::Acl => self.acl.take().map(FunctionConfig::Acl),
-            FunctionName::Napt => self.napt.take().map(FunctionConfig::Napt),
-            FunctionName::Router => self.router.take().map(FunctionConfig::Router),
-            FunctionName::Monitor => Some(FunctionConfig::Monitor(
-                self.monitor.take().unwrap_or_default(),
-            )),
-        };
-        let name_text = name.get_ref();
-        config.ok_or_else(|| (name.span(), format!("the chain has {name_text}, so the file needs a table [{name_text}] with its configuration")))
-    }
-}
-
-/// Functions that share flow state have one state table, so they must stand together.
-fn check_elements(
-    functions: &[FunctionConfig],
-    names: &[Spanned<FunctionName>],
-) -> Result<(), Misplaced> {
-    let shares = |index: &usize| !functions[*index].makes_rules();
-    let sharing: Vec<usize> = (0..functions.len()).filter(shares).collect();
-    let apart = sharing.windows(2).find(|pair| pair[1] != pair[0] + 1);
-    apart.map_or(Ok(()), |pair| {
-        let (first, second) = (&names[pair[0]], &names[pair[1]]);
-        let between = names[pair[0] + 1].get_ref();
-        let (first, span) = (first.get_ref(), second.span());
-        let second = second.get_ref();
-        Err((
-            span,
-            format!(
-                "{first} and {second} share flow state, so they must stand together: expected {second} beside {first}, without {between} between them"
-            ),
-        ))
-    })
 }
 
 /// The networks inside: those of the service, else those of its address translation.
 fn inside(
     written: Option<Spanned<Vec<Text<Prefix>>>>,
-    functions: &[FunctionConfig],
+    functions: &[Instance],
 ) -> Result<Vec<Prefix>, Misplaced> {
     let Some(written) = written else {
-        let own = functions.iter().find_map(|function| match function {
-            FunctionConfig::Napt(config) => Some(config.inside().to_vec()),
-            _ => None,
-        });
-        return Ok(own.unwrap_or_default());
+        let mut translations = functions
+            .iter()
+            .filter_map(|function| function.config.translation());
+        let own = translations.next();
+        return Ok(own.map_or_else(Vec::new, |own| own.inside.to_vec()));
     };
-    if !functions.iter().any(FunctionConfig::makes_rules) {
+    if !functions.iter().any(Instance::makes_rules) {
         let message = "inside is for chains with acl, napt, router or monitor; the functions of this one are told direction by each connection's opener";
         return Err((written.span(), message.into()));
     }
@@ -295,7 +260,7 @@ fn inside(
 /// Functions that make rules share their tables among all packets, so they have one worker.
 fn slow_path(
     written: Option<Spanned<SlowPath>>,
-    functions: &[FunctionConfig],
+    functions: &[Instance],
 ) -> Result<SlowPath, Misplaced> {
     let Some(written) = written else {
         return Ok(SlowPath::default());
@@ -307,7 +272,7 @@ fn slow_path(
             format!(
                 "{} workers: expected 1, because {} has one table for all packets",
                 written.get_ref().workers,
-                function.name()
+                function.name
             ),
         )),
         _ => Ok(written.into_inner()),

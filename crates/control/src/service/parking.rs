@@ -1,11 +1,10 @@
 //! `[parking]`: payloads that wait in a queue of the switch while the cores see headers.
 
 use super::sections::{count, positive};
-use super::{Misplaced, Service};
+use super::{Instance, Misplaced, Service};
 use serde::Deserialize;
 use std::time::Duration;
 use toml::Spanned;
-use twinpath_nf::catalogue::{FunctionConfig, FunctionName};
 use twinpath_nf::duration::Human;
 use twinpath_parking as parking;
 use twinpath_parking::{Correction, Order, PortConfig, Small, Variant};
@@ -201,17 +200,17 @@ impl Parking {
 /// Checks the table, and that all functions do without payloads.
 pub(super) fn checked(
     written: Option<Spanned<Parking>>,
-    functions: &[FunctionConfig],
-    names: &[Spanned<FunctionName>],
+    functions: &[Instance],
+    names: &[Spanned<String>],
 ) -> Result<Option<Parking>, Misplaced> {
     let Some(written) = written else {
         return Ok(None);
     };
     for (function, name) in functions.iter().zip(names) {
-        if let Some(why) = function.needs_payload() {
+        if let Some(why) = function.config.needs_payload() {
             let message = format!(
                 "{} {why}, so no payload can wait while this chain's headers are on the cores: expected a chain of functions that do without payloads, or no [parking]",
-                function.name()
+                function.name
             );
             return Err((name.span(), message));
         }

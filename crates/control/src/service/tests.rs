@@ -20,7 +20,9 @@ fn the_shortest_service_has_defaults_for_everything() {
 fn errors_name_file_line_column_and_what_was_expected() {
     let unknown = refusal("[service]\nchain = [\"reassembler\", \"nat46\"]\n");
     assert!(
-        unknown.starts_with("folder/edge.toml:2:25: unknown variant `nat46`, expected one of"),
+        unknown.starts_with(
+            "folder/edge.toml:2:25: no function is called nat46: expected one of firewall, "
+        ),
         "{unknown}"
     );
     let missing = refusal("[service]\nchain = [\"firewall\"]\n");
@@ -54,12 +56,103 @@ fn errors_name_file_line_column_and_what_was_expected() {
     );
 }
 
+/// Two lists and a monitor between them.
+const GUARDED: &str = r#"
+[service]
+chain = ["guard", "monitor", "edge"]
+[guard]
+function = "acl"
+rules = [{ action = "deny", protocol = "tcp", to_port = 23 }]
+[edge]
+function = "acl"
+default = "allow"
+"#;
+
+#[test]
+fn functions_have_names_of_their_own() {
+    let service = parse(GUARDED).expect("valid");
+    let functions = service.chain.iter();
+    let told: Vec<_> = functions
+        .map(|one| (&*one.name, one.config.descriptor().name))
+        .collect();
+    assert_eq!(
+        told,
+        [("guard", "acl"), ("monitor", "monitor"), ("edge", "acl")]
+    );
+    // It may say so even if it is called like the function.
+    let spoken = "[service]\nchain = [\"acl\"]\n[acl]\nfunction = \"acl\"\n";
+    assert!(parse(spoken).is_ok());
+    // One that was taken out of the chain waits there, and is checked.
+    let unused = format!("{GUARDED}[napt]\ninside = [\"10.0.0.0/8\"]\n");
+    let message = refusal(&format!("{unused}external = [\"10.0.0.256\"]\n"));
+    assert!(message.starts_with("folder/edge.toml:12:12: "), "{message}");
+    assert!(parse(&format!("{unused}external = [\"198.51.100.1\"]\n")).is_ok());
+}
+
+#[test]
+fn what_is_wrong_with_a_named_function_is_told_with_its_place() {
+    let refused = |from: &str, to: &str, start: &str| {
+        let text = GUARDED.replacen(from, to, 1);
+        assert_ne!(text, GUARDED, "{from} is there");
+        let message = refusal(&text);
+        let start = format!("folder/edge.toml:{start}");
+        assert!(message.starts_with(&start), "{message}");
+    };
+    refused(
+        "[\"guard\"",
+        "[\"gaurd\"",
+        "3:10: no function is called gaurd: expected one of firewall, ",
+    );
+    refused(
+        "\"edge\"]",
+        "\"guard\"]",
+        "3:30: guard is in the chain twice: expected a name",
+    );
+    refused(
+        "function = \"acl\"\nr",
+        "function = \"alc\"\nr",
+        "5:12: no such function: expected one of firewall, ",
+    );
+    refused(
+        "function = \"acl\"\nr",
+        "function = 7\nr",
+        "5:12: expected one of firewall, ",
+    );
+    refused(
+        "function = \"acl\"\nr",
+        "r",
+        "4:1: [guard] does not say what it is",
+    );
+    refused(
+        "default",
+        "defautl",
+        "9:1: unknown field `defautl`, expected one of",
+    );
+    refused("[edge]", "[[edge]]", "7:1: expected a table [edge]");
+    refused(
+        "[edge]",
+        "[egde]\nfunction = \"acl\"\n[edge]",
+        "7:2: this table is for nothing: expected a name that the chain has (guard, monitor, edge), a function",
+    );
+    refused(
+        "[edge]",
+        "[monitor]\nfunction = \"acl\"\n[edge]",
+        "8:12: [monitor] is a monitor: expected another name",
+    );
+    refused(
+        "\"monitor\"",
+        "\"run\"",
+        "3:19: [run] has settings of the node",
+    );
+    refused("\"monitor\"", "\"a b\"", "3:19: a name in a chain has");
+}
+
 #[test]
 fn an_error_far_along_a_line_is_told_with_what_stands_around_it() {
     let far = "x".repeat(70_000);
     let message = refusal(&format!("[service]\nchain = [ \"{far}\" ]\n"));
     assert!(
-        message.contains(":2:11: unknown variant"),
+        message.contains(":2:11: a name in a chain has 1 to 32"),
         "{}",
         message.len()
     );

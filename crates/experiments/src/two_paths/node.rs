@@ -5,10 +5,9 @@ use super::read_only::ReadOnly;
 use crate::model::Misfit;
 use std::sync::Arc;
 use twinpath_coherence::{Cores, StateStage};
-use twinpath_control::service::{Paths, Service};
-use twinpath_core::Steering;
+use twinpath_control::service::{Instance, Paths, Service};
+use twinpath_core::{Named, Steering};
 use twinpath_fastpath::Interpreter;
-use twinpath_nf::catalogue::{Function, FunctionConfig};
 use twinpath_node::wiring::{self, BuildError};
 use twinpath_node::worker::Blueprint;
 use twinpath_node::{CoreElement, FastElement, FastPath, Limits, Node, Worker};
@@ -18,10 +17,9 @@ use twinpath_slowpath::{Chain, NetworkFunction};
 /// Whether a node can be built, without building its tables.
 pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
     let service = setting.service()?;
-    let is_flow = |function: &&FunctionConfig| !function.makes_rules();
-    let shares_state = service.chain.iter().any(|function| is_flow(&function));
+    let shares_state = service.chain.iter().any(|function| !function.makes_rules());
     let system = setting.parameters.system;
-    if system == System::RuleCache && service.chain.iter().all(|function| is_flow(&function)) {
+    if system == System::RuleCache && !service.chain.iter().any(Instance::makes_rules) {
         let message = "no function of the chain makes rules";
         return Err(Misfit::new("system", message));
     }
@@ -35,14 +33,11 @@ pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
 }
 
 impl Setting {
-    /// The functions that take time, element by element: the plan's, not what makes rules of them.
+    /// The functions, element by element.
     pub(super) fn elements(&self) -> Result<Vec<Vec<String>>, Misfit> {
         let service = self.service()?;
-        let is_meant = |name: &String| name != "acl" || self.functions != ["load_balancer"];
-        let names = |configs: &[FunctionConfig]| {
-            let names = configs.iter().map(|config| config.name().to_string());
-            names.filter(is_meant).collect()
-        };
+        let names =
+            |instances: &[Instance]| instances.iter().map(|one| one.name.to_string()).collect();
         Ok(wiring::elements(&service).map(names).collect())
     }
 
@@ -111,11 +106,12 @@ fn read_only(service: &Service) -> Result<Node, BuildError> {
 }
 
 fn read_only_chain(service: &Service) -> Result<Chain, BuildError> {
-    let mut functions: Vec<Box<dyn NetworkFunction>> = Vec::new();
-    for config in &service.chain {
-        if let Function::Flow(function) = config.build(&service.folder, service.seed)? {
-            functions.push(Box::new(ReadOnly(function)));
-        }
-    }
-    Ok(Chain::new(functions))
+    let sharing = service.chain.iter().filter(|one| !one.makes_rules());
+    let functions = sharing.map(|instance| {
+        let Named { name, function } = wiring::flow_function(service, instance)?;
+        let function: Box<dyn NetworkFunction> = Box::new(ReadOnly(function));
+        Ok(Named { name, function })
+    });
+    let functions: Result<_, BuildError> = functions.collect();
+    Ok(Chain::named(functions?))
 }

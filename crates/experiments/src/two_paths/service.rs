@@ -12,18 +12,18 @@ use twinpath_traffic::config::{self, KeyValue, TrafficConfig};
 const MOST_FLOWS: u64 = 16_000_000;
 
 impl Setting {
-    /// The functions that run: rules are made in chains of functions that make rules, so a stateful
-    /// firewall is a list there, and a balancer has an empty one before it.
+    /// The functions that run: where rules are cached and flow state is not, a stateful firewall is
+    /// a list, and a balancer a monitor. That has an entry for each connection, too, so each needs
+    /// a rule of its own.
     pub(super) fn chain(&self) -> Vec<String> {
         let mut chain = self.functions.clone();
         if self.parameters.system == System::RuleCache {
             for name in &mut chain {
-                if name == "firewall" {
-                    *name = "acl".into();
+                match name.as_str() {
+                    "firewall" => *name = "acl".into(),
+                    "load_balancer" => *name = "monitor".into(),
+                    _ => {}
                 }
-            }
-            if chain == ["load_balancer"] {
-                chain.insert(0, "acl".into());
             }
         }
         chain
@@ -45,7 +45,7 @@ impl Setting {
         let chain = self.chain();
         let makes_rules = chain
             .iter()
-            .any(|name| matches!(name.as_str(), "acl" | "napt"));
+            .any(|name| matches!(name.as_str(), "acl" | "monitor" | "napt"));
         let workers = match makes_rules {
             true => 1,
             false => self.devices * self.cores,
@@ -127,6 +127,11 @@ impl Setting {
                 self.flows_known()
             ),
             "load_balancer" => self.write_balancer(text),
+            "monitor" => writeln!(
+                text,
+                "[monitor]\nflows = {}\nidle = \"2m\"",
+                self.flows_known()
+            ),
             "reassembler" => writeln!(text, "[reassembler]\ngap_timeout = \"100ms\""),
             _ => Ok(()),
         };
@@ -139,8 +144,7 @@ impl Setting {
             .collect();
         writeln!(
             text,
-            "[load_balancer]\nconnections = {}\n[[load_balancer.services]]\nvip = \"{a}.{b}.{c}.{d}:{port}\"\nprotocol = \"udp\"\nbackends = [{}]",
-            self.flows_known(),
+            "[[load_balancer.services]]\nvip = \"{a}.{b}.{c}.{d}:{port}\"\nprotocol = \"udp\"\nbackends = [{}]",
             backends.join(", ")
         )
     }

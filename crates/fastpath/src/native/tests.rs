@@ -175,7 +175,7 @@ fn program(rewrites: usize) -> impl Strategy<Value = FastProgram> {
         [table(), table()],
     )
         .prop_map(|(prologue, steps, always_complex, tables)| FastProgram {
-            name: "random",
+            name: "random".into(),
             words: vec![
                 Word {
                     name: "word",
@@ -347,7 +347,7 @@ fn most_chains_become_machine_code() {
 #[test]
 fn rows_that_stay_are_there_at_the_end_of_time() {
     let mut program = FastProgram {
-        name: "stays",
+        name: "stays".into(),
         words: vec![Word {
             name: "word",
             meaning: "",

@@ -158,8 +158,8 @@ fn successors(
         let place = names.iter().position(|&name| name == function.name());
         match place.filter(|_| function.name() != "blank") {
             Some(place) if former.is_other == next.is_other => Successor::Same(place),
-            Some(place) => Successor::Reconfigured(place, function),
-            None => Successor::New(function),
+            Some(place) => Successor::Reconfigured(place, function.into()),
+            None => Successor::New(function.into()),
         }
     };
     let functions = list(scenario, next, notes)?;
@@ -227,7 +227,7 @@ pub(super) fn replacement(
                             place,
                             change: None,
                         },
-                        false => FunctionPlan::New(elements::gate(scenario, gate, changes)),
+                        false => FunctionPlan::New(elements::gate(scenario, gate, changes).into()),
                     });
                     let rules = elements::rule_cores(scenario, Vec::new());
                     CorePlan::Rules(Box::new(rules), functions.collect())

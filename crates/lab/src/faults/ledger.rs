@@ -249,7 +249,7 @@ fn program(expiry_ticks: u32) -> FastProgram {
     let is_odd = Condition::bits(word(COUNT), 1, 1);
     let close = [DIGEST, COUNT, LAST].map(|place| set(word(place), Operand::Constant(0)));
     FastProgram {
-        name: "ledger",
+        name: "ledger".into(),
         words: words(),
         temporaries: 2,
         steps: vec![
@@ -348,7 +348,7 @@ impl NetworkFunction for Blank {
     fn program(&self) -> FastProgram {
         let (name, meaning) = ("blank", "always zero");
         FastProgram {
-            name: "blank",
+            name: "blank".into(),
             words: vec![Word { name, meaning }; self.words],
             ..FastProgram::default()
         }

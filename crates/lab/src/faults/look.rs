@@ -238,5 +238,5 @@ impl Simulation {
 
 /// The flows of a worker, if the chain has any.
 pub(super) fn flows_of(worker: &Worker) -> Option<&Cores> {
-    worker.flows()
+    worker.flows().next()
 }

@@ -44,12 +44,14 @@
 //! of each rule ([`AccessList::rules`]) and of the default. `not_ip` are among them.
 
 mod config;
+mod descriptor;
 mod function;
 mod list;
 #[cfg(test)]
 mod tests;
 
 pub use config::{Config, ConfigError, Fragments, MAX_EXPANDED, MAX_RULES};
+pub use descriptor::FUNCTION;
 pub use function::{AccessList, NewList};
 pub use list::{ListError, Prepared};
 

@@ -9,6 +9,7 @@ use twinpath_core::wire::{fields, icmp};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
+use super::NAME;
 use super::config::{Config, Timeouts};
 use super::connection::{Connection, Phase};
 use super::rule::Action;
@@ -277,7 +278,7 @@ fn icmp_kind(packet: &Packet) -> Option<IcmpKind> {
 
 impl NetworkFunction for Firewall {
     fn name(&self) -> &'static str {
-        "firewall"
+        NAME
     }
 
     fn program(&self) -> FastProgram {

@@ -105,6 +105,7 @@
 
 pub mod config;
 mod connection;
+mod descriptor;
 mod function;
 mod program;
 pub mod rule;
@@ -116,4 +117,8 @@ mod tests;
 mod window;
 
 pub use config::Config;
+pub use descriptor::FUNCTION;
 pub use function::Firewall;
+
+/// The function's name.
+pub const NAME: &str = "firewall";

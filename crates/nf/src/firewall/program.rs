@@ -12,6 +12,7 @@ use twinpath_core::program::{
 use twinpath_core::wire::protocol;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
+use super::NAME;
 use super::connection::{
     END, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS, STATE, TIMEOUT, WINDOW,
     WORDS,
@@ -26,7 +27,7 @@ const ACKNOWLEDGEMENT: Operand = Operand::Field(Field::TcpAcknowledgement);
 /// Builds the program; it is the same for every configuration.
 pub fn program() -> FastProgram {
     FastProgram {
-        name: "firewall",
+        name: NAME.into(),
         words: WORDS.to_vec(),
         temporaries: 2,
         prologue: vec![compute(

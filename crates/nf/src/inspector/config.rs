@@ -31,13 +31,8 @@ pub struct Config {
 impl Config {
     /// Reads the rules file, so that the inspector will be what the file says now. One that cannot
     /// be read is told when the inspector is built.
-    pub fn read_file(&mut self, folder: &Path) {
+    pub(super) fn read_file(&mut self, folder: &Path) {
         self.text = super::function::read(self, folder).ok();
-    }
-
-    /// Whether the rules file said the same.
-    pub fn has_same_file(&self, other: &Self) -> bool {
-        self.text == other.text
     }
 }
 

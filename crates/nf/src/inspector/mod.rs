@@ -62,6 +62,7 @@
 mod automaton;
 mod config;
 mod deep;
+mod descriptor;
 mod error;
 mod expression;
 mod expressions;
@@ -79,6 +80,7 @@ mod rules;
 
 pub use config::{Config, Matcher, Timeout, TimeoutError};
 pub use deep::{DEFAULT_TABLE_BYTES, DeepMatcher, DeepState, StreamMatcher};
+pub use descriptor::FUNCTION;
 pub use error::{Expected, Problem, RulesError};
 pub use function::{Inspector, InspectorError, inspector};
 pub use gate::{Gate, GateOutcome, MIN_PARTIAL_BYTES, WINDOW_BYTES};

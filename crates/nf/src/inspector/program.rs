@@ -45,7 +45,7 @@ impl WindowMatcher for Gate {
 /// The program for a gate.
 pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
     FastProgram {
-        name: super::NAME,
+        name: super::NAME.into(),
         words: WORDS.to_vec(),
         steps: vec![clean(), shallow_match(), banned(config.ban_timeout.ticks())],
         window: Some(gate),

@@ -45,12 +45,14 @@
 
 pub mod client;
 mod config;
+mod descriptor;
 mod function;
 mod program;
 #[cfg(test)]
 mod tests;
 
 pub use config::{Config, PortZero};
+pub use descriptor::FUNCTION;
 pub use function::KvStore;
 
 /// The function's name.

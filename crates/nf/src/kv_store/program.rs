@@ -32,7 +32,7 @@ pub(super) fn program() -> FastProgram {
         },
     );
     FastProgram {
-        name: super::NAME,
+        name: super::NAME.into(),
         words,
         temporaries: 1,
         steps: vec![

@@ -20,13 +20,6 @@ pub(super) struct Backend {
     new_connections: u64,
 }
 
-impl Backend {
-    /// Whether the schedule takes it away some day.
-    pub fn is_temporary(&self) -> bool {
-        self.until != Instant::NEVER
-    }
-}
-
 /// A service's place among all services.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServiceIndex(u16);

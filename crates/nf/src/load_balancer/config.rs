@@ -2,7 +2,7 @@
 
 use super::error::ConfigError;
 use super::schedule::{self, Epoch, PlannedBackend};
-use super::values::{Connections, EndpointText, TableSize, Timeout, Weight};
+use super::values::{EndpointText, TableSize, Timeout, Weight};
 use crate::checked;
 use crate::duration::Human;
 use crate::text::Text;
@@ -23,8 +23,6 @@ pub const MAX_CHANGES: usize = 1024;
 pub const MAX_TABLE_ENTRIES: u64 = 1 << 26;
 /// Largest lookup table.
 pub const MAX_TABLE_SIZE: u32 = 655_373;
-/// Most connections that a balancer can be told to know.
-pub const MAX_CONNECTIONS: usize = 16_000_000;
 /// Largest weight.
 pub const MAX_WEIGHT: u32 = 1000;
 
@@ -38,7 +36,6 @@ pub struct Config {
     pub(super) tcp_timeout: Timeout,
     pub(super) closing_timeout: Timeout,
     pub(super) udp_timeout: Timeout,
-    pub(super) connections: Connections,
     pub(super) services: Vec<Service>,
 }
 
@@ -138,7 +135,6 @@ struct RawConfig {
     #[serde(default = "default_udp_timeout")]
     udp_timeout: Timeout,
     #[serde(default)]
-    connections: Connections,
     services: Vec<Service>,
 }
 
@@ -174,7 +170,6 @@ impl TryFrom<RawConfig> for Config {
             tcp_timeout,
             closing_timeout,
             udp_timeout,
-            connections,
             services,
         } = raw;
         check_limits(&services, table_size)?;
@@ -187,7 +182,6 @@ impl TryFrom<RawConfig> for Config {
             tcp_timeout,
             closing_timeout,
             udp_timeout,
-            connections,
             services,
         })
     }

@@ -1,8 +1,8 @@
 //! What can be wrong with a load balancer's configuration.
 
 use super::config::{
-    MAX_BACKENDS, MAX_CHANGES, MAX_CONNECTIONS, MAX_SERVICES, MAX_TABLE_ENTRIES, MAX_TABLE_SIZE,
-    MAX_WEIGHT, Protocol,
+    MAX_BACKENDS, MAX_CHANGES, MAX_SERVICES, MAX_TABLE_ENTRIES, MAX_TABLE_SIZE, MAX_WEIGHT,
+    Protocol,
 };
 use crate::duration::Human;
 use thiserror::Error;
@@ -32,9 +32,6 @@ pub enum ConfigError {
         "weight {0} is not from 1 to {MAX_WEIGHT}; to give a backend no new connections, drain it"
     )]
     Weight(i64),
-    /// A number of connections out of range.
-    #[error("connections = {0} is not from 1 to {MAX_CONNECTIONS}")]
-    Connections(i64),
     /// A time-out of zero, or of years.
     #[error("a time-out of {0} is not longer than 0 and shorter than 4 years")]
     Timeout(Human),

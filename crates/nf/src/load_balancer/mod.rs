@@ -18,7 +18,6 @@
 //! # Configuration
 //! | key | default | meaning |
 //! |---|---|---|
-//! | `connections` | 1000000 | most connections at a time, 1 to 16 million, where decisions are cached as rules (elsewhere the flow table says) |
 //! | `services` | | one table each, see below |
 //! | `table_size` | 65537 | entries of a lookup table: a prime, best at least a hundred times the number of a service's backends |
 //! | `seed` | fixed | of the hashes; balancers that share connections need the same |
@@ -75,16 +74,6 @@
 //! cores go TCP packets with SYN, FIN or RST, packets of closed connections, of connections that
 //! have been silent for too long, or whose backend is gone, and everything unusual.
 //!
-//! # As cached rules
-//! [`RuleBalancer`] is the same balancer for a segment of the chain whose decisions are cached as
-//! rules: it keeps the connections itself instead of in a flow's words. Rules depend on their
-//! connection and on its backend. TCP packets with SYN, FIN or RST make no rules and meet none,
-//! nor do first packets; a rule ends after the shortest time-out that its connection may come to,
-//! and the cores then know whether it is alive. Backends change with another configuration
-//! ([`Prepared`]) at any time: what is no longer listed is removed, what is `drained` drained. A
-//! removed backend's late packets pass unchanged. Of connections to a backend that `changes` will
-//! remove no rules are made, because rules know no schedule.
-//!
 //! # Counters
 //! All count what the cores did: `new_connections`, in all and by backend (`picked_up` of them in
 //! mid-connection), `reassigned`, `without_backend` and `not_picked_up` (dropped),
@@ -94,12 +83,12 @@
 mod backends;
 pub mod config;
 mod connection;
+mod descriptor;
 pub mod error;
 mod errors;
 mod function;
 pub mod maglev;
 mod program;
-mod rule_function;
 mod schedule;
 mod succession;
 #[cfg(test)]
@@ -107,9 +96,9 @@ mod tests;
 mod values;
 
 pub use config::Config;
+pub use descriptor::FUNCTION;
 pub use error::ConfigError;
 pub use function::LoadBalancer;
-pub use rule_function::{Prepared, RuleBalancer};
 
 /// The function's name.
 pub const NAME: &str = "load_balancer";

@@ -33,7 +33,7 @@ pub(super) fn program(config: &Config) -> FastProgram {
         .into_iter()
         .filter(|&kind| kind == Kind::Passing || has(kind));
     FastProgram {
-        name: super::NAME,
+        name: super::NAME.into(),
         words: vec![
             Word {
                 name: "connection",

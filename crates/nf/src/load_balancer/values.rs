@@ -1,11 +1,10 @@
 //! Values of the configuration that are checked on their own.
 
-use super::config::{MAX_CONNECTIONS, MAX_TABLE_SIZE, MAX_WEIGHT};
+use super::config::{MAX_TABLE_SIZE, MAX_WEIGHT};
 use super::error::ConfigError;
 use super::maglev::is_prime;
 use crate::duration::Human;
 use serde::Deserialize;
-use std::time::Duration;
 use twinpath_wire::Endpoint;
 
 /// The size of a lookup table: a prime.
@@ -41,11 +40,6 @@ impl Timeout {
         Self(Human::seconds(seconds))
     }
 
-    /// As a duration.
-    pub const fn duration(self) -> Duration {
-        self.0.duration()
-    }
-
     /// In ticks, at least 1.
     pub fn ticks(self) -> u32 {
         self.0.ticks()
@@ -59,28 +53,6 @@ impl TryFrom<Human> for Timeout {
         match duration.ticks() {
             1..=0x7fff_ffff => Ok(Self(duration)),
             _ => Err(ConfigError::Timeout(duration)),
-        }
-    }
-}
-
-/// How many connections are known at a time.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "i64")]
-pub(super) struct Connections(pub usize);
-
-impl Default for Connections {
-    fn default() -> Self {
-        Self(1_000_000)
-    }
-}
-
-impl TryFrom<i64> for Connections {
-    type Error = ConfigError;
-
-    fn try_from(number: i64) -> Result<Self, ConfigError> {
-        match usize::try_from(number) {
-            Ok(count @ 1..=MAX_CONNECTIONS) => Ok(Self(count)),
-            _ => Err(ConfigError::Connections(number)),
         }
     }
 }

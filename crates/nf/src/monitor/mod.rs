@@ -47,6 +47,7 @@
 
 mod change;
 mod config;
+mod descriptor;
 mod flows;
 mod function;
 #[cfg(test)]
@@ -54,6 +55,7 @@ mod tests;
 
 pub use change::NewMonitor;
 pub use config::{By, Config, ConfigError, MAX_FLOWS};
+pub use descriptor::FUNCTION;
 pub use flows::{Count, FlowRecord};
 pub use function::{MAX_ENDED, Monitor};
 

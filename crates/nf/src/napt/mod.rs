@@ -90,6 +90,7 @@
 
 mod change;
 mod config;
+mod descriptor;
 mod errors;
 mod fragments;
 mod function;
@@ -105,6 +106,7 @@ mod wheel;
 
 pub use change::NewNapt;
 pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};
+pub use descriptor::FUNCTION;
 pub use function::Napt;
 
 /// The function's name.

@@ -1,5 +1,6 @@
 //! What the reassembler does on the cores.
 
+use super::NAME;
 use super::config::{Config, Retransmissions};
 use super::counters::Counters;
 use super::held::{Held, HeldFlow, Load};
@@ -14,8 +15,6 @@ use twinpath_core::program::FastProgram;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox, Slab};
-
-const NAME: &str = "reassembler";
 
 /// Empty buffers kept for the next connection that has to wait.
 const SPARE_FLOWS: usize = 256;

@@ -73,6 +73,7 @@
 mod config;
 mod counters;
 mod cut;
+mod descriptor;
 mod function;
 mod giving_up;
 mod held;
@@ -85,4 +86,8 @@ mod tests;
 
 pub use config::{Config, ConfigError, Overlap, Retransmissions};
 pub use counters::Counters;
+pub use descriptor::FUNCTION;
 pub use function::Reassembler;
+
+/// The function's name.
+pub const NAME: &str = "reassembler";

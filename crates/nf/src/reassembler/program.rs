@@ -30,7 +30,7 @@ const WORDS: [Word; super::state::WORDS] = [
 /// The program for a given idle time-out.
 pub(super) fn program(name: &'static str, idle_ticks: u32) -> FastProgram {
     FastProgram {
-        name,
+        name: name.into(),
         words: WORDS.to_vec(),
         steps: vec![
             in_order(Direction::Original, idle_ticks),

@@ -60,6 +60,7 @@
 //! | `routes` | routes at the moment, those to nowhere included |
 
 mod config;
+mod descriptor;
 mod errors;
 mod function;
 mod region;
@@ -69,6 +70,7 @@ mod routes;
 mod tests;
 
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
+pub use descriptor::FUNCTION;
 pub use function::{Change, NewRoutes, Router};
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;

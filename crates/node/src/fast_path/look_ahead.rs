@@ -299,7 +299,7 @@ impl FastPath {
         if layout.network == Network::None {
             return None;
         }
-        let keyed = self.keyed(frame, &layout);
+        let keyed = self.steering.key(frame.bytes(), &layout)?;
         let parsed = Parsed {
             layout,
             keyed,

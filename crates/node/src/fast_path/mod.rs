@@ -128,8 +128,6 @@ pub struct FastPath {
     steering: Steering,
     sides: Sides,
     elements: Vec<FastElement>,
-    /// The element with flow state; 0 if there is none.
-    state_element: u8,
     /// When the run began.
     started: Instant,
     /// What stages did that are gone.
@@ -164,7 +162,6 @@ impl FastPath {
         Self {
             steering,
             sides,
-            state_element: state_element(&elements),
             hints: HintTable::new(hinted_flows(&elements)),
             header: Header::new(Message::Plain, FlowKey::default()),
             elements,
@@ -184,9 +181,7 @@ impl FastPath {
     /// The run begins at this packet time.
     pub fn start(&mut self, now: Instant) {
         self.started = now;
-        if let Some(stage) = self.stage_mut() {
-            stage.start(now);
-        }
+        self.stages_mut().for_each(|stage| stage.start(now));
     }
 
     /// Takes the memory of all tables now, before packets could wait for it (see
@@ -201,27 +196,41 @@ impl FastPath {
         &self.elements
     }
 
-    /// The state stage, if the chain has one here.
-    pub fn stage(&self) -> Option<&StateStage> {
-        self.elements.iter().find_map(|element| match element {
+    /// The stages of flow state.
+    pub fn stages(&self) -> impl Iterator<Item = &StateStage> {
+        self.elements.iter().filter_map(|element| match element {
             FastElement::State(stage) => Some(stage.as_ref()),
             _ => None,
         })
     }
 
-    /// What the protocol of flow state did so far.
-    pub fn coherence(&self) -> Stats {
-        let mut stats = self.stage().map(StateStage::stats).copied();
-        let stats = stats.get_or_insert_default();
-        stats.absorb(&self.former);
-        *stats
+    /// The stage of flow state, if the chain has one here and no other.
+    pub fn stage(&self) -> Option<&StateStage> {
+        let mut stages = self.stages();
+        stages.next().filter(|_| stages.next().is_none())
     }
 
-    fn stage_mut(&mut self) -> Option<&mut StateStage> {
-        self.elements.iter_mut().find_map(|element| match element {
-            FastElement::State(stage) => Some(stage.as_mut()),
+    /// What the protocol of flow state did so far.
+    pub fn coherence(&self) -> Stats {
+        let mut stats = self.former;
+        self.stages().for_each(|stage| stats.absorb(stage.stats()));
+        stats
+    }
+
+    fn stages_mut(&mut self) -> impl Iterator<Item = &mut StateStage> {
+        self.elements
+            .iter_mut()
+            .filter_map(|element| match element {
+                FastElement::State(stage) => Some(stage.as_mut()),
+                _ => None,
+            })
+    }
+
+    fn stage_at(&mut self, element: u8) -> Option<&mut StateStage> {
+        match self.elements.get_mut(usize::from(element))? {
+            FastElement::State(stage) => Some(stage),
             _ => None,
-        })
+        }
     }
 
     /// The stages of cached rules.
@@ -282,8 +291,9 @@ impl FastPath {
     }
 
     /// Only packets with an IP header are let into the chain, and those have a flow.
-    fn keyed(&self, frame: &Frame, layout: &Layout) -> Keyed {
-        self.steering.key(frame.bytes(), layout).unwrap_or_default()
+    fn keyed(&self, frame: &Frame, layout: &Layout, element: u8) -> Keyed {
+        let steering = self.steering.at(element);
+        steering.key(frame.bytes(), layout).unwrap_or_default()
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
@@ -389,14 +399,14 @@ impl FastPath {
         if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
             return io.pools.give(frame);
         }
-        let stage = self.stage_mut();
+        let stage = self.stage_at(header.element);
         let answer = stage.and_then(|stage| stage.message(&header, clock));
         match header.has_packet {
             true => self.came_back(frame, &header, io),
             false => io.pools.give(frame),
         }
         if let Some(answer) = answer {
-            self.send_own(answer, io);
+            self.send_own(answer, header.element, io);
         }
     }
 
@@ -412,14 +422,14 @@ impl FastPath {
         }
     }
 
-    /// Sends a message of the state stage on a frame of our own. Returns whether there was a
-    /// buffer.
-    fn send_own(&mut self, mut header: Header, io: &mut Io<'_>) -> bool {
+    /// Sends a message of an element's state stage on a frame of our own. Returns whether there was
+    /// a buffer.
+    fn send_own(&mut self, mut header: Header, element: u8, io: &mut Io<'_>) -> bool {
         let Some(frame) = io.pools.take(0) else {
             self.counts.no_own_buffer += 1;
             return false;
         };
-        header.element = self.state_element;
+        header.element = element;
         let hash = header.key.hash(self.steering.seed());
         self.send(frame, &header, hash, io);
         true
@@ -429,8 +439,11 @@ impl FastPath {
     pub fn sweep(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) {
         let first = out.departures.len();
         let mut io = Io { clock, pools, out };
-        self.with_stage(|path, stage| {
-            stage.sweep(clock, |header| path.send_own(header.clone(), &mut io))
+        self.with_stages(|path, stage, element| {
+            stage.sweep(clock, |header| {
+                path.send_own(header.clone(), element, &mut io)
+            });
+            true
         });
         self.tick_rules(&mut io);
         self.settle_departures(first, &mut io);
@@ -442,12 +455,14 @@ impl FastPath {
     pub fn give_all_back(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
         let first = out.departures.len();
         let mut io = Io { clock, pools, out };
-        let given = self.with_stage(|path, stage| {
-            stage.give_all_back(clock, |header| path.send_own(header.clone(), &mut io))
+        let given = self.with_stages(|path, stage, element| {
+            stage.give_all_back(clock, |header| {
+                path.send_own(header.clone(), element, &mut io)
+            })
         });
         let is_quiet = self.settle_all(&mut io);
         self.settle_departures(first, &mut io);
-        is_quiet && given.unwrap_or(true)
+        is_quiet && given
     }
 
     /// Lets the timers of rules go on, and reports all their uses. Returns whether nothing was left
@@ -477,17 +492,18 @@ impl FastPath {
         out: &mut FastOutput,
     ) -> bool {
         let mut io = Io { clock, pools, out };
-        let are_home = self.with_stage(|path, stage| {
-            stage.retire(clock, most, |header| path.send_own(header.clone(), &mut io))
-        });
-        are_home.unwrap_or(true)
+        let first = io.out.punts.len();
+        self.with_stages(|path, stage, element| {
+            let most = most.saturating_sub(io.out.punts.len() - first);
+            stage.retire(clock, most, |header| {
+                path.send_own(header.clone(), element, &mut io)
+            })
+        })
     }
 
     /// Flows may have their state here again.
     pub fn keep_flows(&mut self) {
-        if let Some(stage) = self.stage_mut() {
-            stage.resume();
-        }
+        self.stages_mut().for_each(StateStage::resume);
     }
 
     /// Takes another chain; what is not kept of the old one is added to what is left. Nothing may
@@ -499,63 +515,62 @@ impl FastPath {
         plans: Vec<FastPlan>,
         left: &mut Leftovers,
     ) {
-        let had_stage = self.stage().is_some();
         let old = std::mem::take(&mut self.elements);
         let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
-        let element = |plan| match plan {
-            FastPlan::Keep(number) => old.get_mut(number)?.take(),
-            FastPlan::New(element) => Some(element),
-        };
-        self.elements = plans.into_iter().filter_map(element).collect();
-        self.state_element = state_element(&self.elements);
-        let former = state_stage(&old);
-        if former.is_some() || !had_stage {
-            self.begin_stage(former);
+        for plan in plans {
+            let (element, is_new) = match plan {
+                FastPlan::Keep(number) => (old.get_mut(number).and_then(Option::take), false),
+                FastPlan::New(element) => (Some(element), true),
+            };
+            self.elements.extend(element.map(|mut element| {
+                if let (FastElement::State(stage), true) = (&mut element, is_new) {
+                    begin_stage(stage, &old, self.started);
+                }
+                element
+            }));
+        }
+        // What a former one counted stays counted.
+        for former in state_stages(&old) {
+            self.former.absorb(former.stats());
         }
         left.add(old);
         (self.sides, self.steering) = (sides, steering);
         self.hints = HintTable::new(hinted_flows(&self.elements));
     }
 
-    /// The state stage is a new one, if there is one. What a former one counted stays counted.
-    fn begin_stage(&mut self, former: Option<&StateStage>) {
-        if let Some(former) = former {
-            self.former.absorb(former.stats());
+    /// A state stage sends messages on the fast path that it is part of: meanwhile it is out.
+    /// Returns whether `act` returned true for all.
+    fn with_stages(&mut self, mut act: impl FnMut(&mut Self, &mut StateStage, u8) -> bool) -> bool {
+        let mut all = true;
+        for place in 0..self.elements.len() {
+            if !matches!(self.elements[place], FastElement::State(_)) {
+                continue;
+            }
+            let mut element = std::mem::replace(&mut self.elements[place], FastElement::OnCores);
+            if let FastElement::State(stage) = &mut element {
+                all &= act(self, stage, place as u8);
+            }
+            self.elements[place] = element;
         }
-        let started = self.started;
-        if let Some(stage) = self.stage_mut() {
-            former
-                .into_iter()
-                .for_each(|former| stage.go_on_from(former));
-            stage.start(started);
-        }
+        all
     }
+}
 
-    /// The state stage sends messages on the fast path that it is part of: meanwhile it is out.
-    fn with_stage<T>(&mut self, act: impl FnOnce(&mut Self, &mut StateStage) -> T) -> Option<T> {
-        let place = usize::from(self.state_element);
-        let mut element = std::mem::replace(self.elements.get_mut(place)?, FastElement::OnCores);
-        let done = match &mut element {
-            FastElement::State(stage) => Some(act(self, stage)),
+/// A state stage begins. Pulls are numbered on from those of former stages.
+fn begin_stage(stage: &mut StateStage, old: &[Option<FastElement>], started: Instant) {
+    state_stages(old).for_each(|former| stage.go_on_from(former));
+    stage.start(started);
+}
+
+/// The state stages among elements of a former chain.
+fn state_stages(elements: &[Option<FastElement>]) -> impl Iterator<Item = &StateStage> {
+    elements
+        .iter()
+        .flatten()
+        .filter_map(|element| match element {
+            FastElement::State(stage) => Some(stage.as_ref()),
             _ => None,
-        };
-        self.elements[place] = element;
-        done
-    }
-}
-
-/// The element with flow state; 0 if there is none.
-fn state_element(elements: &[FastElement]) -> u8 {
-    let is_state = |element: &FastElement| matches!(element, FastElement::State(_));
-    elements.iter().position(is_state).unwrap_or(0) as u8
-}
-
-/// The state stage among elements of a former chain.
-fn state_stage(elements: &[Option<FastElement>]) -> Option<&StateStage> {
-    elements.iter().flatten().find_map(|element| match element {
-        FastElement::State(stage) => Some(stage.as_ref()),
-        _ => None,
-    })
+        })
 }
 
 /// Flows that hints are kept for: what the largest table holds, each way.

@@ -199,8 +199,8 @@ impl FastPath {
     fn hash_of_departing(&self, frame: &Frame) -> u64 {
         let layout = dissect(frame.bytes());
         layout.map_or(0, |layout| {
-            let keyed = self.keyed(frame, &layout);
-            keyed.key.hash(self.steering.seed())
+            let keyed = self.steering.key(frame.bytes(), &layout);
+            keyed.unwrap_or_default().key.hash(self.steering.seed())
         })
     }
 }

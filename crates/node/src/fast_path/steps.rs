@@ -59,9 +59,9 @@ impl FastPath {
         self.steering.seed()
     }
 
-    /// The flow of a packet, and the hash of its key.
-    pub(crate) fn flow(&self, frame: &Frame, layout: &Layout) -> (Keyed, u64) {
-        let keyed = self.keyed(frame, layout);
+    /// The flow of a packet at an element, and the hash of its key.
+    pub(crate) fn flow(&self, frame: &Frame, layout: &Layout, element: u8) -> (Keyed, u64) {
+        let keyed = self.keyed(frame, layout, element);
         (keyed, keyed.key.hash(self.steering.seed()))
     }
 
@@ -80,10 +80,15 @@ impl FastPath {
         Some(AtRules { key, rule })
     }
 
-    /// The slot that holds a packet's flow, if there is one.
-    pub(crate) fn at_state_of(&mut self, frame: &Frame, layout: &Layout) -> Option<AtState> {
-        let packet = self.parsed(frame, layout);
-        let stage = self.stage_mut()?;
+    /// The slot that holds a packet's flow at an element, if there is one.
+    pub(crate) fn at_state_of(
+        &mut self,
+        frame: &Frame,
+        layout: &Layout,
+        element: u8,
+    ) -> Option<AtState> {
+        let packet = self.parsed(frame, layout, element);
+        let stage = self.stage_at(element)?;
         let of_flow = |(key, slot, _): &(FlowKey, Slot, _)| {
             *key == packet.keyed.key && slot.fsm != Fsm::Initial
         };
@@ -93,8 +98,8 @@ impl FastPath {
         Some(AtState { slot, words, steps })
     }
 
-    fn parsed(&self, frame: &Frame, layout: &Layout) -> Parsed {
-        let (keyed, hash) = self.flow(frame, layout);
+    fn parsed(&self, frame: &Frame, layout: &Layout, element: u8) -> Parsed {
+        let (keyed, hash) = self.flow(frame, layout, element);
         Parsed {
             layout: *layout,
             keyed,
@@ -111,7 +116,7 @@ impl FastPath {
         place: Place,
         clock: Clock,
     ) -> Step {
-        let packet = self.parsed(frame, layout);
+        let packet = self.parsed(frame, layout, place.element);
         let (keyed, hash) = (packet.keyed, packet.hash);
         match &mut self.elements[usize::from(place.element)] {
             FastElement::Rules(stage) => {
@@ -168,9 +173,9 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let mut io = Io { clock, pools, out };
-        let stage = self.stage_mut();
+        let stage = self.stage_at(header.element);
         if let Some(answer) = stage.and_then(|stage| stage.message(header, clock)) {
-            self.send_own(answer, &mut io);
+            self.send_own(answer, header.element, &mut io);
         }
     }
 }

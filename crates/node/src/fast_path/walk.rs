@@ -134,7 +134,9 @@ impl FastPath {
             Some(FastElement::Rules(stage)) => stage.pass_plain(packets, place),
             Some(FastElement::State(stage)) => {
                 let is_first = place == Place::first(place.direction, elements);
-                let steering = Some(&self.steering).filter(|_| !is_first);
+                let steering = self.steering.at(place.element);
+                let is_known = is_first && std::ptr::eq(steering, &self.steering);
+                let steering = Some(steering).filter(|_| !is_known);
                 pass_state(stage, steering, packets, place)
             }
             Some(FastElement::OnCores) | None => (0, Some(Decision::Punt)),
@@ -188,7 +190,7 @@ impl FastPath {
         match self.elements.get_mut(usize::from(place.element)) {
             Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), place, hint),
             Some(FastElement::State(stage)) => {
-                let mut parsed = parsed(&self.steering, frame, shape);
+                let mut parsed = parsed(self.steering.at(place.element), frame, shape);
                 parsed.suspect = slot_of(hint);
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.suspect))
@@ -252,7 +254,11 @@ impl FastPath {
             Some(FastElement::Rules(stage)) if stage.key(frame, layout, place).is_some() => {
                 return (punt_header(Message::Plain, frame, &Keyed::default()), 0);
             }
-            _ => punt_header(Message::Plain, frame, &self.keyed(frame, layout)),
+            _ => punt_header(
+                Message::Plain,
+                frame,
+                &self.keyed(frame, layout, place.element),
+            ),
         };
         let hash = header.key.hash(self.steering.seed());
         (header, hash)
@@ -279,7 +285,7 @@ impl FastPath {
 }
 
 /// Plain packets meet the state of their flows, until one does not go on, or its state is not where
-/// it should be. With `steering` they may have been rewritten since they arrived.
+/// it should be. With `steering` their flows may be others than when they arrived.
 #[inline(never)]
 fn pass_state<'a>(
     stage: &mut StateStage,

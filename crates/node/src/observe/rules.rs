@@ -7,6 +7,7 @@ use twinpath_control::report::{
     RuleCoresCounts, RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts,
     RuleTableCounts, Rules,
 };
+use twinpath_core::Named;
 use twinpath_rulecache::{Obstacle, RuleCores, RuleTable};
 
 /// The tables of all elements together, as they stand.
@@ -32,7 +33,7 @@ pub(super) fn rules(fast_path: &FastPath, workers: &[Worker]) -> Rules {
                 _ => RuleTableCounts::default(),
             };
             rules.push(RuleElement {
-                functions: names(cores),
+                functions: Named::names(cores.functions()),
                 counts: RuleCounts {
                     table,
                     ..on_the_cores(cores)
@@ -41,12 +42,6 @@ pub(super) fn rules(fast_path: &FastPath, workers: &[Worker]) -> Rules {
         }
     }
     rules
-}
-
-fn names(cores: &RuleCores) -> Vec<String> {
-    let mut names = Vec::new();
-    cores.each_function(|function| names.push(function.name().to_owned()));
-    names
 }
 
 fn table(table: &RuleTable) -> RuleTableCounts {

@@ -1,11 +1,10 @@
 //! Functions that share flow state: what becomes of their flows.
 
 use super::{CorePlan, ReplaceError, elements, is_same, is_same_function};
-use crate::wiring;
+use crate::wiring::{self, BuildError};
 use std::ops::Range;
-use twinpath_control::service::Service;
-use twinpath_nf::catalogue::FunctionConfig;
-use twinpath_slowpath::Successor;
+use twinpath_control::service::{Instance, Service};
+use twinpath_slowpath::{Chain, Successor};
 
 /// What a change means for flows.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -17,40 +16,79 @@ pub(super) struct Change {
 }
 
 impl Change {
-    pub fn between(old: &Service, new: &Service) -> Self {
-        let (Some(before), after) = (sharing(old), sharing(new)) else {
-            return Self::default();
-        };
-        let is_kept = |after: &Range<usize>| is_same(old, &before, new, after);
-        if after.as_ref().is_some_and(is_kept) {
-            return Self::default();
-        }
-        let names = |functions: &[FunctionConfig]| -> Vec<_> {
-            functions.iter().map(FunctionConfig::name).collect()
-        };
-        let functions = after.map_or(&[][..], |after| &new.chain[after]);
+    /// Between two services; `chain` is of what shares flow state in the new one.
+    pub fn between(old: &Service, new: &Service, chain: &Chain) -> Result<Self, BuildError> {
+        let (before, after) = (sharing(old), sharing(new));
+        let is_kept = |one: &Range<usize>| after.iter().any(|other| is_same(old, one, new, other));
         // Packets that are kept have passed functions in front, in the order that there was, and
         // were told apart by the backends that there were.
-        let releases_packets = names(&old.chain[before]) != names(functions)
-            || functions
-                .iter()
-                .any(|function| is_other_balancer(old, new, function));
-        Self {
-            brings_home: true,
-            releases_packets,
-        }
+        let releases_packets = names(old, &before) != names(new, &after)
+            || wiring::chain(old)?.aliases() != chain.aliases();
+        let brings_home = !before.iter().all(is_kept);
+        Ok(Self {
+            brings_home,
+            releases_packets: brings_home && releases_packets,
+        })
     }
 }
 
-fn is_other_balancer(old: &Service, new: &Service, function: &FunctionConfig) -> bool {
-    let is_same = |one: &FunctionConfig| is_same_function(old, one, new, function);
-    matches!(function, FunctionConfig::LoadBalancer(_)) && !old.chain.iter().any(is_same)
+/// The names of the functions of elements.
+fn names<'a>(service: &'a Service, elements: &[Range<usize>]) -> Vec<Vec<&'a str>> {
+    let names = |element: &Range<usize>| {
+        let functions = service.chain[element.clone()].iter();
+        functions.map(|function| &*function.name).collect()
+    };
+    elements.iter().map(names).collect()
 }
 
-/// The element whose functions share flow state.
-fn sharing(service: &Service) -> Option<Range<usize>> {
+/// The elements whose functions share flow state.
+fn sharing(service: &Service) -> Vec<Range<usize>> {
     let shares = |range: &Range<usize>| !service.chain[range.start].makes_rules();
-    elements(service).into_iter().find(shares)
+    elements(service).into_iter().filter(shares).collect()
+}
+
+/// The element of the old chain whose flows become those of an element of the new one: the first
+/// that has a function of it, and that no element in front has taken.
+fn former(old: &Service, new: &Service, element: &Range<usize>) -> Option<Range<usize>> {
+    let mut free = sharing(old);
+    for wanting in sharing(new) {
+        let has_heir = |former: &Range<usize>| {
+            let mut heirs = new.chain[wanting.clone()].iter();
+            heirs.any(|heir| place_of(old, former, heir).is_some())
+        };
+        let taken = free
+            .iter()
+            .position(has_heir)
+            .map(|place| free.remove(place));
+        if wanting == *element {
+            return taken;
+        }
+    }
+    None
+}
+
+/// Where in an old element a function was.
+fn place_of(old: &Service, element: &Range<usize>, function: &Instance) -> Option<usize> {
+    let mut known = old.chain[element.clone()].iter();
+    known.position(|one| function.is_heir_of(one))
+}
+
+/// Functions of the new chain that begin anew although they were in the old one: they share flow
+/// state with others than before, and those have taken it with them.
+pub(super) fn beginning<'a>(old: &Service, new: &'a Service) -> Vec<&'a str> {
+    let mut begin = Vec::new();
+    for element in sharing(new) {
+        let former = former(old, new, &element);
+        let goes_on = |function: &&Instance| {
+            let place = former
+                .as_ref()
+                .and_then(|former| place_of(old, former, function));
+            place.is_some()
+        };
+        let functions = new.chain[element].iter().filter(|one| !goes_on(one));
+        begin.extend(functions.map(|function| &*function.name));
+    }
+    begin
 }
 
 /// The plan for one worker's flows.
@@ -60,21 +98,25 @@ pub(super) fn plan(
     new: &Service,
     element: &Range<usize>,
 ) -> Result<CorePlan, ReplaceError> {
-    let Some(former) = sharing(old) else {
-        return Ok(CorePlan::NewFlows(Box::new(wiring::cores(new)?)));
+    let instances = &new.chain[element.clone()];
+    let former = former(old, new, element);
+    let number = before
+        .iter()
+        .position(|range| Some(range) == former.as_ref());
+    let (Some(former), Some(number)) = (former, number) else {
+        let cores = wiring::cores(new, instances)?;
+        return Ok(CorePlan::NewFlows(Box::new(cores)));
     };
-    let number = before.iter().position(|range| *range == former);
-    let known = &old.chain[former];
     let mut successors = Vec::new();
-    for function in &new.chain[element.clone()] {
-        let place = known.iter().position(|one| one.name() == function.name());
-        let is_same =
-            place.is_some_and(|place| is_same_function(old, &known[place], new, function));
+    for function in instances {
+        let place = place_of(old, &former, function);
+        let known = place.map(|place| &old.chain[former.start + place]);
+        let is_same = known.is_some_and(|known| is_same_function(old, known, new, function));
         successors.push(match place {
             Some(place) if is_same => Successor::Same(place),
             Some(place) => Successor::Reconfigured(place, wiring::flow_function(new, function)?),
             None => Successor::New(wiring::flow_function(new, function)?),
         });
     }
-    Ok(CorePlan::Flows(number.unwrap_or(0), successors))
+    Ok(CorePlan::Flows(number, successors))
 }

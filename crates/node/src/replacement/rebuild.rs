@@ -3,7 +3,7 @@
 use super::{CorePlan, FunctionPlan};
 use crate::worker::CoreElement;
 use std::any::Any;
-use twinpath_core::{DropCounters, Instant};
+use twinpath_core::{DropCounters, Instant, Named};
 use twinpath_rulecache::{ChangeError, RuleFunction};
 
 /// What was replaced: drop it where that disturbs nobody.
@@ -37,7 +37,7 @@ pub(crate) struct Times {
 /// The old chain, to take parts from.
 struct Quarry {
     elements: Vec<Option<CoreElement>>,
-    functions: Vec<Vec<Option<Box<dyn RuleFunction>>>>,
+    functions: Vec<Vec<Option<Named<dyn RuleFunction>>>>,
     refused: Vec<ChangeError>,
     drops: DropCounters,
     left: Leftovers,
@@ -128,7 +128,7 @@ impl Quarry {
         }
     }
 
-    fn function(&mut self, plan: FunctionPlan) -> Option<Box<dyn RuleFunction>> {
+    fn function(&mut self, plan: FunctionPlan) -> Option<Named<dyn RuleFunction>> {
         match plan {
             FunctionPlan::Keep {
                 element,
@@ -138,7 +138,8 @@ impl Quarry {
                 let functions = self.functions.get_mut(element)?;
                 let mut function = functions.get_mut(usize::from(place))?.take()?;
                 if let Some(mut change) = change {
-                    self.refused.extend(change.apply(&mut *function).err());
+                    self.refused
+                        .extend(change.apply(&mut *function.function).err());
                     self.left.add(change);
                 }
                 Some(function)

@@ -100,7 +100,7 @@ impl Watch for Watcher<'_> {
     fn handled(
         &mut self,
         _place: u8,
-        name: &'static str,
+        name: &str,
         packet: &Packet,
         recording: &Recording,
         verdict: Verdict,
@@ -111,7 +111,7 @@ impl Watch for Watcher<'_> {
         };
         let examined = recording.mask().without(before.0.mask());
         self.run.functions.push(FunctionLook {
-            name,
+            name: name.to_owned(),
             examined: quantities(&examined, &self.shown),
             written: changes(&before, &after),
             entries: self.entries_since(&before.0, recording),

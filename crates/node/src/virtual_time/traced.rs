@@ -110,7 +110,7 @@ impl<S: Sink> VirtualRun<'_, S> {
         place: Place,
         names: &Names,
     ) -> Result<(Stage, After), TraceError> {
-        let (keyed, _) = self.node.machine.path().flow(&frame, layout);
+        let (keyed, _) = self.node.machine.path().flow(&frame, layout, place.element);
         let found = self.found(&frame, layout, place, names);
         let step = self.step(&mut frame, layout, place)?;
         let mut stage = Stage {
@@ -123,7 +123,7 @@ impl<S: Sink> VirtualRun<'_, S> {
             },
             cores: None,
         };
-        self.look_again(&mut stage.fast.found, &frame, layout, names);
+        self.look_again(&mut stage.fast.found, &frame, layout, place, names);
         let after = match step {
             Step::Forward => After::On(frame),
             Step::Reply => After::Ended(leaves(&frame, "leaves as an answer to its sender")),
@@ -150,11 +150,11 @@ impl<S: Sink> VirtualRun<'_, S> {
             };
         }
         match path.elements().get(usize::from(place.element)) {
-            Some(FastElement::State(_)) => match path.at_state_of(frame, layout) {
+            Some(FastElement::State(_)) => match path.at_state_of(frame, layout, place.element) {
                 Some(at) => Found::Slot(SlotLook {
                     state: at.slot.fsm.name(),
                     state_after: "initial",
-                    words: names.words(Some(&at.words), None),
+                    words: names.words(place.element, Some(&at.words), None),
                     programs: at.steps.iter().map(program_look).collect(),
                 }),
                 None => Found::NoSlot,
@@ -187,11 +187,23 @@ impl<S: Sink> VirtualRun<'_, S> {
     }
 
     /// The slot as the packet leaves it.
-    fn look_again(&mut self, found: &mut Found, frame: &Frame, layout: &Layout, names: &Names) {
+    fn look_again(
+        &mut self,
+        found: &mut Found,
+        frame: &Frame,
+        layout: &Layout,
+        place: Place,
+        names: &Names,
+    ) {
         let Found::Slot(look) = found else { return };
-        let after = self.node.machine.path_mut().at_state_of(frame, layout);
+        let path = self.node.machine.path_mut();
+        let after = path.at_state_of(frame, layout, place.element);
         look.state_after = after.as_ref().map_or("initial", |at| at.slot.fsm.name());
-        let words = names.words(None, after.as_ref().map(|at| at.words.as_slice()));
+        let words = names.words(
+            place.element,
+            None,
+            after.as_ref().map(|at| at.words.as_slice()),
+        );
         for (word, after) in look.words.iter_mut().zip(words) {
             word.after = after.after;
         }
@@ -242,7 +254,8 @@ impl<S: Sink> VirtualRun<'_, S> {
         self.cross_the_link()?;
         self.wait_in_line(worker, header.element)?;
         let hash = header.key.hash(self.node.machine.path().seed());
-        let words = |run: &Self| run.node.workers[worker].flow_words(&header.key, hash);
+        let element = header.element;
+        let words = |run: &Self| run.node.workers[worker].flow_words(element, &header.key, hash);
         let before = words(self);
         let mut watcher = Watcher::new(functions);
         let watched = self.node.workers[worker].receive_watched(
@@ -272,7 +285,7 @@ impl<S: Sink> VirtualRun<'_, S> {
             false => CoresLook::State(StateRun {
                 message: header.message.name(),
                 answer: answer(&watched),
-                words: names.words(before.as_deref(), after.as_deref()),
+                words: names.words(element, before.as_deref(), after.as_deref()),
                 outcome,
                 replies,
             }),
@@ -345,7 +358,7 @@ fn dropped(reason: DropReason) -> End {
 
 fn program_look(taken: &StepTaken) -> ProgramLook {
     ProgramLook {
-        function: taken.program,
+        function: taken.program.to_string(),
         step: taken.step,
         exit: match taken.exit {
             Exit::Continue => "goes on".into(),

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::slow::Outgoing;
-use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools};
+use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools};
 use twinpath_link::{Header, Message, attach};
 use twinpath_rulecache::{Output, RuleCores};
 
@@ -57,8 +57,7 @@ impl Worker {
             Output::Depart(packet, _) | Output::Drop(packet, _) => Some(packet.frame.ordinal()),
             Output::Reply(_) | Output::Send(_) => None,
         }));
-        let flows = self.flows().into_iter();
-        let departing = flows.flat_map(|flows| flows.departing());
+        let departing = self.flows().flat_map(|flows| flows.departing());
         in_hand.extend(departing.map(|packet| packet.frame.ordinal()));
         in_hand.extend(at_work);
         in_hand.sort_unstable();
@@ -71,10 +70,9 @@ impl Worker {
     /// Another life begins. The fast path is told at once if it may have rules of the last one.
     #[cold]
     pub(super) fn begin_anew(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        if let Some(flows) = self.flows() {
-            let drops = flows.drops().clone();
-            self.drops.absorb(&drops);
-        }
+        let mut drops = DropCounters::default();
+        self.flows().for_each(|flows| drops.absorb(flows.drops()));
+        self.drops.absorb(&drops);
         // Frames go home when they are dropped.
         self.elements.clear();
         self.outgoing.clear();

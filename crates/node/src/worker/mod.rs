@@ -193,9 +193,9 @@ impl Worker {
         (refused, left)
     }
 
-    /// The flows and functions of the element with flow state, if the chain has one.
-    pub fn flows(&self) -> Option<&Cores> {
-        self.elements.iter().find_map(|element| match element {
+    /// The flows and functions of the elements with flow state.
+    pub fn flows(&self) -> impl Iterator<Item = &Cores> {
+        self.elements.iter().filter_map(|element| match element {
             CoreElement::Flows(flows) => Some(flows.as_ref()),
             CoreElement::Rules(_) => None,
         })
@@ -220,10 +220,10 @@ impl Worker {
 
     /// The next deadline, for drivers that let virtual time jump.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let flows = self.flows().and_then(Cores::next_deadline);
+        let flows = self.flows().filter_map(Cores::next_deadline);
         let rules = self.rules().filter_map(RuleCores::next_deadline).min();
         let rules = rules.map(|at| at.max(self.ticked + TICK));
-        flows.into_iter().chain(rules).min()
+        flows.chain(rules).min()
     }
 
     /// How far this worker is: it has finished with all frames that it has received, but for packets
@@ -239,9 +239,7 @@ impl Worker {
     /// Everything this worker dropped.
     pub fn drops(&self) -> DropCounters {
         let mut drops = self.drops.clone();
-        if let Some(flows) = self.flows() {
-            drops.absorb(flows.drops());
-        }
+        self.flows().for_each(|flows| drops.absorb(flows.drops()));
         drops
     }
 
@@ -349,8 +347,8 @@ impl Worker {
         pools: &mut Pools,
         act: impl Fn(&mut Cores, &mut Pools, &mut Vec<Outgoing>),
     ) {
-        let first = self.outgoing.len();
         for (number, element) in (0..).zip(&mut self.elements) {
+            let first = self.outgoing.len();
             if let CoreElement::Flows(flows) = element {
                 act(flows, pools, &mut self.outgoing);
                 self.outgoing[first..]
@@ -395,7 +393,10 @@ impl Worker {
                 return self.drop(frame, DropReason::Malformed(malformed), pools);
             }
         };
-        let steering = self.whole_walk.as_ref();
+        let steering = self
+            .whole_walk
+            .as_ref()
+            .map(|steering| steering.at(place.element));
         let keyed = steering.and_then(|steering| steering.key(frame.bytes(), &layout));
         let keyed = keyed.unwrap_or_default();
         let mut header = punt_header(Message::Plain, &frame, &keyed);
@@ -632,7 +633,7 @@ mod tests {
             [],
             "nothing new to ask"
         );
-        assert_eq!(bench.worker.flows().expect("flows").store().len(), 1);
+        assert_eq!(bench.worker.flows().next().expect("flows").store().len(), 1);
         let asked = bench.ask(Message::WriteBack, 2, later(2));
         assert_eq!(asked, [Message::Acknowledge, Message::Recall]);
         assert_eq!(

@@ -36,9 +36,12 @@ impl Worker {
         }
     }
 
-    /// The state words of a flow on the cores.
-    pub(crate) fn flow_words(&self, key: &FlowKey, hash: u64) -> Option<Vec<u32>> {
-        let store = self.flows()?.store();
+    /// The state words of a flow on the cores, at an element.
+    pub(crate) fn flow_words(&self, element: u8, key: &FlowKey, hash: u64) -> Option<Vec<u32>> {
+        let CoreElement::Flows(flows) = self.elements.get(usize::from(element))? else {
+            return None;
+        };
+        let store = flows.store();
         store.find(key, hash).map(|id| store.words(id).to_vec())
     }
 

@@ -165,7 +165,8 @@ pub fn seen(expected: &Expectation, slow: &Outcome, both: &Outcome) -> u64 {
     }
 }
 
-fn counted(outcome: &Outcome, function: &str, counters: &[&str]) -> u64 {
+/// Counters of a function of the chain, together.
+pub fn counted(outcome: &Outcome, function: &str, counters: &[&str]) -> u64 {
     let functions = outcome.report.functions.iter();
     let own = functions.filter(|own| own.name == function);
     let counts = own.flat_map(|function| &function.counters);

@@ -5,9 +5,8 @@ use super::derived::{Capture, by_entry, seen};
 use super::{Outcome, Variant, assert_same, by_direction, run, vary};
 use std::collections::BTreeMap;
 use twinpath_captures::{FunctionText, ServiceText};
-use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_control::service::{Execution, Instance, Paths, Service};
 use twinpath_io::Trace;
-use twinpath_nf::catalogue::FunctionConfig;
 
 /// Of what the fast path could settle, it must have settled so much.
 const LEAST_SETTLED: f64 = 0.5;
@@ -42,22 +41,6 @@ impl<'a> Trial<'a> {
                 .to_owned(),
             trace: capture.met_by(&function),
             derived: capture.profile.service_of(vec![function]),
-        }
-    }
-
-    /// One function, and behind it another that does not decide what is seen of the first.
-    pub fn beside(capture: &'a Capture, function: FunctionText, other: FunctionText) -> Self {
-        let expectations = function.expectations.clone();
-        let what = format!("{} beside {}", function.function, other.function);
-        let trial = Self::alone(capture, function.clone());
-        let derived = ServiceText {
-            expectations,
-            ..capture.profile.service_of(vec![function, other])
-        };
-        Self {
-            what,
-            derived,
-            ..trial
         }
     }
 
@@ -113,7 +96,7 @@ impl<'a> Trial<'a> {
 
     /// The share of packets that is asked of the fast path, or why none is.
     fn asked(&self, service: &Service, slow: &Outcome) -> Result<f64, String> {
-        let makes_rules = service.chain.iter().all(FunctionConfig::makes_rules);
+        let makes_rules = service.chain.iter().all(Instance::makes_rules);
         if makes_rules && WINDOWS_WRAP.contains(&self.capture.name.as_str()) {
             return Err("EXCEPTION: numbers of windows wrap in this capture".into());
         }
@@ -140,25 +123,21 @@ pub fn both_paths(
     match service
         .chain
         .iter()
-        .any(|function| function.name().to_string() == "kv_store")
+        .any(|function| function.config.descriptor().name == "kv_store")
     {
         true => assert_same(&by_entry(&slow), &by_entry(&both), what),
         false => assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what),
     }
     assert_eq!(slow.ports, both.ports, "{what}: ports");
     assert_eq!(slow.report.drops, both.report.drops, "{what}: drops");
-    check_credits(&slow, &both, what);
+    let credited = |outcome| credited(service, outcome);
+    let what_for = format!("{what}: what rules were credited with");
+    assert_eq!(credited(&slow), credited(&both), "{what_for}");
     (slow, both)
 }
 
-/// Counts of functions whose rules were used must be those of the cores alone.
-fn check_credits(slow: &Outcome, both: &Outcome, what: &str) {
-    let (slow, both) = (credited(slow), credited(both));
-    assert_eq!(slow, both, "{what}: what rules were credited with");
-}
-
 /// Counts of functions that are right also for packets that the cores never saw.
-fn credited(outcome: &Outcome) -> BTreeMap<String, u64> {
+fn credited(service: &Service, outcome: &Outcome) -> BTreeMap<String, u64> {
     const COUNTED: [(&str, &[&str]); 3] = [
         ("acl", &["allowed", "denied", "default_hits"]),
         (
@@ -168,8 +147,10 @@ fn credited(outcome: &Outcome) -> BTreeMap<String, u64> {
         ("monitor", &["packets", "bytes"]),
     ];
     let mut counts = BTreeMap::new();
-    for function in &outcome.report.functions {
-        for (name, counters) in COUNTED.iter().filter(|(name, _)| *name == function.name) {
+    for (instance, function) in service.chain.iter().zip(&outcome.report.functions) {
+        let (name, kind) = (&function.name, instance.config.descriptor().name);
+        assert_eq!(**name, *instance.name, "counters have the chain's names");
+        for (_, counters) in COUNTED.iter().filter(|(counted, _)| *counted == kind) {
             for counter in *counters {
                 let count = function.counters.get(*counter).copied();
                 counts.insert(format!("{name} {counter}"), count.unwrap_or_default());

@@ -272,7 +272,7 @@ impl World {
             .iter()
             .map(|entry| entry.function)
             .collect();
-        for (place, function) in self.cores.chain().functions() {
+        for (place, function) in self.cores.chain().functions_mut() {
             if changed.contains(&place) {
                 let new =
                     std::mem::replace(function, Box::new(super::functions::Monitor::default()));
@@ -477,7 +477,7 @@ impl World {
         assert_eq!(oracle.replies(), self.replies);
         let counts = |chain: &mut RuleChain| {
             let mut counts = Vec::new();
-            for (_, function) in chain.functions() {
+            for (_, function) in chain.functions_mut() {
                 function.counters(&mut |_, value| counts.push(value));
             }
             counts

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use twinpath_coherence::Config as CoherenceConfig;
 use twinpath_control::service::{Device, Paths, Service};
 use twinpath_core::program::{Condition, FastProgram};
-use twinpath_fastpath::{Budget, BudgetError, Placement, StateTable};
-use twinpath_node::wiring;
+use twinpath_fastpath::{Budget, Placement, StateTable};
+use twinpath_node::wiring::{self, BuildError};
 use twinpath_slowpath::Chain;
 
 /// Tells what of a service runs where, and why
@@ -74,8 +74,8 @@ struct Explanation {
     functions: Vec<Function>,
     cores_only: Vec<String>,
     devices: Vec<DeviceFit>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state_table: Option<TableFacts>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    state_tables: Vec<StateTableFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cores: Option<CoresFacts>,
 }
@@ -83,7 +83,7 @@ struct Explanation {
 /// One function of the chain.
 #[derive(Serialize)]
 struct Function {
-    name: &'static str,
+    name: String,
     words: Vec<WordFacts>,
     always_complex: Vec<String>,
     prologue: Vec<String>,
@@ -120,6 +120,9 @@ struct DeviceFit {
     device: &'static str,
     is_chosen: bool,
     refusal: Option<String>,
+    /// Functions for whose flow state there is no room beside that of others: they are on the
+    /// cores alone.
+    without_room: Vec<String>,
     uses: Vec<Use>,
 }
 
@@ -131,7 +134,15 @@ struct Use {
     limit: usize,
 }
 
-/// The fast path's state table.
+/// The state table of an element with these functions.
+#[derive(Serialize)]
+struct StateTableFacts {
+    functions: Vec<String>,
+    #[serde(flatten)]
+    table: TableFacts,
+}
+
+/// A state table of the fast path.
 #[derive(Serialize)]
 struct TableFacts {
     slots: usize,
@@ -164,10 +175,8 @@ impl Explanation {
     /// Builds what a run would build, as far as it takes no memory, and looks at it.
     fn of(service: &Service) -> Result<Self, CommandError> {
         let chain = wiring::chain(service)?;
-        chain
-            .steering(service.seed)
-            .map_err(wiring::BuildError::from)?;
-        let names = service.chain.iter().map(|config| config.name().to_string());
+        wiring::steering(service)?;
+        let names = service.chain.iter().map(|one| one.name.to_string());
         let mut explanation = Self {
             service: service.name.clone(),
             paths: match service.run.paths {
@@ -180,7 +189,7 @@ impl Explanation {
             functions: Vec::new(),
             cores_only: Vec::new(),
             devices: Vec::new(),
-            state_table: None,
+            state_tables: Vec::new(),
             cores: None,
         };
         if !chain.is_empty() {
@@ -195,9 +204,14 @@ impl Explanation {
         let coherence = wiring::coherence(service);
         self.cores_only = cores_only(&coherence);
         self.devices = [Budget::asic(), Budget::software()]
-            .map(|budget| DeviceFit::of(&budget, &programs, service))
+            .map(|budget| DeviceFit::of(&budget, service))
             .into();
-        self.state_table = Some(TableFacts::of(&coherence, chain.word_count()));
+        for instances in wiring::elements(service).filter(|all| !all[0].makes_rules()) {
+            let words = wiring::element_chain(service, instances)?.word_count();
+            let functions = instances.iter().map(|one| one.name.to_string()).collect();
+            let table = TableFacts::of(&coherence, words);
+            self.state_tables.push(StateTableFacts { functions, table });
+        }
         self.cores = Some(CoresFacts::of(service, chain.most_held_frames())?);
         self.functions = programs.into_iter().map(Function::of).collect();
         Ok(())
@@ -219,7 +233,7 @@ impl Function {
             exit: step.exit.to_string(),
         });
         Self {
-            name: program.name,
+            name: program.name.to_string(),
             words: program
                 .words
                 .iter()
@@ -272,19 +286,27 @@ fn cores_only(coherence: &CoherenceConfig) -> Vec<String> {
 }
 
 impl DeviceFit {
-    fn of(budget: &Budget, programs: &[FastProgram], service: &Service) -> Self {
+    fn of(budget: &Budget, service: &Service) -> Self {
         let device = match service.fast_path.device {
             Device::Software => Budget::software().name,
             Device::Asic => Budget::asic().name,
         };
-        let placement = budget.place(programs, service.fast_path.slots);
+        let room = wiring::place(service, budget);
+        let has_room = room.as_ref().map_or(&[][..], |room| &room.has_room);
+        let elements = wiring::elements(service).zip(has_room);
+        let without = elements.filter(|(_, has_room)| !**has_room);
+        let names = without.flat_map(|(instances, _)| instances.iter().map(|one| &one.name));
         Self {
             device: budget.name,
             is_chosen: budget.name == device,
-            uses: placement
+            without_room: names.map(ToString::to_string).collect(),
+            uses: room
                 .as_ref()
-                .map_or(Vec::new(), |placement| uses(budget, placement)),
-            refusal: placement.err().as_ref().map(BudgetError::to_string),
+                .map_or(Vec::new(), |room| uses(budget, &room.placement)),
+            refusal: room.err().map(|error| match error {
+                BuildError::Budget(limit) => limit.to_string(),
+                other => other.to_string(),
+            }),
         }
     }
 }
@@ -353,7 +375,10 @@ impl TableFacts {
 
 impl CoresFacts {
     fn of(service: &Service, most_held_frames: usize) -> Result<Self, CommandError> {
-        let bytes_per_flow = wiring::cores(service, 1)?.store().bytes_per_flow();
+        let mut bytes_per_flow = 0;
+        for instances in wiring::elements(service).filter(|all| !all[0].makes_rules()) {
+            bytes_per_flow += wiring::cores(service, instances)?.store().bytes_per_flow();
+        }
         let (workers, flows) = (service.slow_path.workers, service.slow_path.flows);
         Ok(Self {
             workers,

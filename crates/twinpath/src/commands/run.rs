@@ -203,8 +203,9 @@ fn check_listening(service: &Service, address: SocketAddr) -> Result<(), Command
     if service.run.execution == service::Execution::Virtual {
         return Err(RunRefusal::ListenInVirtualTime.into());
     }
-    let mut store = None;
-    wiring::chain(service)?.each_function(|function| store = store.or(function.kv_port()));
+    let chain = wiring::chain(service)?;
+    let mut functions = chain.functions().iter();
+    let store = functions.find_map(|function| function.kv_port());
     let store = store.ok_or(RunRefusal::NothingAnswers)?;
     match address.port() {
         listen if listen != store => Err(RunRefusal::OtherPort { listen, store }.into()),

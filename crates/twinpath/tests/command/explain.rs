@@ -47,7 +47,7 @@ fn json_says_the_same() {
     assert_eq!(told["functions"][1]["steps"][0]["exit"], "continue");
     assert_eq!(told["devices"][1]["refusal"], serde_json::Value::Null);
     assert!(told["devices"][0]["refusal"].is_string());
-    assert_eq!(told["state_table"]["buckets"], 250);
+    assert_eq!(told["state_tables"][0]["buckets"], 250);
 }
 
 #[test]
@@ -111,6 +111,41 @@ fn rules_beside_flow_state_are_told() {
     }
 }
 
+/// A balancer's state fits a switch; a firewall's, in an element of its own, does not.
+const APART: &str = r#"
+[service]
+name = "x"
+chain = ["balancer", "guard", "edge"]
+[balancer]
+function = "load_balancer"
+services = [{ vip = "192.0.2.1:80", protocol = "tcp", backends = [{ endpoint = "10.1.0.1:80" }] }]
+[guard]
+function = "acl"
+default = "allow"
+[edge]
+function = "firewall"
+"#;
+
+#[test]
+fn flow_state_apart_is_told_by_name() {
+    let said = Place::with("x.toml", APART).succeed(&["explain", "x.toml"]);
+    for expected in [
+        "x: balancer -> guard -> edge\n",
+        "  guard (acl)    cached as rules ",
+        "  edge (firewall) shares flow state ",
+        "(balancer) -> [guard] -> (edge)",
+        "\nState table of balancer\n",
+        "\nState table of edge\n",
+        "; no room beside that for edge",
+    ] {
+        assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
+    }
+    let small = format!("{APART}[fast_path]\ndevice = \"asic\"\n");
+    let said = Place::with("x.toml", &small).succeed(&["explain", "x.toml"]);
+    let expected = "edge (firewall) on the cores       the device has no room";
+    assert!(said.out.contains(expected), "{}", said.out);
+}
+
 #[test]
 fn a_chain_without_flow_state_has_no_state_table() {
     let said = with_rules(RULES_ALONE).succeed(&["explain", "x.toml"]);
@@ -132,7 +167,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
         serde_json::from_str(&said.out).expect("JSON")
     };
     let alone = told(with_rules(RULES_ALONE));
-    assert!(alone["state_table"].is_null() && alone["cores"].is_null());
+    assert!(alone["state_tables"].is_null() && alone["cores"].is_null());
     assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
     assert_eq!(
         alone["rules"]["elements"]["reply"][0]["functions"][0],
@@ -148,7 +183,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
     assert_eq!(both["functions"][0]["name"], "firewall");
     assert_eq!(both["rules"]["cache"]["tables"], 2);
     let state = told(Place::with("x.toml", SERVICE));
-    assert!(state["rules"].is_null() && state["state_table"].is_object());
+    assert!(state["rules"].is_null() && state["state_tables"].is_array());
 }
 
 #[test]

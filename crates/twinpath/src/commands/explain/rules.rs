@@ -4,8 +4,7 @@ use crate::error::CommandError;
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
-use twinpath_control::service::{Paths, Service};
-use twinpath_nf::catalogue::FunctionConfig;
+use twinpath_control::service::{Instance, Paths, Service};
 use twinpath_nf::duration::Human;
 use twinpath_node::wiring;
 use twinpath_rulecache::{Obstacle, RuleTable};
@@ -26,6 +25,8 @@ pub struct RuleFacts {
 #[derive(Serialize)]
 struct FunctionPlace {
     name: String,
+    /// What it is.
+    function: &'static str,
     place: &'static str,
     why: String,
 }
@@ -79,10 +80,16 @@ const ORDER: [&str; 3] = [
 impl RuleFacts {
     /// `None` for a chain without such functions.
     pub fn of(service: &Service) -> Result<Option<Self>, CommandError> {
-        if !service.chain.iter().any(FunctionConfig::makes_rules) {
+        if !service.chain.iter().any(Instance::makes_rules) {
             return Ok(None);
         }
         let cache = CacheFacts::of(service);
+        let room = wiring::place(service, &wiring::budget(service))
+            .map_or_else(|_| Vec::new(), |room| room.has_room);
+        let elements = wiring::elements(service).zip(room);
+        let has_room: Vec<bool> = elements
+            .flat_map(|(instances, has_room)| instances.iter().map(move |_| has_room))
+            .collect();
         let meaning = |obstacle: Obstacle| NoRule {
             name: obstacle.name(),
             meaning: obstacle.meaning(),
@@ -91,7 +98,10 @@ impl RuleFacts {
             functions: service
                 .chain
                 .iter()
-                .map(|config| FunctionPlace::of(config, service, cache.is_used))
+                .zip(has_room.into_iter().chain(std::iter::repeat(true)))
+                .map(|(instance, has_room)| {
+                    FunctionPlace::of(instance, service, cache.is_used, has_room)
+                })
                 .collect(),
             inside: service.inside.iter().map(ToString::to_string).collect(),
             elements: Elements::of(service),
@@ -103,17 +113,33 @@ impl RuleFacts {
 }
 
 impl FunctionPlace {
-    fn of(config: &FunctionConfig, service: &Service, cache_is_used: bool) -> Self {
-        let (place, why) = match (config.makes_rules(), service.run.paths) {
+    fn of(instance: &Instance, service: &Service, cache_is_used: bool, has_room: bool) -> Self {
+        let function = instance.config.descriptor();
+        let (place, why) = match (instance.makes_rules(), service.run.paths) {
             (_, Paths::Slow) => ("cores", "the service has paths = \"slow\""),
             (true, _) if !cache_is_used => ("cores", "[rule_cache] has enabled = false"),
-            (true, _) => ("rules", config.placement()),
-            (false, _) => ("shared", config.placement()),
+            (true, _) => ("rules", function.placement),
+            (false, _) if !has_room => (
+                "cores",
+                "the device has no room for its flow state beside that of others",
+            ),
+            (false, _) => ("shared", function.placement),
         };
         Self {
-            name: config.name().to_string(),
+            name: instance.name.to_string(),
+            function: function.name,
             place,
             why: why.into(),
+        }
+    }
+}
+
+impl FunctionPlace {
+    /// Its name, and what it is where the name does not say it.
+    fn told_name(&self) -> String {
+        match self.name == self.function {
+            true => self.name.clone(),
+            false => format!("{} ({})", self.name, self.function),
         }
     }
 }
@@ -130,10 +156,10 @@ impl Elements {
 }
 
 impl Element {
-    fn of(configs: &[FunctionConfig]) -> Self {
-        let names = configs.iter().map(|config| config.name().to_string());
+    fn of(instances: &[Instance]) -> Self {
+        let names = instances.iter().map(|one| one.name.to_string());
         Self {
-            makes_rules: configs.iter().all(FunctionConfig::makes_rules),
+            makes_rules: instances.iter().all(Instance::makes_rules),
             functions: names.collect(),
         }
     }
@@ -148,7 +174,7 @@ impl Element {
 impl CacheFacts {
     fn of(service: &Service) -> Self {
         let cache = &service.rule_cache;
-        let makes_rules = |element: &&[FunctionConfig]| element[0].makes_rules();
+        let makes_rules = |element: &&[Instance]| element[0].makes_rules();
         let tables = wiring::elements(service).filter(makes_rules).count();
         // Its memory is taken only as it is touched.
         let bytes_per_table = RuleTable::new(wiring::rule_table(service)).memory_bytes();
@@ -171,8 +197,9 @@ impl CacheFacts {
 impl Display for RuleFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "What runs where")?;
-        for FunctionPlace { name, place, why } in &self.functions {
-            let place = match *place {
+        for at in &self.functions {
+            let (name, why) = (at.told_name(), &at.why);
+            let place = match at.place {
                 "rules" => "cached as rules",
                 "shared" => "shares flow state",
                 _ => "on the cores",

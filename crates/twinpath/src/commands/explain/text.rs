@@ -1,6 +1,6 @@
 //! An explanation as text.
 
-use super::{CoresFacts, DeviceFit, Explanation, Function, TableFacts, Use};
+use super::{CoresFacts, DeviceFit, Explanation, Function, StateTableFacts, TableFacts, Use};
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 
@@ -43,8 +43,13 @@ impl Explanation {
         self.devices
             .iter()
             .try_for_each(|device| writeln!(f, "{device}"))?;
-        if let Some(table) = &self.state_table {
-            write!(f, "\n{table}\n")?;
+        let is_alone = self.state_tables.len() == 1;
+        for StateTableFacts { functions, table } in &self.state_tables {
+            match is_alone {
+                true => writeln!(f, "\nState table")?,
+                false => writeln!(f, "\nState table of {}", functions.join(", "))?,
+            }
+            writeln!(f, "{table}")?;
         }
         match &self.cores {
             Some(cores) => writeln!(f, "{cores}"),
@@ -87,7 +92,11 @@ impl Display for DeviceFit {
             Some(refusal) => write!(f, "  {name:<26} does not fit: {refusal}"),
             None => {
                 let uses: Vec<_> = self.uses.iter().map(ToString::to_string).collect();
-                write!(f, "  {name:<26} fits: {}", uses.join(", "))
+                write!(f, "  {name:<26} fits: {}", uses.join(", "))?;
+                match self.without_room.as_slice() {
+                    [] => Ok(()),
+                    names => write!(f, "; no room beside that for {}", names.join(", ")),
+                }
             }
         }
     }
@@ -116,7 +125,6 @@ impl Display for Use {
 impl Display for TableFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let [slots, buckets] = [self.slots, self.buckets].map(|number| units::count(number as u64));
-        writeln!(f, "State table")?;
         writeln!(
             f,
             "  {slots} slots in {buckets} buckets of {}; {} words and {} bytes a slot, {} in all",

@@ -1,0 +1,175 @@
+//! The functions of a chain, each under a name of its own, and the tables that configure them.
+
+use super::{Misplaced, SETTINGS, of_toml};
+use std::path::Path;
+use std::sync::Arc;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use twinpath_nf::catalogue::{self, Descriptor, FunctionConfig};
+
+/// Most functions in a chain.
+pub const MAX_CHAIN: usize = 16;
+
+/// Longest name of a function of a chain.
+pub const MAX_NAME: usize = 32;
+
+/// A function of a chain. A chain may have several of a kind, under different names.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Its name, which is also its table's in the service file.
+    pub name: Arc<str>,
+    /// How it is configured, and so what function it is.
+    pub config: Arc<dyn FunctionConfig>,
+}
+
+impl Instance {
+    /// Whether its decisions are cached as rules; otherwise it shares flow state.
+    pub fn makes_rules(&self) -> bool {
+        self.config.makes_rules()
+    }
+
+    /// Whether this is the other one, configured anew perhaps: what one knows, the other may.
+    pub fn is_heir_of(&self, former: &Self) -> bool {
+        self.name == former.name && self.config.descriptor().name == former.config.descriptor().name
+    }
+}
+
+/// A name in the file.
+type Name = Spanned<String>;
+
+/// A chain as it is written: names.
+pub(super) type Names = Spanned<Vec<Name>>;
+
+/// Makes functions of a chain's names and tables. Tables that are called like functions may be there
+/// without being used, so that a function can be taken out of a chain and put back.
+pub(super) fn read(
+    names: &Names,
+    mut sections: DeTable<'_>,
+    folder: &Path,
+) -> Result<Vec<Instance>, Misplaced> {
+    check(names)?;
+    let mut chain = Vec::new();
+    for name in names.get_ref() {
+        let config = match sections.remove_entry(name.get_ref().as_str()) {
+            Some((_, section)) => of_section(name, section, folder)?,
+            None => without_section(name, folder)?,
+        };
+        let name = name.get_ref().as_str().into();
+        chain.push(Instance { name, config });
+    }
+    for (name, section) in sections {
+        if catalogue::function(name.get_ref()).is_none() {
+            return Err(for_nothing(&name, names));
+        }
+        let name = Spanned::new(name.span(), name.into_inner().into_owned());
+        of_section(&name, section, folder)?;
+    }
+    Ok(chain)
+}
+
+fn check(names: &Names) -> Result<(), Misplaced> {
+    let each = names.get_ref();
+    if each.is_empty() || each.len() > MAX_CHAIN {
+        let have = each.len();
+        let message = format!("a chain has 1 to {MAX_CHAIN} functions, this one has {have}");
+        return Err((names.span(), message));
+    }
+    for (place, name) in each.iter().enumerate() {
+        check_name(name).map_err(|message| (name.span(), message))?;
+        let is_same = |other: &Name| other.get_ref() == name.get_ref();
+        if each[..place].iter().any(is_same) {
+            let name_text = name.get_ref();
+            let message = format!(
+                "{name_text} is in the chain twice: expected a name of its own for each function, such as {name_text}-2, with a table [{name_text}-2] that says function = \"...\""
+            );
+            return Err((name.span(), message));
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &Name) -> Result<(), String> {
+    let text = name.get_ref();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if text.is_empty() || text.len() > MAX_NAME || !text.bytes().all(is_plain) {
+        return Err(format!(
+            "a name in a chain has 1 to {MAX_NAME} letters, digits, _ and -"
+        ));
+    }
+    match SETTINGS.contains(&text.as_str()) {
+        true => Err(format!(
+            "[{text}] has settings of the node: expected another name for a function"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A function that is configured by its own name may leave out what it is.
+fn of_section(
+    name: &Name,
+    mut section: Spanned<DeValue<'_>>,
+    folder: &Path,
+) -> Result<Arc<dyn FunctionConfig>, Misplaced> {
+    let (span, name_text) = (section.span(), name.get_ref());
+    let DeValue::Table(table) = section.get_mut() else {
+        return Err((span, format!("expected a table [{name_text}]")));
+    };
+    let function = match table.remove("function") {
+        Some(function) => named(name_text, &function)?,
+        None => catalogue::function(name_text).ok_or_else(|| {
+            let functions = catalogue::names();
+            let message = format!(
+                "[{name_text}] does not say what it is: expected function = one of {functions}"
+            );
+            (span, message)
+        })?,
+    };
+    let section = ValueDeserializer::from(section);
+    (function.read)(section, folder).map_err(|error| of_toml(&error))
+}
+
+/// The function that a table says it is of.
+fn named(table: &str, function: &Spanned<DeValue<'_>>) -> Result<&'static Descriptor, Misplaced> {
+    let functions = catalogue::names();
+    let wrong = |message| (function.span(), message);
+    let DeValue::String(text) = function.get_ref() else {
+        return Err(wrong(format!("expected one of {functions}, in quotes")));
+    };
+    let descriptor = catalogue::function(text)
+        .ok_or_else(|| wrong(format!("no such function: expected one of {functions}")))?;
+    match catalogue::function(table) {
+        Some(other) if other.name != descriptor.name => Err(wrong(format!(
+            "[{table}] is a {table}: expected another name for a function of another kind"
+        ))),
+        _ => Ok(descriptor),
+    }
+}
+
+fn without_section(name: &Name, folder: &Path) -> Result<Arc<dyn FunctionConfig>, Misplaced> {
+    let (span, name) = (name.span(), name.get_ref());
+    let Some(function) = catalogue::function(name) else {
+        let functions = catalogue::names();
+        let message = format!(
+            "no function is called {name}: expected one of {functions}, or a table [{name}] that says which of them it is: function = \"...\""
+        );
+        return Err((span, message));
+    };
+    if function.needs_section {
+        let message = format!(
+            "the chain has {name}, so the file needs a table [{name}] with its configuration"
+        );
+        return Err((span, message));
+    }
+    let empty = Spanned::new(span, DeValue::Table(DeTable::new()));
+    (function.read)(ValueDeserializer::from(empty), folder).map_err(|error| of_toml(&error))
+}
+
+fn for_nothing(name: &Spanned<toml::de::DeString<'_>>, names: &Names) -> Misplaced {
+    let each = names.get_ref().iter();
+    let chain: Vec<&str> = each.map(|name| name.get_ref().as_str()).collect();
+    let (chain, settings) = (chain.join(", "), SETTINGS.join(", "));
+    let message = format!(
+        "this table is for nothing: expected a name that the chain has ({chain}), a function, or one of {settings}"
+    );
+    (name.span(), message)
+}

@@ -1,0 +1,59 @@
+//! What the catalogue knows of inspectors.
+
+use super::{Config, NAME, inspector};
+use crate::catalogue::{
+    Descriptor, Form, Function, FunctionConfig, FunctionError, SuccessionError,
+};
+use serde::Deserialize;
+use std::path::Path;
+use std::sync::Arc;
+use toml::de::ValueDeserializer;
+
+/// The function.
+pub const FUNCTION: Descriptor = Descriptor {
+    name: NAME,
+    form: Form::Flow,
+    placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the cores",
+    needs_section: true,
+    read: read,
+};
+
+impl FunctionConfig for Config {
+    fn descriptor(&self) -> &'static Descriptor {
+        &FUNCTION
+    }
+
+    fn needs_payload(&self) -> Option<&'static str> {
+        Some("reads payloads")
+    }
+
+    fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
+        let function = inspector(self, folder).map_err(FunctionError::of)?;
+        Ok(Function::Flow(function))
+    }
+
+    fn check_succession(&self, former: &dyn FunctionConfig) -> Result<(), SuccessionError> {
+        match former.of::<Self>() {
+            Some(former) if former.matcher != self.matcher => Err(SuccessionError(
+                "its matcher cannot change, because what it has half seen means nothing to another: expected the same matcher, or a chain without inspector in between",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_same_files(&self, former: &dyn FunctionConfig) -> bool {
+        former
+            .of::<Self>()
+            .is_some_and(|former| former.text == self.text)
+    }
+}
+
+/// The file of rules is read too, so that the inspector will be what it says now.
+fn read(
+    section: ValueDeserializer<'_>,
+    folder: &Path,
+) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+    let mut config = Config::deserialize(section)?;
+    config.read_file(folder);
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,28 @@
+//! What the catalogue knows of key-value stores.
+
+use super::{Config, KvStore, NAME};
+use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use std::path::Path;
+
+/// The function.
+pub const FUNCTION: Descriptor = Descriptor {
+    name: NAME,
+    form: Form::Flow,
+    placement: "a key's value changes with requests, so both paths hold it",
+    needs_section: false,
+    read: catalogue::read::<Config>,
+};
+
+impl FunctionConfig for Config {
+    fn descriptor(&self) -> &'static Descriptor {
+        &FUNCTION
+    }
+
+    fn needs_payload(&self) -> Option<&'static str> {
+        Some("reads requests and writes answers")
+    }
+
+    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::flow(KvStore::new(self)))
+    }
+}

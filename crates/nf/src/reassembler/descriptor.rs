@@ -1,0 +1,28 @@
+//! What the catalogue knows of reassemblers.
+
+use super::{Config, NAME, Reassembler};
+use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use std::path::Path;
+
+/// The function.
+pub const FUNCTION: Descriptor = Descriptor {
+    name: NAME,
+    form: Form::Flow,
+    placement: "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the cores",
+    needs_section: false,
+    read: catalogue::read::<Config>,
+};
+
+impl FunctionConfig for Config {
+    fn descriptor(&self) -> &'static Descriptor {
+        &FUNCTION
+    }
+
+    fn needs_payload(&self) -> Option<&'static str> {
+        Some("puts payloads in order")
+    }
+
+    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::flow(Reassembler::new(self)))
+    }
+}
