@@ -89,8 +89,12 @@ impl Simulation {
             loop {
                 self.note_progress(worker, None);
                 let settled = self.lines[worker][1].settled();
-                let is_due = |told: &mut Told| told.returned <= settled;
-                let Some(told) = self.told[worker].pop_front_if(is_due) else {
+                let told = &mut self.told[worker];
+                let is_due = told.front().is_some_and(|told| told.returned <= settled);
+                if !is_due {
+                    break;
+                }
+                let Some(told) = told.pop_front() else {
                     break;
                 };
                 self.said[worker] = (told.returned, told.progress);

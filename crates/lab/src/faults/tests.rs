@@ -33,8 +33,9 @@ fn thousands_of_seeds_hold() {
     assert_eq!(tried.len(), 2 + Functions::REAL.len());
     for (functions, coverage) in tried {
         println!("{functions:?}: {coverage:#?}");
-        let least = if functions.is_ledger() { 100 } else { 10 };
         for (name, times) in coverage.each() {
+            let is_often = functions.is_ledger() && name != "changes_given_up";
+            let least = if is_often { 100 } else { 10 };
             assert!(
                 times >= least || !can_try(functions, name),
                 "{functions:?}: {name} {times} times is too few to mean much"

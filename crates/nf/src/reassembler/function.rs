@@ -50,7 +50,7 @@ impl Reassembler {
 
     /// Segments held at the moment.
     pub fn held_segments(&self) -> usize {
-        self.held.segments as usize
+        self.held.segments
     }
 }
 
@@ -122,7 +122,7 @@ impl NetworkFunction for Reassembler {
     }
 
     fn kept_packets(&self) -> usize {
-        self.held.segments as usize
+        self.held.segments
     }
 
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
