@@ -39,6 +39,10 @@ pub fn names() -> String {
     FUNCTIONS.map(|function| function.name).join(", ")
 }
 
+/// Reads a function's section.
+pub type Read =
+    fn(ValueDeserializer<'_>, &Path) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>;
+
 /// What a function declares about itself.
 pub struct Descriptor {
     /// Its name in service files.
@@ -51,7 +55,7 @@ pub struct Descriptor {
     /// Whether a service that has the function must say how it is configured.
     pub needs_section: bool,
     /// Reads its section of a service file in this folder, where relative paths start from.
-    pub read: fn(ValueDeserializer<'_>, &Path) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>,
+    pub read: Read,
 }
 
 impl fmt::Debug for Descriptor {

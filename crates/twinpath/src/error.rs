@@ -71,7 +71,7 @@ pub enum CommandError {
     Experiment(#[from] ExperimentError),
     /// A simulation that cannot be set up.
     #[error(transparent)]
-    Simulation(#[from] SetupError),
+    Simulation(Box<SetupError>),
     /// A running service that cannot be asked.
     #[error(transparent)]
     Ask(#[from] AskError),
@@ -86,6 +86,12 @@ pub enum CommandError {
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl From<SetupError> for CommandError {
+    fn from(error: SetupError) -> Self {
+        Self::Simulation(Box::new(error))
+    }
 }
 
 impl CommandError {

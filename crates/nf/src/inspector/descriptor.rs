@@ -15,7 +15,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the cores",
     needs_section: true,
-    read: read,
+    read,
 };
 
 impl FunctionConfig for Config {
