@@ -69,7 +69,7 @@ impl Causality {
                 inside,
                 external,
             } => {
-                let is_inside = |address| inside.direction(address) == Direction::Original;
+                let is_inside = |address| inside.direction(address, 0) == Direction::Original;
                 let (from, to) = (
                     fields::source(bytes, &layout).address,
                     fields::destination(bytes, &layout).address,

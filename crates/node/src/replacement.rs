@@ -151,7 +151,7 @@ impl Replacement {
         let flows = flows::Change::between(old, new, &after, &chain)?;
         let room = wiring::room(new, old.run.paths)?;
         let mut replacement = Self {
-            sides: Sides::new(&new.inside).map_err(BuildError::from)?,
+            sides: wiring::sides(new)?,
             steering: wiring::steering(new)?,
             fast: Vec::new(),
             cores: Vec::new(),
@@ -161,7 +161,7 @@ impl Replacement {
             pools: larger_pools(old, new, &chain)?,
             applied: changes(old, new),
             old_elements: before.len(),
-            has_other_sides: old.inside != new.inside,
+            has_other_sides: old.inside != new.inside || old.inside_ports != new.inside_ports,
         };
         for ((origin, element), has_room) in after.iter().zip(room) {
             let plan = plan_fast(old, *origin, new, element, has_room)?;
@@ -371,6 +371,7 @@ fn larger_pools(
 
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     let settings = [
+        ("service.ports", old.ports == new.ports),
         ("run", old.written.run == new.written.run),
         ("fast_path", old.fast_path == new.fast_path),
         ("slow_path", old.slow_path == new.slow_path),

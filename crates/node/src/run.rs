@@ -6,7 +6,7 @@ use crate::command::{Commands, no_commands};
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
 use crate::operator::Operator;
-use crate::sink::{CaptureSink, Exit, Sink};
+use crate::sink::{Exit, Sink, Told, Written};
 use crate::source::Source;
 use crate::threads;
 use crate::udp_port::{SinkCounts, UdpPort, UdpSink};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::{self, Report};
 use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_io::{CaptureError, CaptureWriter};
+use twinpath_io::{CaptureError, PortPattern};
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,12 +50,18 @@ impl Ports {
     /// # Errors
     /// There is no capture, no traffic or no such address.
     pub fn open(&self, service: &Service) -> Result<OpenPorts, RunError> {
+        let paths = [&self.input, &self.output].into_iter().flatten();
+        for path in paths.filter(|path| PortPattern::of(path).is_some()) {
+            if service.ports.is_empty() {
+                return Err(RunError::NoPorts(path.clone()));
+            }
+        }
         if let Some(address) = self.listen {
             return listen(address);
         }
         let source = match (&self.input, &service.traffic) {
-            (Some(path), _) => Source::capture(path)?,
-            (None, Some(traffic)) => Source::generator(traffic, service.seed)?,
+            (Some(path), _) => Source::capture(path, &service.ports)?,
+            (None, Some(traffic)) => Source::generator(traffic, service.seed, &service.ports)?,
             (None, None) => return Err(RunError::NoPackets),
         };
         Ok(OpenPorts {
@@ -105,6 +111,11 @@ pub enum RunError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// A file for each port, of which there are none.
+    #[error(
+        "{}: the service names no ports, expected ports = [...] in its [service]", .0.display()
+    )]
+    NoPorts(PathBuf),
     /// No packets.
     #[error(
         "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
@@ -121,6 +132,8 @@ pub struct Finished {
     pub truncated: Option<String>,
     /// What became of frames that left through a UDP address, if one was served.
     pub udp: Option<SinkCounts>,
+    /// What the capture that was written lacks.
+    pub written: Written,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -152,7 +165,7 @@ pub fn run_opened(
     let began = WallClock::now();
     let mut exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
-        (None, Some(path)) => Exit::Capture(CaptureSink::new(CaptureWriter::create(path)?)),
+        (None, Some(path)) => Exit::capture(path, &service.ports)?,
         (None, None) => Exit::Nowhere,
     };
     let (operator, commands) = attend(service, ports)?;
@@ -169,7 +182,7 @@ pub fn run_opened(
     // Whoever still waits for an answer hears that there is none.
     drop(commands);
     drop(operator);
-    let udp = exit.finish()?;
+    let Told { udp, written } = exit.finish()?;
     let mut report = Report {
         schema: report::SCHEMA.to_owned(),
         ..Report::default()
@@ -187,6 +200,7 @@ pub fn run_opened(
         report,
         truncated: opened.source.truncated().map(ToString::to_string),
         udp,
+        written,
     })
 }
 

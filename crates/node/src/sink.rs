@@ -2,8 +2,11 @@
 
 use crate::fast_path::Departure;
 use crate::udp_port::{SinkCounts, UdpSink};
+use std::path::Path;
 use twinpath_core::Instant;
-use twinpath_io::{CaptureError, CaptureWriter, OrderedWriter};
+use twinpath_io::{
+    CaptureError, CaptureWriter, FrameSink, OrderedCounters, OrderedWriter, PortFiles, PortPattern,
+};
 
 /// Takes packets that leave.
 pub trait Sink {
@@ -22,35 +25,90 @@ pub trait Sink {
     }
 }
 
-/// A capture file in the order of its timestamps.
-pub struct CaptureSink(OrderedWriter<CaptureWriter>);
+/// By which port a packet leaves.
+#[derive(Copy, Clone, Debug)]
+pub struct Egress {
+    /// How many ports there are; 0 if nothing was said of ports.
+    ports: u16,
+}
+
+impl Egress {
+    /// Where there are so many named ports.
+    pub const fn new(ports: usize) -> Self {
+        Self {
+            ports: ports as u16,
+        }
+    }
+
+    /// An answer leaves by the port that its request came in by, a packet by that which a function
+    /// has chosen, or else by the other of two. `None` if there is no such port.
+    pub fn of(self, departure: &Departure) -> Option<u16> {
+        let (ingress, chosen) = (departure.frame.port(), departure.frame.trip().egress);
+        let port = match (self.ports, departure.is_reply, chosen) {
+            (0 | 1, ..) => 0,
+            (_, true, _) => ingress,
+            (_, false, Some(chosen)) => chosen,
+            (2, false, None) => 1 - ingress.min(1),
+            _ => return None,
+        };
+        (port < self.ports.max(1)).then_some(port)
+    }
+}
+
+/// Captures in the order of their timestamps, with the port of each packet.
+pub struct CaptureSink<S: FrameSink> {
+    writer: OrderedWriter<S>,
+    egress: Egress,
+    without_port: u64,
+}
 
 /// Bytes that may wait for older packets still on the cores.
 const WAITING_BYTES: usize = 256 << 20;
 
-impl CaptureSink {
-    /// Writes to a file.
-    pub fn new(writer: CaptureWriter) -> Self {
-        Self(OrderedWriter::new(writer, WAITING_BYTES))
+impl<S: FrameSink> CaptureSink<S> {
+    /// Writes to one capture, or to one for each port.
+    pub fn new(sink: S, egress: Egress) -> Self {
+        Self {
+            writer: OrderedWriter::new(sink, WAITING_BYTES),
+            egress,
+            without_port: 0,
+        }
     }
 
-    /// Completes the file.
+    /// Completes what was written.
     ///
     /// # Errors
     /// It could not be written.
-    pub fn finish(self) -> Result<(), CaptureError> {
-        self.0.finish().map(drop)
+    pub fn finish(self) -> Result<Written, CaptureError> {
+        let (_, order) = self.writer.finish()?;
+        Ok(Written {
+            order,
+            without_port: self.without_port,
+        })
     }
 }
 
-impl Sink for CaptureSink {
+/// What a capture that was written lacks.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Packets that could not be written in the order of time.
+    pub order: OrderedCounters,
+    /// Packets that are missing because they had no port to leave by.
+    pub without_port: u64,
+}
+
+impl<S: FrameSink> Sink for CaptureSink<S> {
     fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
-        self.0
-            .push(departure.frame.timestamp().0, 0, departure.frame.bytes())
+        let Some(port) = self.egress.of(departure) else {
+            self.without_port += 1;
+            return Ok(());
+        };
+        let (at, bytes) = (departure.frame.timestamp().0, departure.frame.bytes());
+        self.writer.push_on(port.into(), at, 0, bytes)
     }
 
     fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
-        self.0.advance(watermark.0)
+        self.writer.advance(watermark.0)
     }
 }
 
@@ -58,24 +116,58 @@ impl Sink for CaptureSink {
 #[expect(clippy::large_enum_variant, reason = "there is one per run")]
 pub enum Exit {
     /// A capture file.
-    Capture(CaptureSink),
+    Capture(CaptureSink<CaptureWriter>),
+    /// A capture file for each port.
+    Captures(CaptureSink<PortFiles>),
     /// A socket.
     Udp(UdpSink),
     /// Nowhere: they are counted.
     Nowhere,
 }
 
+/// What is told of packets that have left.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// What became of frames that left through a socket, if one was served.
+    pub udp: Option<SinkCounts>,
+    /// What a capture lacks, if one was written.
+    pub written: Written,
+}
+
 impl Exit {
-    /// Completes a capture file; tells what became of frames that left through a socket.
+    /// Packets go to a capture file, or to one for each port if there is `{port}` in its path.
     ///
     /// # Errors
-    /// The file could not be written.
-    pub fn finish(self) -> Result<Option<SinkCounts>, CaptureError> {
-        match self {
-            Self::Capture(sink) => sink.finish().map(|()| None),
-            Self::Udp(sink) => Ok(Some(sink.counts())),
-            Self::Nowhere => Ok(None),
-        }
+    /// It cannot be made, or the service names no ports that would be in such a path.
+    pub fn capture(path: &Path, ports: &[String]) -> Result<Self, CaptureError> {
+        let egress = Egress::new(ports.len());
+        Ok(match PortPattern::of(path) {
+            Some(pattern) => Self::Captures(CaptureSink::new(
+                PortFiles::create(&pattern, ports)?,
+                egress,
+            )),
+            None if ports.is_empty() => {
+                Self::Capture(CaptureSink::new(CaptureWriter::create(path)?, egress))
+            }
+            None => {
+                let writer = CaptureWriter::with_interfaces(path, ports)?;
+                Self::Capture(CaptureSink::new(writer, egress))
+            }
+        })
+    }
+
+    /// Completes capture files, and tells what became of packets.
+    ///
+    /// # Errors
+    /// A file could not be written.
+    pub fn finish(self) -> Result<Told, CaptureError> {
+        let (written, udp) = match self {
+            Self::Capture(sink) => (sink.finish()?, None),
+            Self::Captures(sink) => (sink.finish()?, None),
+            Self::Udp(sink) => (Written::default(), Some(sink.counts())),
+            Self::Nowhere => (Written::default(), None),
+        };
+        Ok(Told { udp, written })
     }
 }
 
@@ -83,6 +175,7 @@ impl Sink for Exit {
     fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
         match self {
             Self::Capture(sink) => sink.packet(departure),
+            Self::Captures(sink) => sink.packet(departure),
             Self::Udp(sink) => sink.packet(departure),
             Self::Nowhere => Ok(()),
         }
@@ -91,6 +184,7 @@ impl Sink for Exit {
     fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
         match self {
             Self::Capture(sink) => sink.advance(watermark),
+            Self::Captures(sink) => sink.advance(watermark),
             Self::Udp(sink) => sink.advance(watermark),
             Self::Nowhere => Ok(()),
         }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use twinpath_core::Instant;
-use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
-use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
+use twinpath_io::{CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace};
+use twinpath_traffic::{Direction, Generator, TrafficConfig, TrafficError};
 
 /// What a source has next.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -106,20 +106,36 @@ impl Source {
         }
     }
 
-    /// The packets of a capture file.
+    /// The packets of a capture file. They come in by the port that is called like their interface,
+    /// or else by that with its number. A path with `{port}` in it stands for a file for each port.
     ///
     /// # Errors
-    /// The file cannot be opened or is no capture.
-    pub fn capture(path: &Path) -> Result<Self, CaptureError> {
-        Ok(Self::new(CaptureReader::open(path)?))
+    /// A file cannot be opened or is no capture.
+    pub fn capture(path: &Path, ports: &[String]) -> Result<Self, CaptureError> {
+        if let Some(pattern) = PortPattern::of(path) {
+            return Ok(Self::new(MergedReader::open(&pattern, ports)?));
+        }
+        let reader = CaptureReader::open(path)?;
+        Ok(Self::new(CaptureFeed {
+            reader,
+            ports: ports.to_vec(),
+            numbers: Vec::new(),
+        }))
     }
 
-    /// Generated packets.
+    /// Generated packets: requests come in by the first of several ports, answers by the second.
     ///
     /// # Errors
     /// The traffic's configuration is wrong.
-    pub fn generator(config: &TrafficConfig, seed: u64) -> Result<Self, TrafficError> {
-        Ok(Self::new(Generator::new(config, seed)?))
+    pub fn generator(
+        config: &TrafficConfig,
+        seed: u64,
+        ports: &[String],
+    ) -> Result<Self, TrafficError> {
+        Ok(Self::new(GeneratorFeed {
+            generator: Generator::new(config, seed)?,
+            has_ports: ports.len() > 1,
+        }))
     }
 
     /// Packets in memory.
@@ -203,31 +219,81 @@ impl Source {
     }
 }
 
-impl Feed for CaptureReader {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
-        Ok(match CaptureReader::next_into(self, buffer)? {
-            Next::Frame(record) => Fed::Packet {
-                timestamp_ns: record.timestamp_ns,
-                len: record.captured_len,
-                ingress: 0,
-            },
-            Next::Oversized(_) => Fed::TooLong,
-            Next::End => Fed::End,
-        })
-    }
+/// A capture whose interfaces are ports.
+struct CaptureFeed {
+    reader: CaptureReader,
+    ports: Vec<String>,
+    /// By interface, as far as they are known.
+    numbers: Vec<u16>,
+}
 
-    fn progress(&self) -> Option<f64> {
-        (self.bytes_total() > 0).then(|| self.bytes_read() as f64 / self.bytes_total() as f64)
+impl CaptureFeed {
+    fn port_of(&mut self, interface: u32) -> u16 {
+        let interface = interface as usize;
+        if interface >= self.numbers.len() {
+            let known = self.reader.interfaces().iter();
+            let port = |(number, interface): (usize, &Interface)| {
+                let name = interface.name.as_ref();
+                let port = self.ports.iter().position(|port| Some(port) == name);
+                port.unwrap_or(number) as u16
+            };
+            self.numbers = known.enumerate().map(port).collect();
+        }
+        let number = self.numbers.get(interface);
+        number.copied().unwrap_or(interface as u16)
     }
 }
 
-impl Feed for Generator {
+impl Feed for CaptureFeed {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
-        let generated = Generator::next_into(self, buffer);
+        let next = self.reader.next_into(buffer)?;
+        Ok(fed(next, |interface| self.port_of(interface)))
+    }
+
+    fn progress(&self) -> Option<f64> {
+        share(self.reader.bytes_read(), self.reader.bytes_total())
+    }
+}
+
+impl Feed for MergedReader {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        let next = Self::next_into(self, buffer)?;
+        Ok(fed(next, |port| port as u16))
+    }
+
+    fn progress(&self) -> Option<f64> {
+        share(self.bytes_read(), self.bytes_total())
+    }
+}
+
+fn fed(next: Next, port_of: impl FnOnce(u32) -> u16) -> Fed {
+    match next {
+        Next::Frame(record) => Fed::Packet {
+            timestamp_ns: record.timestamp_ns,
+            len: record.captured_len,
+            ingress: port_of(record.interface),
+        },
+        Next::Oversized(_) => Fed::TooLong,
+        Next::End => Fed::End,
+    }
+}
+
+fn share(done: u64, total: u64) -> Option<f64> {
+    (total > 0).then(|| done as f64 / total as f64)
+}
+
+struct GeneratorFeed {
+    generator: Generator,
+    has_ports: bool,
+}
+
+impl Feed for GeneratorFeed {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        let generated = self.generator.next_into(buffer);
         Ok(generated.map_or(Fed::End, |packet| Fed::Packet {
             timestamp_ns: packet.timestamp_ns,
             len: packet.len,
-            ingress: 0,
+            ingress: u16::from(self.has_ports && packet.direction == Direction::ToClient),
         }))
     }
 }

@@ -208,7 +208,7 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
     let fast_elements = fast_elements(service, paths)?;
     let (small, large) = pool_frames(service, &chain(service)?);
     let (workers, worker_pools) = workers(service, paths, &steering)?;
-    let sides = Sides::new(&service.inside)?;
+    let sides = sides(service)?;
     let fast_path = FastPath::new(steering, sides, fast_elements, workers.len());
     let fast_path = match parking(service, &workers)? {
         Some(stage) => fast_path.with_parking(stage),
@@ -223,6 +223,17 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
         machine: Machine::new(fast_path, Pools::new(small, large), limits),
         workers,
         worker_pools,
+    })
+}
+
+/// What tells which way packets go.
+///
+/// # Errors
+/// Too many networks inside.
+pub fn sides(service: &Service) -> Result<Sides, BuildError> {
+    Ok(match service.inside_ports.as_slice() {
+        [] => Sides::new(&service.inside)?,
+        inside => Sides::of_ports(inside),
     })
 }
 

@@ -15,6 +15,8 @@ enum Kind {
     OneWay,
     Known,
     Inside(Box<Inside>),
+    /// By the port of arrival: whether it is inside.
+    Ports(Vec<bool>),
 }
 
 struct Inside {
@@ -34,12 +36,14 @@ pub struct SidesV4<'a> {
 }
 
 impl SidesV4<'_> {
-    /// [`Sides::direction`] of a packet from this source.
+    /// [`Sides::direction`] of a packet from this source, which came in by this port.
     #[inline(always)]
-    pub fn direction(self, source: u32) -> Direction {
+    pub fn direction(self, source: u32, port: u16) -> Direction {
         match self.few {
             Some(few) => direction(few.iter().any(|(mask, value)| source & mask == *value)),
-            None => self.all.direction(Address::from_v4(source.to_be_bytes())),
+            None => self
+                .all
+                .direction(Address::from_v4(source.to_be_bytes()), port),
         }
     }
 }
@@ -72,16 +76,26 @@ impl Sides {
         Ok(Self(Kind::Inside(Box::new(Inside { table, few }))))
     }
 
-    /// Whether no source makes a difference.
-    #[inline(always)]
-    pub const fn is_one_way(&self) -> bool {
-        !matches!(self.0, Kind::Inside(_))
+    /// Packets that come in by these ports go in order.
+    pub fn of_ports(inside: &[u16]) -> Self {
+        let ports = inside.iter().map(|port| usize::from(*port) + 1).max();
+        let is_inside = |port: usize| inside.iter().any(|one| usize::from(*one) == port);
+        Self(Kind::Ports(
+            (0..ports.unwrap_or(0)).map(is_inside).collect(),
+        ))
     }
 
-    /// The direction of a packet from this source, as it arrives.
+    /// Whether neither source nor port makes a difference.
+    #[inline(always)]
+    pub const fn is_one_way(&self) -> bool {
+        matches!(self.0, Kind::OneWay | Kind::Known)
+    }
+
+    /// The direction of a packet from this source, as it arrives by a port.
     #[inline]
-    pub fn direction(&self, source: Address) -> Direction {
+    pub fn direction(&self, source: Address, port: u16) -> Direction {
         match &self.0 {
+            Kind::Ports(inside) => direction(inside.get(usize::from(port)) == Some(&true)),
             Kind::Inside(inside) => direction(inside.table.lookup(source).is_some()),
             Kind::OneWay | Kind::Known => Direction::Original,
         }
@@ -92,6 +106,7 @@ impl Sides {
     pub fn of_v4(&self) -> SidesV4<'_> {
         let few: Option<&[_]> = match &self.0 {
             Kind::Inside(inside) => inside.few.as_deref(),
+            Kind::Ports(_) => None,
             Kind::OneWay | Kind::Known => Some(&[(0, 0)]),
         };
         SidesV4 { all: self, few }
@@ -107,7 +122,7 @@ impl Sides {
     pub fn segment_of(&self, number: u8, packet: &Packet) -> u8 {
         match self.0 {
             Kind::Known => Self::segment(number, packet.direction),
-            Kind::OneWay | Kind::Inside(_) => number,
+            Kind::OneWay | Kind::Inside(_) | Kind::Ports(_) => number,
         }
     }
 
@@ -116,6 +131,10 @@ impl Sides {
         match &self.0 {
             Kind::Known => {}
             Kind::OneWay => packet.direction = Direction::Original,
+            Kind::Ports(inside) => {
+                let port = Recorded::new(packet, recording, &NoRules, 0).ingress();
+                packet.direction = direction(inside.get(usize::from(port)) == Some(&true));
+            }
             Kind::Inside(inside) => {
                 let found = inside.table.lookup_examined(packet.source().address);
                 Recorded::new(packet, recording, &NoRules, 0).examined_source(found.examined_bits);
@@ -173,8 +192,8 @@ mod tests {
             for source in sources.into_iter().chain(near).flat_map(|source| [source, source & 0xff]) {
                 let address = Address::from_v4(source.to_be_bytes());
                 let expected = direction(inside.iter().any(|prefix| prefix.includes(address)));
-                prop_assert_eq!(sides.of_v4().direction(source), expected);
-                prop_assert_eq!(sides.direction(address), expected);
+                prop_assert_eq!(sides.of_v4().direction(source, 0), expected);
+                prop_assert_eq!(sides.direction(address, 0), expected);
             }
         }
     }

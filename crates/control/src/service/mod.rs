@@ -15,7 +15,7 @@
 //!
 //! | table | keys |
 //! |---|---|
-//! | `[service]` | `name`, `chain`, `inside`, `seed` |
+//! | `[service]` | `name`, `chain`, `ports`, `inside`, `inside_ports`, `seed` |
 //! | `[run]` | `paths` ("both", "slow"), `execution` ("threads", "virtual"), `pace` ("live", "lossless") |
 //! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
 //! | `[slow_path]` | `workers`, `flows` |
@@ -48,6 +48,11 @@
 //! address translation's own is taken if there is none, and without either all packets pass in
 //! order. Functions that share flow state are told direction by each connection's opener.
 //!
+//! `ports` names the node's ports, numbered from 0 in their order: `ports = ["site", "uplink"]`. Functions
+//! then know them by name, and each packet leaves by one: that which a router has chosen, for an answer
+//! the one that the request came in by, else the other of two. `inside_ports` tells which way packets go
+//! by the port that they come in by, in place of `inside`.
+//!
 //! With `[parking]`, even an empty one, payloads of packets for the cores wait in a queue of the
 //! fast path's device, and only headers cross the link (TurboSwitch; see the parking crate). It is
 //! for chains of functions that do without payloads. Packets that are too small, fragments, what is
@@ -58,12 +63,14 @@ mod chain;
 mod edit;
 mod error;
 mod parking;
+mod ports;
 mod sections;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use edit::ServiceEditError;
 pub use error::ServiceError;
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
+pub use ports::MAX_PORTS;
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
@@ -100,6 +107,11 @@ pub struct Service {
     pub chain: Vec<Instance>,
     /// Packets from these networks pass the chain in order, others in reverse; if empty, all do.
     pub inside: Vec<Prefix>,
+    /// The names of the node's ports, by number; if empty, nothing was said of ports.
+    pub ports: Vec<String>,
+    /// Packets that come in by these ports pass the chain in order, others in reverse; if empty,
+    /// `inside` tells.
+    pub inside_ports: Vec<u16>,
     /// How to run.
     pub run: Run,
     /// The fast path.
@@ -155,6 +167,8 @@ struct Head {
     seed: u64,
     chain: Names,
     inside: Option<Spanned<Vec<Text<Prefix>>>>,
+    ports: Option<Spanned<ports::Names>>,
+    inside_ports: Option<Spanned<ports::Names>>,
 }
 
 fn unnamed() -> String {
@@ -198,10 +212,11 @@ fn of_toml(error: &toml::de::Error) -> Misplaced {
 
 fn read(text: &str, folder: PathBuf) -> Result<Service, Misplaced> {
     let wrong = |error: toml::de::Error| of_toml(&error);
+    let texts = ports::number_texts();
     let mut settings = DeTable::parse(text).map_err(wrong)?;
     let sections = take_sections(settings.get_mut());
     let file = File::deserialize(toml::Deserializer::from(settings)).map_err(wrong)?;
-    file.into_service(sections, folder)
+    file.into_service(sections, folder, &texts)
 }
 
 /// Takes out the tables of functions.
@@ -214,14 +229,29 @@ fn take_sections<'i>(file: &mut DeTable<'i>) -> DeTable<'i> {
 }
 
 impl File {
-    fn into_service(
+    fn into_service<'i>(
         mut self,
-        sections: DeTable<'_>,
+        mut sections: DeTable<'i>,
         folder: PathBuf,
+        texts: &'i [String],
     ) -> Result<Service, Misplaced> {
+        let ports_at = self.service.ports.as_ref().map(Spanned::span);
+        let ports = ports::checked(self.service.ports.take())?;
+        ports::number(&mut sections, &ports, texts)?;
         let names = &self.service.chain;
         let functions = chain::read(names, sections, &folder)?;
+        let has_router = |one: &Instance| one.config.descriptor().name == "router";
+        if ports.len() > 2 && !functions.iter().any(has_router) {
+            let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";
+            return Err((ports_at.unwrap_or_default(), message.into()));
+        }
         let parking = parking::checked(self.parking.take(), &functions, names.get_ref())?;
+        let inside_ports = self.service.inside_ports.take();
+        if let (Some(by_port), Some(_)) = (&inside_ports, &self.service.inside) {
+            let message = "inside says it already: expected one of inside and inside_ports";
+            return Err((by_port.span(), message.into()));
+        }
+        let inside_ports = ports::numbers_of(inside_ports, &ports)?;
         let inside = inside(self.service.inside.take(), &functions)?;
         let slow_path = slow_path(self.slow_path.take(), &functions)?;
         let traffic = self
@@ -233,6 +263,8 @@ impl File {
             seed: self.service.seed,
             chain: functions,
             inside,
+            ports,
+            inside_ports,
             run: self.run,
             fast_path: self.fast_path,
             slow_path,

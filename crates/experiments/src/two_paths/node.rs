@@ -11,7 +11,6 @@ use twinpath_fastpath::Interpreter;
 use twinpath_node::wiring::{self, BuildError};
 use twinpath_node::worker::Blueprint;
 use twinpath_node::{CoreElement, FastElement, FastPath, Limits, Node, Worker};
-use twinpath_rulecache::Sides;
 use twinpath_slowpath::{Chain, NetworkFunction};
 
 /// Whether a node can be built, without building its tables.
@@ -77,7 +76,7 @@ fn rules_alone(service: &Service) -> Result<Node, BuildError> {
         false => FastElement::OnCores,
     });
     let steering = wiring::steering(service)?;
-    let sides = Sides::new(&service.inside)?;
+    let sides = wiring::sides(service)?;
     *node.machine.path_mut() =
         FastPath::new(steering, sides, elements.collect(), node.workers.len());
     Ok(node)
@@ -91,7 +90,7 @@ fn read_only(service: &Service) -> Result<Node, BuildError> {
     let stage = StateStage::new(wiring::coherence(service), interpreter, service.seed);
     let elements = vec![FastElement::State(Box::new(stage))];
     let steering = wiring::steering(service)?;
-    let sides = Sides::new(&service.inside)?;
+    let sides = wiring::sides(service)?;
     *node.machine.path_mut() = FastPath::new(steering, sides, elements, node.workers.len());
     let read_only = service.clone();
     let blueprint: Blueprint = Arc::new(move || {

@@ -6,7 +6,7 @@
 //! # Configuration
 //! | key | default | meaning |
 //! |---|---|---|
-//! | `next_hops` | | a list of `{ name, mac, source_mac, port }`: the neighbour's MAC address, the router's own on that link, and the port to it. At most 65,536 |
+//! | `next_hops` | | a list of `{ name, mac, source_mac, port }`: the neighbour's MAC address, the router's own on that link, and the port to it, by number or by the name that the service gives it. At most 65,536 |
 //! | `routes` | none | a list of `{ to, via }`: a prefix, and the name of a next hop or `"discard"`. Of two routes to one prefix the later counts |
 //! | `routes_file` | none | a file of further routes: a prefix and a name on each line, `#` begins a comment |
 //! | `most_routes` | 2000000 | how many routes of each IP version there may be, those added later included |

@@ -12,6 +12,8 @@ use twinpath_core::{Decision, Direction, Frame};
 pub(super) struct Known {
     /// Whether it is plain; if not, [the rest](Ahead::others) lies beside.
     pub is_plain: bool,
+    /// The port that it came in by.
+    pub port: u16,
     /// Where it lies among packets that are not plain, if it is none.
     pub other: u8,
     pub plain: Plain,

@@ -221,7 +221,7 @@ impl FastPath {
                 frame.prefetch_bookkeeping();
             }
             if known.is_plain {
-                let direction = sides.direction((known.ends.addresses >> 32) as u32);
+                let direction = sides.direction((known.ends.addresses >> 32) as u32, known.port);
                 searched.fetch(known, direction);
                 replies |= (direction.index() as u32) << number;
             } else {
@@ -254,6 +254,7 @@ impl FastPath {
                 frame.prefetch();
             }
             let (bytes, now) = (frame.bytes(), frame.timestamp());
+            known.port = frame.port();
             is_early |= now < latest;
             latest = latest.max(now);
             bytes_in += bytes.len() as u64;
@@ -315,7 +316,7 @@ impl FastPath {
             true => Direction::Original,
             false => {
                 let source = fields::source(frame.bytes(), layout);
-                self.sides.direction(source.address)
+                self.sides.direction(source.address, frame.port())
             }
         }
     }

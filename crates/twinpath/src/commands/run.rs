@@ -11,6 +11,7 @@ use twinpath_control::live::Live;
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
 use twinpath_nf::duration::Human;
+use twinpath_node::sink::Written;
 use twinpath_node::udp_port::SinkCounts;
 use twinpath_node::{Finished, Ports, run_opened, wiring};
 
@@ -216,6 +217,18 @@ fn check_listening(service: &Service, address: SocketAddr) -> Result<(), Command
 fn warn(finished: &Finished) {
     if let Some(truncated) = &finished.truncated {
         output::warning(format_args!("{truncated}; all packets before were run"));
+    }
+    let Written {
+        order,
+        without_port,
+    } = finished.written;
+    if !order.is_in_order() {
+        output::warning(format_args!("the capture is not in order: {order}"));
+    }
+    if without_port > 0 {
+        output::warning(format_args!(
+            "{without_port} packets left by no port that the service names; they were not written"
+        ));
     }
     let SinkCounts {
         unsendable,

@@ -50,7 +50,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = Service::load(&arguments.service)?;
     let trace = match (&arguments.hex, &arguments.input, arguments.packet) {
         (_, Some(path), Some(number)) => {
-            let mut source = Source::capture(path)?;
+            let mut source = Source::capture(path, &service.ports)?;
             trace_packet(&service, &mut source, number.get())?
         }
         (hex, ..) => {

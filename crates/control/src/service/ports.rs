@@ -1,0 +1,141 @@
+//! The ports that a service names.
+//!
+//! Ports are numbered from 0 in the order of their names. Wherever a function's table says
+//! `port = "..."`, that is the name of one.
+
+use super::Misplaced;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Most ports of a service.
+pub const MAX_PORTS: usize = 64;
+
+/// Longest name of a port, as of an interface in Linux.
+const MAX_NAME: usize = 15;
+
+/// Names as they are written.
+pub(super) type Names = Vec<Spanned<String>>;
+
+/// Checks the names of ports.
+pub(super) fn checked(written: Option<Spanned<Names>>) -> Result<Vec<String>, Misplaced> {
+    let Some(written) = written else {
+        return Ok(Vec::new());
+    };
+    let (span, names) = (written.span(), written.into_inner());
+    if names.is_empty() || names.len() > MAX_PORTS {
+        let message = format!("{} ports: expected 1 to {MAX_PORTS}", names.len());
+        return Err((span, message));
+    }
+    let mut ports: Vec<String> = Vec::new();
+    for name in names {
+        let (span, name) = (name.span(), name.into_inner());
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
+            let message = format!("a port's name has 1 to {MAX_NAME} letters, digits, _, - and .");
+            return Err((span, message));
+        }
+        if ports.contains(&name) {
+            let message = format!("two ports are called {name}: expected different names");
+            return Err((span, message));
+        }
+        ports.push(name);
+    }
+    Ok(ports)
+}
+
+/// The numbers of named ports.
+pub(super) fn numbers_of(
+    written: Option<Spanned<Names>>,
+    ports: &[String],
+) -> Result<Vec<u16>, Misplaced> {
+    let names = written.map(Spanned::into_inner).unwrap_or_default();
+    let number = |name: Spanned<String>| number_of(name.get_ref(), name.span(), ports);
+    let numbers: Result<Vec<_>, _> = names.into_iter().map(number).collect();
+    Ok(numbers?.into_iter().map(|number| number as u16).collect())
+}
+
+/// The texts of all numbers that ports may have.
+pub(super) fn number_texts() -> Vec<String> {
+    (0..MAX_PORTS).map(|number| number.to_string()).collect()
+}
+
+/// Writes the numbers of ports where functions' tables have their names.
+pub(super) fn number<'i>(
+    sections: &mut DeTable<'i>,
+    ports: &[String],
+    texts: &'i [String],
+) -> Result<(), Misplaced> {
+    let mut sections = sections.iter_mut();
+    sections.try_for_each(|(_, section)| number_in(section, false, ports, texts))
+}
+
+fn number_in<'i>(
+    value: &mut Spanned<DeValue<'i>>,
+    is_in_list: bool,
+    ports: &[String],
+    texts: &'i [String],
+) -> Result<(), Misplaced> {
+    match value.get_mut() {
+        DeValue::Array(list) => {
+            let mut list = list.iter_mut();
+            list.try_for_each(|value| number_in(value, true, ports, texts))
+        }
+        DeValue::Table(table) => {
+            table
+                .iter_mut()
+                .try_for_each(|(key, value)| match key.get_ref() == "port" {
+                    true => number_at(value, is_in_list, ports, texts),
+                    false => number_in(value, is_in_list, ports, texts),
+                })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A port's name becomes its number. A number is one of the node's ports in a list of neighbours
+/// alone; elsewhere it may be anything.
+fn number_at<'i>(
+    value: &mut Spanned<DeValue<'i>>,
+    is_in_list: bool,
+    ports: &[String],
+    texts: &'i [String],
+) -> Result<(), Misplaced> {
+    let span = value.span();
+    match value.get_ref() {
+        DeValue::String(name) => {
+            let number = number_of(name, span, ports)?;
+            if let Some(Ok(number)) = texts.get(number).map(|text| DeValue::parse(text)) {
+                *value.get_mut() = number.into_inner();
+            }
+            Ok(())
+        }
+        DeValue::Integer(number) if is_in_list && !ports.is_empty() => {
+            let number = u64::from_str_radix(number.as_str(), number.radix());
+            match number.is_ok_and(|number| number < ports.len() as u64) {
+                true => Ok(()),
+                false => Err((span, format!("no such port: expected {}", names(ports)))),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn number_of(name: &str, span: Range<usize>, ports: &[String]) -> Result<usize, Misplaced> {
+    let number = ports.iter().position(|port| port == name);
+    number.ok_or_else(|| {
+        let expected = match ports.is_empty() {
+            true => "ports = [...] in [service] with its name".into(),
+            false => names(ports),
+        };
+        (
+            span,
+            format!("no port is called {name:?}: expected {expected}"),
+        )
+    })
+}
+
+fn names(ports: &[String]) -> String {
+    let quoted: Vec<String> = ports.iter().map(|port| format!("{port:?}")).collect();
+    format!("one of {}", quoted.join(", "))
+}

@@ -1,0 +1,275 @@
+//! Ports: by which packets come in, and by which they leave.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use tempfile::TempDir;
+use twinpath_control::live::Live;
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::{Endpoint, PacketBuilder};
+use twinpath_io::{CaptureReader, CaptureWriter, Next};
+use twinpath_node::run::{Finished, Ports, RunError, run};
+
+/// What left: the port, and the packet.
+type Left = Vec<(u32, Vec<u8>)>;
+
+const ROUTED: &str = r#"
+[service]
+name = "routed"
+chain = ["router"]
+ports = ["site", "uplink", "peer"]
+inside_ports = ["site"]
+[router]
+next_hops = [
+    { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = "uplink" },
+    { name = "peer", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 2 },
+    { name = "site", mac = "02:00:00:00:03:01", source_mac = "02:00:00:00:00:03", port = "site" },
+]
+routes = [
+    { to = "0.0.0.0/0", via = "uplink" },
+    { to = "192.0.2.0/24", via = "peer" },
+    { to = "10.0.0.0/8", via = "site" },
+]
+[rule_cache]
+window = "20ms"
+threshold = 1
+"#;
+
+fn service(text: &str, paths: Paths, execution: Execution) -> Service {
+    let mut service =
+        Service::parse(text, Path::new("ports.toml")).unwrap_or_else(|error| panic!("{error}"));
+    (service.run.paths, service.run.execution) = (paths, execution);
+    service
+}
+
+fn refused(text: &str) -> String {
+    let error = Service::parse(text, Path::new("ports.toml"));
+    error.expect_err("it is wrong").to_string()
+}
+
+fn end(address: &str, port: u16) -> Endpoint {
+    Endpoint::new(address.parse().expect("an address"), port)
+}
+
+fn udp_frame(from: &str, from_port: u16, to: &str, to_port: u16) -> Vec<u8> {
+    let packet = PacketBuilder::udp(end(from, from_port), end(to, to_port));
+    packet.to_vec().expect("it fits")
+}
+
+fn tcp_frame(from: &str, from_port: u16, to: &str, to_port: u16) -> Vec<u8> {
+    let packet = PacketBuilder::tcp(end(from, from_port), end(to, to_port));
+    packet.to_vec().expect("it fits")
+}
+
+/// Packets of a few flows, each often enough to be cached, on the interfaces `site`, `uplink`.
+fn capture(folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("in.pcapng");
+    let mut writer = CaptureWriter::with_interfaces(&path, &["uplink", "site"]).expect("a file");
+    for number in 0..200u64 {
+        let at = 1_000_000_000 + number * 1_000_000;
+        let port = 1000 + (number % 3) as u16;
+        let out = [
+            udp_frame("10.0.0.1", port, "192.0.2.7", 53),
+            tcp_frame("10.0.0.2", port, "203.0.113.9", 443),
+        ];
+        let back = tcp_frame("203.0.113.9", 443, "10.0.0.2", port);
+        for (step, frame) in out.into_iter().enumerate() {
+            writer
+                .write_on(1, at + step as u64, &frame)
+                .expect("written");
+        }
+        writer.write_on(0, at + 500_000, &back).expect("written");
+    }
+    writer.finish().expect("written");
+    path
+}
+
+fn through(service: &Service, input: &Path, output: &Path) -> Finished {
+    let ports = Ports {
+        input: Some(input.into()),
+        output: Some(output.into()),
+        ..Ports::default()
+    };
+    let finished = run(service, &ports, Live::hidden(), &AtomicBool::new(false));
+    finished.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn packets_of(path: &Path) -> Left {
+    let mut reader = CaptureReader::open(path).expect("a capture");
+    let (mut left, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    while let Next::Frame(record) = reader.next_into(&mut buffer).expect("sound") {
+        left.push((record.interface, buffer[..record.captured_len].to_vec()));
+    }
+    left
+}
+
+/// The router's ports are those that packets leave by, on both paths alike, cached or not.
+#[test]
+fn packets_leave_by_the_port_that_the_router_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = capture(&folder);
+    let output = |name: &str| folder.path().join(name);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let alone = service(ROUTED, Paths::Slow, execution);
+        through(&alone, &input, &output("alone.pcapng"));
+        let both = service(ROUTED, Paths::Both, execution);
+        let finished = through(&both, &input, &output("both.pcapng"));
+        let report = finished.report;
+        assert!(report.fast.packets > 300, "{:?}", report.fast);
+        assert!(finished.written.order.is_in_order() && finished.written.without_port == 0);
+        let by_port = |left: &Left| [0, 1, 2].map(|port| of_port(left, port));
+        let (alone, both) = (
+            packets_of(&output("alone.pcapng")),
+            packets_of(&output("both.pcapng")),
+        );
+        assert_eq!(by_port(&both), by_port(&alone));
+        assert_eq!(by_port(&both).map(|packets| packets.len()), [200, 200, 200]);
+        for (port, mac) in [(0, 3), (1, 1), (2, 2)] {
+            let has_mac = |frame: &Vec<u8>| frame[..6] == [2, 0, 0, 0, mac, 1];
+            assert!(of_port(&both, port).iter().all(has_mac));
+        }
+    }
+}
+
+fn of_port(left: &Left, port: u32) -> Vec<Vec<u8>> {
+    let of_port = left.iter().filter(|(one, _)| *one == port);
+    let mut packets: Vec<Vec<u8>> = of_port.map(|(_, packet)| packet.clone()).collect();
+    packets.sort();
+    packets
+}
+
+/// Without a router a packet leaves by the other of two ports; a file for each port, in and out.
+#[test]
+fn a_bump_in_the_wire_has_a_file_for_each_port() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (port, from, to) in [
+        ("left", "10.0.0.1", "10.0.0.2"),
+        ("right", "10.0.0.2", "10.0.0.1"),
+    ] {
+        let path = folder.path().join(format!("in-{port}.pcap"));
+        let mut writer = CaptureWriter::create(path).expect("a file");
+        for number in 0..10 {
+            let frame = udp_frame(from, 1000 + number as u16, to, 2000);
+            writer
+                .write(1_000_000_000 + number, &frame)
+                .expect("written");
+        }
+        writer.finish().expect("written");
+    }
+    let text = "[service]\nchain = [\"monitor\"]\nports = [\"left\", \"right\"]\ninside_ports = [\"left\"]\n";
+    let service = service(text, Paths::Both, Execution::Virtual);
+    let pattern = |what: &str| folder.path().join(format!("{what}-{{port}}.pcap"));
+    through(&service, &pattern("in"), &pattern("out"));
+    for (from, to) in [("left", "right"), ("right", "left")] {
+        let path = |what: &str, port: &str| folder.path().join(format!("{what}-{port}.pcap"));
+        assert_eq!(packets_of(&path("out", to)), packets_of(&path("in", from)));
+    }
+}
+
+/// In order a packet meets the list before the translation, in reverse behind it: a packet that
+/// comes in by the other port does, whatever source it claims.
+#[test]
+fn which_way_a_packet_goes_may_be_told_by_its_port() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = r#"
+[service]
+chain = ["acl", "napt"]
+ports = ["in", "out"]
+inside_ports = ["in"]
+[acl]
+default = "allow"
+rules = [{ action = "deny", from = "198.51.100.1" }]
+[napt]
+inside = ["10.0.0.0/8"]
+external = ["198.51.100.1"]
+"#;
+    for paths in [Paths::Slow, Paths::Both] {
+        for port in [0, 1] {
+            let input = folder.path().join("in.pcapng");
+            let mut writer =
+                CaptureWriter::with_interfaces(&input, &["in", "out"]).expect("a file");
+            for at in 1..=500 {
+                let frame = udp_frame("10.0.0.1", 1000, "192.0.2.7", 53);
+                writer
+                    .write_on(port, at * 10_000_000, &frame)
+                    .expect("written");
+            }
+            writer.finish().expect("written");
+            let output = folder.path().join("out.pcapng");
+            let service = service(text, paths, Execution::Virtual);
+            let finished = through(&service, &input, &output);
+            let is_cached = finished.report.fast.packets > 400;
+            assert_eq!(
+                is_cached,
+                paths == Paths::Both,
+                "{:?}",
+                finished.report.fast
+            );
+            let left = packets_of(&output);
+            assert_eq!(left.len(), if port == 0 { 500 } else { 0 });
+            let is_translated = |frame: &[u8]| frame[26..30] == [198, 51, 100, 1];
+            assert!(
+                left.iter()
+                    .all(|(to, frame)| *to == 1 && is_translated(frame))
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_ports_is_told_with_its_line() {
+    let with = |from: &str, to: &str| refused(&ROUTED.replace(from, to));
+    let error = with("port = \"uplink\"", "port = \"downlink\"");
+    assert!(
+        error.contains("ports.toml:9")
+            && error.contains(
+                "no port is called \"downlink\": expected one of \"site\", \"uplink\", \"peer\""
+            ),
+        "{error}"
+    );
+    let error = with("port = 2", "port = 3");
+    assert!(
+        error.contains("ports.toml:10") && error.contains("no such port"),
+        "{error}"
+    );
+    let error = with(
+        "ports = [\"site\", \"uplink\", \"peer\"]\ninside_ports = [\"site\"]",
+        "",
+    );
+    assert!(
+        error.contains("expected ports = [...] in [service]"),
+        "{error}"
+    );
+    let error = with("\"uplink\", \"peer\"]", "\"site\", \"peer\"]");
+    assert!(
+        error.contains("ports.toml:5") && error.contains("two ports are called site"),
+        "{error}"
+    );
+    let error = refused("[service]\nchain = [\"monitor\"]\nports = [\"a\", \"b\", \"c\"]\n");
+    assert!(
+        error.contains("expected a router in the chain, or at most two ports"),
+        "{error}"
+    );
+    let error = with(
+        "inside_ports = [\"site\"]",
+        "inside_ports = [\"site\"]\ninside = [\"10.0.0.0/8\"]",
+    );
+    assert!(
+        error.contains("expected one of inside and inside_ports"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_for_each_port_needs_ports() {
+    let service = service(
+        "[service]\nchain = [\"monitor\"]\n",
+        Paths::Both,
+        Execution::Virtual,
+    );
+    let ports = Ports {
+        input: Some("in-{port}.pcap".into()),
+        ..Ports::default()
+    };
+    let error = run(&service, &ports, Live::hidden(), &AtomicBool::new(false)).map(|_| ());
+    assert!(matches!(error, Err(RunError::NoPorts(_))), "{error:?}");
+}
