@@ -113,7 +113,6 @@ impl<S: FrameSink> Sink for CaptureSink<S> {
 }
 
 /// One of the places where packets of a run can go.
-#[expect(clippy::large_enum_variant, reason = "there is one per run")]
 pub enum Exit {
     /// A capture file.
     Capture(CaptureSink<CaptureWriter>),

@@ -101,7 +101,7 @@ fn devices_change_neither_packets_nor_their_order() {
     }
     let text = |system: &str| {
         format!(
-            "{common}chain = 'napt+load_balancer'\nsystem = '{system}'\ntestbed = 'testbeds/sfcache.toml'\nstage_cores = '4+4'"
+            "{common}chain = 'acl+napt'\nsystem = '{system}'\ntestbed = 'testbeds/sfcache.toml'\nstage_cores = '4+4'"
         )
     };
     let (cached, oracle) = (text("rule_cache"), text("server_only"));
