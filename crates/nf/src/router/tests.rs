@@ -530,7 +530,10 @@ fn an_error_about_a_translated_packet_is_translated_back() {
     use crate::{acl, napt};
     let napt: napt::Config =
         toml::from_str("inside = ['10.0.0.0/8']\nexternal = ['198.51.100.1']").expect("valid");
-    let routed = TWO.replace("routes = [", "routes = [{ to = '203.0.113.0/24', via = 'a' }, ");
+    let routed = TWO.replace(
+        "routes = [",
+        "routes = [{ to = '203.0.113.0/24', via = 'a' }, ",
+    );
     let chain = |list: &str| -> Bench {
         let list: acl::Config = toml::from_str(list).expect("valid");
         let config = toml::from_str(&routed).expect("valid");
