@@ -5,7 +5,7 @@
 //! that is kept long enough for the header to be back when the payload comes out. One packet's walk:
 //!
 //! ```text
-//!  packet ── Stage::send ──► header with ticket ──► cores (slow::Guests) ──┐
+//!  packet ── Stage::send ──► header with ticket ──► cores (slow::PendingHeaders) ──┐
 //!                │                                                         │ the rest of the chain
 //!                ▼                                                         ▼
 //!            Lot::park                                     Stage::leave, Lot::answered_for

@@ -7,19 +7,19 @@ use twinpath_core::{Frame, Ticket, Trip};
 /// Headers that are on the cores. Functions work on them as if they were packets: the frame is as
 /// long as the whole packet, with zeros for what is parked.
 #[derive(Debug, Default)]
-pub struct Guests(Vec<Guest>);
+pub struct PendingHeaders(Vec<PendingHeader>);
 
 /// What is remembered of a header.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Guest {
+struct PendingHeader {
     ticket: Ticket,
     parked_bytes: u16,
 }
 
-impl Guests {
+impl PendingHeaders {
     /// A frame has come. `false` if it is no header of a packet that fits its buffer.
     #[must_use]
-    pub fn welcome(&mut self, frame: &mut Frame) -> bool {
+    pub fn receive(&mut self, frame: &mut Frame) -> bool {
         let parked_bytes = frame.trip().parked_bytes;
         if parked_bytes == 0 {
             return true;
@@ -27,7 +27,7 @@ impl Guests {
         let ticket = frame.ticket();
         let fits = stretch(frame);
         if fits {
-            self.0.push(Guest {
+            self.0.push(PendingHeader {
                 ticket,
                 parked_bytes,
             });
@@ -38,14 +38,14 @@ impl Guests {
     /// A frame goes back: what it has in front of the parked bytes is the new header, however long.
     /// `false` if it is shorter than what is parked; then it counts as dropped.
     #[must_use]
-    pub fn farewell(&mut self, frame: &mut Frame) -> bool {
+    pub fn give_back(&mut self, frame: &mut Frame) -> bool {
         if frame.trip().parked_bytes == 0 {
             return true;
         }
         let goes = cut(frame);
         if goes {
             let ticket = frame.ticket();
-            self.0.retain(|guest| guest.ticket != ticket);
+            self.0.retain(|header| header.ticket != ticket);
         }
         goes
     }
@@ -58,13 +58,13 @@ impl Guests {
     /// Forgets a header that is here no more, if there is one, and turns an empty frame into the
     /// notice of that.
     pub fn dropped(&mut self, notice: &mut Frame) {
-        let Some(guest) = self.0.pop() else {
+        let Some(header) = self.0.pop() else {
             return;
         };
-        let Guest {
+        let PendingHeader {
             ticket,
             parked_bytes,
-        } = guest;
+        } = header;
         notice.set_trip(Trip {
             parked_bytes,
             ..notice.trip()

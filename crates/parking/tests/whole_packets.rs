@@ -12,7 +12,7 @@ use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_parking::fast::{Left, Output, Parcel, Sent};
-use twinpath_parking::slow::Guests;
+use twinpath_parking::slow::PendingHeaders;
 use twinpath_parking::split::stretch;
 use twinpath_parking::{
     Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Stats, Target, Variant,
@@ -152,7 +152,7 @@ fn on_cores(frame: &mut Frame) {
 
 struct World {
     stage: Stage,
-    guests: Guests,
+    pending: PendingHeaders,
     pool: Pools,
     now: Instant,
     to_cores: Vec<Frame>,
@@ -176,7 +176,7 @@ impl World {
         };
         Self {
             stage: Stage::new(config, port).expect("a good configuration"),
-            guests: Guests::default(),
+            pending: PendingHeaders::default(),
             pool: Pools::new(FRAMES, 1),
             now: Instant(1),
             to_cores: Vec::new(),
@@ -243,16 +243,16 @@ impl World {
             Fate::Lose => return self.drop(frame),
             Fate::Decline | Fate::Process => (),
         }
-        assert!(self.guests.welcome(&mut frame), "it fits");
+        assert!(self.pending.receive(&mut frame), "it fits");
         if let Fate::Process = fate {
             on_cores(&mut frame);
-            assert!(self.guests.farewell(&mut frame), "nothing was cut off");
+            assert!(self.pending.give_back(&mut frame), "nothing was cut off");
             return self.to_switch.push(frame);
         }
         self.drop(frame);
         if is_header {
             let mut notice = self.pool.take(0).expect("a buffer");
-            self.guests.dropped(&mut notice);
+            self.pending.dropped(&mut notice);
             self.to_switch.push(notice);
         }
     }

@@ -79,12 +79,12 @@ pub struct CoresCounters {
 }
 
 /// What a packet on its way through the chain has to do with cached rules.
-struct Desk<'a> {
+struct RulesOfEntries<'a> {
     manager: &'a Manager,
     selection: &'a Selection,
 }
 
-impl Dependents for Desk<'_> {
+impl Dependents for RulesOfEntries<'_> {
     fn is_free(&self, entry: EntryId) -> bool {
         self.manager.is_free(entry)
     }
@@ -409,12 +409,12 @@ impl RuleCores {
     ) {
         let recording = &mut self.recording;
         let mut answers = Answers::new(&mut self.replies, pools);
-        let desk = Desk {
+        let dependents = RulesOfEntries {
             manager: &self.manager,
             selection: &self.selection,
         };
         let dependents: &dyn Dependents = match self.config.caching {
-            true => &desk,
+            true => &dependents,
             false => &self.manager,
         };
         let passage = self.chain.run_watched(

@@ -168,7 +168,7 @@ impl RuleTable {
     }
 
     fn punt_held(&mut self, effects: &mut Vec<Effect>) {
-        self.counters.held_in_vain += self.promotion.held.len() as u64;
+        self.counters.held_then_punted += self.promotion.held.len() as u64;
         let held = self.promotion.held.drain(..);
         effects.extend(held.map(|held| Effect::Release(held, Decision::Punt)));
     }
@@ -340,7 +340,7 @@ impl RuleTable {
             match self.packet(&held.key, found, bytes, &held.layout, now) {
                 Decision::Hold => self.promotion.held.push_back(held),
                 decision => {
-                    self.counters.held_in_vain += u64::from(decision == Decision::Punt);
+                    self.counters.held_then_punted += u64::from(decision == Decision::Punt);
                     effects.push(Effect::Release(held, decision));
                 }
             }

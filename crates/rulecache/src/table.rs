@@ -85,7 +85,7 @@ pub struct TableCounters {
     /// Packets that were held.
     pub held: u64,
     /// Held packets that went to the cores after all.
-    pub held_in_vain: u64,
+    pub held_then_punted: u64,
     /// Rules that became active.
     pub activated: u64,
     /// Active rules that had to wait for a packet of their flow to return.

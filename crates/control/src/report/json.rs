@@ -52,7 +52,7 @@
 //! | `rules.*.table.misses` | packets | met none and went to the cores |
 //! | `rules.*.table.guarded` | packets | went to the cores because of their time to live |
 //! | `rules.*.table.held` | packets | waited for a rule to become active |
-//! | `rules.*.table.held_in_vain` | packets | of them, went to the cores after all |
+//! | `rules.*.table.held_then_punted` | packets | of them, went to the cores after all |
 //! | `rules.*.table.activated` | events | a rule became active |
 //! | `rules.*.table.demoted` | events | an active rule waited for a packet of its flow to return |
 //! | `rules.*.table.idle` | rules | taken out because of their idle time-out |

@@ -76,7 +76,7 @@ counts! {
         /// Packets that waited for a rule to become active.
         held,
         /// Of them, those that went to the cores after all.
-        held_in_vain,
+        held_then_punted,
         /// Rules that became active.
         activated,
         /// Active rules that had to wait for a packet of their flow to return.

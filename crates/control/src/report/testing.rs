@@ -211,7 +211,7 @@ fn rule_counts(scale: u64) -> RuleCounts {
             misses: 101_000 * scale,
             guarded: 12,
             held: 4_090 * scale,
-            held_in_vain: 31,
+            held_then_punted: 31,
             activated: 5_200 * scale,
             demoted: 8,
             idle: 40 * scale,

@@ -66,7 +66,7 @@ impl Simulation {
             coverage.rules_activated += table.activated;
             coverage.rule_hits += table.hits;
             coverage.rule_holds += table.held;
-            coverage.held_in_vain += table.held_in_vain;
+            coverage.held_then_punted += table.held_then_punted;
             coverage.rules_demoted += table.demoted;
             coverage.rules_idle += table.idle;
             coverage.holds_full += table.hold_full;

@@ -127,7 +127,7 @@ coverage! {
     /// Packets held until a rule was active.
     rule_holds,
     /// Of those, packets that went to the cores after all.
-    held_in_vain,
+    held_then_punted,
     /// Rules that had to wait for a packet of their flow to return.
     rules_demoted,
     /// Rules that the fast path took out because they were idle.

@@ -49,7 +49,7 @@ fn thousands_of_seeds_hold() {
 fn can_try(functions: Functions, name: &str) -> bool {
     const OF_LEDGERS: [&str; 2] = ["held", "woken"];
     const OF_RULES: [&str; 4] = [
-        "held_in_vain",
+        "held_then_punted",
         "holds_full",
         "marks_repeated",
         "entries_changed",

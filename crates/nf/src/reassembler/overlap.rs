@@ -15,24 +15,24 @@ pub(super) fn admit(
     counters: &mut Counters,
     out: &mut Outbox<'_>,
 ) {
-    let mut desk = Desk {
+    let mut admission = Admission {
         buffer,
         counters,
         out,
     };
     match overlap {
-        Overlap::First => desk.fill_holes(new),
-        Overlap::Last => desk.replace(new),
+        Overlap::First => admission.fill_holes(new),
+        Overlap::Last => admission.replace(new),
     }
 }
 
-struct Desk<'a, 'b> {
+struct Admission<'a, 'b> {
     buffer: &'a mut Buffer,
     counters: &'a mut Counters,
     out: &'a mut Outbox<'b>,
 }
 
-impl Desk<'_, '_> {
+impl Admission<'_, '_> {
     /// What is held wins: only those parts of `new` are kept that nothing covers.
     fn fill_holes(&mut self, mut new: Held) {
         let mut index = self.buffer.first_beyond(new.start);

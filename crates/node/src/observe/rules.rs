@@ -53,7 +53,7 @@ fn table(table: &RuleTable) -> RuleTableCounts {
         misses: counters.misses,
         guarded: counters.guarded,
         held: counters.held,
-        held_in_vain: counters.held_in_vain,
+        held_then_punted: counters.held_then_punted,
         activated: counters.activated,
         demoted: counters.demoted,
         idle: counters.idle,

@@ -33,7 +33,7 @@ pub(crate) struct Times {
 }
 
 /// The old chain, to take parts from.
-struct Quarry {
+struct OldParts {
     elements: Vec<Option<CoreElement>>,
     functions: Vec<Vec<Option<Named<dyn RuleFunction>>>>,
     drops: DropCounters,
@@ -43,17 +43,17 @@ struct Quarry {
 
 /// Makes the new chain.
 pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times) -> Rebuilt {
-    let mut quarry = Quarry::new(old, &plans, times);
+    let mut old_parts = OldParts::new(old, &plans, times);
     let elements = plans
         .into_iter()
-        .filter_map(|plan| quarry.element(plan))
+        .filter_map(|plan| old_parts.element(plan))
         .collect();
-    let Quarry {
+    let OldParts {
         functions,
         drops,
         mut left,
         ..
-    } = quarry;
+    } = old_parts;
     left.add(functions);
     Rebuilt {
         elements,
@@ -62,9 +62,9 @@ pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times)
     }
 }
 
-impl Quarry {
+impl OldParts {
     fn new(old: Vec<CoreElement>, plans: &[CorePlan], times: Times) -> Self {
-        let mut quarry = Self {
+        let mut old_parts = Self {
             elements: Vec::new(),
             functions: Vec::new(),
             drops: DropCounters::default(),
@@ -73,9 +73,9 @@ impl Quarry {
         };
         for (number, element) in old.into_iter().enumerate() {
             let keeps = |plan: &CorePlan| plan.kept() == Some(number);
-            quarry.add(element, plans.iter().any(keeps));
+            old_parts.add(element, plans.iter().any(keeps));
         }
-        quarry
+        old_parts
     }
 
     /// An element stays whole, or only its functions are of use.

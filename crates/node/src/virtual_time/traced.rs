@@ -8,7 +8,7 @@ use crate::trace::{
     CoresLook, End, FastLook, Found, Names, PacketLook, ProgramLook, SlotLook, Stage, StateRun,
     Trace, TraceError, Watcher, entry_look, rule_look,
 };
-use crate::worker::{Watched, Whither};
+use crate::worker::{Afterwards, Watched};
 use twinpath_core::program::Exit;
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::{Layout, Network};
@@ -305,11 +305,11 @@ impl<S: Sink> VirtualRun<'_, S> {
     }
 
     fn come_back(&mut self, watched: Watched) -> Result<After, TraceError> {
-        let (mut frame, header) = match watched.whither {
-            Whither::Back(frame, header) => (frame, header),
-            Whither::Dropped(reason) => return Ok(After::Ended(dropped(reason))),
-            Whither::Answered => return Ok(After::Ended(ended("is answered by a function"))),
-            Whither::Kept => {
+        let (mut frame, header) = match watched.afterwards {
+            Afterwards::Back(frame, header) => (frame, header),
+            Afterwards::Dropped(reason) => return Ok(After::Ended(dropped(reason))),
+            Afterwards::Answered => return Ok(After::Ended(ended("is answered by a function"))),
+            Afterwards::Kept => {
                 return Ok(After::Ended(ended(
                     "is kept on the cores for the time being",
                 )));
@@ -337,17 +337,17 @@ fn decision(step: &Step) -> String {
 }
 
 fn outcome(watched: &Watched) -> String {
-    match &watched.whither {
-        Whither::Back(..) => "back to the fast path".into(),
-        Whither::Dropped(reason) => format!("dropped ({})", reason.name()),
-        Whither::Answered => "answered".into(),
-        Whither::Kept => "kept: a function waits for others, or for rules to go".into(),
+    match &watched.afterwards {
+        Afterwards::Back(..) => "back to the fast path".into(),
+        Afterwards::Dropped(reason) => format!("dropped ({})", reason.name()),
+        Afterwards::Answered => "answered".into(),
+        Afterwards::Kept => "kept: a function waits for others, or for rules to go".into(),
     }
 }
 
 fn answer(watched: &Watched) -> Option<&'static str> {
-    match &watched.whither {
-        Whither::Back(_, header) => Some(header.message.name()),
+    match &watched.afterwards {
+        Afterwards::Back(_, header) => Some(header.message.name()),
         _ => None,
     }
 }

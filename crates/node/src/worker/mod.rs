@@ -5,7 +5,7 @@ mod rules;
 mod watched;
 
 pub use crash::Blueprint;
-pub(crate) use watched::{Watched, Whither};
+pub(crate) use watched::{Afterwards, Watched};
 
 use crate::machine::{Progress, Replaced};
 use crate::place::Place;
@@ -18,7 +18,7 @@ use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
-use twinpath_parking::slow::Guests;
+use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleCores, RuleFunction};
 
 /// What a worker counts on its link.
@@ -77,7 +77,7 @@ pub struct Worker {
     /// Rules that were taken out for a change.
     rules_taken_out: usize,
     /// Headers that are here while their payloads wait on the fast path's side.
-    guests: Guests,
+    pending: PendingHeaders,
     drops: DropCounters,
     counts: LinkCounts,
 }
@@ -107,7 +107,7 @@ impl Worker {
             ticked: Instant::ZERO,
             received_ns: 0,
             rules_taken_out: 0,
-            guests: Guests::default(),
+            pending: PendingHeaders::default(),
             drops: DropCounters::default(),
             counts: LinkCounts::default(),
         })
@@ -295,7 +295,7 @@ impl Worker {
                 return self.drop_reordered(frame, pools);
             }
         }
-        if !self.guests.welcome(&mut frame) {
+        if !self.pending.receive(&mut frame) {
             return self.drop(frame, DropReason::BadLinkFrame, pools);
         }
         self.received_ns = frame.received_ns();
@@ -450,14 +450,14 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            if self.guests.farewell(&mut frame) && attach(&mut frame, &header).is_ok() {
+            if self.pending.give_back(&mut frame) && attach(&mut frame, &header).is_ok() {
                 returns.push(frame);
             } else {
                 self.drops.count(DropReason::BadLinkFrame);
                 pools.give(frame);
             }
         }
-        if !self.guests.is_empty() {
+        if !self.pending.is_empty() {
             self.tell_of_dropped(pools, returns);
         }
     }
@@ -469,14 +469,14 @@ impl Worker {
         if self.rules().any(RuleCores::is_waiting) {
             return;
         }
-        while !self.guests.is_empty() {
+        while !self.pending.is_empty() {
             let Some(mut notice) = pools.take(0) else {
                 // Their payloads wait until their patience ends.
                 self.counts.no_buffer += 1;
-                return self.guests.clear();
+                return self.pending.clear();
             };
             let header = Header::new(Message::Dropped, FlowKey::default());
-            self.guests.dropped(&mut notice);
+            self.pending.dropped(&mut notice);
             match attach(&mut notice, &header) {
                 Ok(()) => returns.push(notice),
                 Err(_) => pools.give(notice),

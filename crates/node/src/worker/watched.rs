@@ -11,13 +11,13 @@ use twinpath_rulecache::{Output, RuleCores, Watch};
 
 /// What became of a packet on the cores.
 pub(crate) struct Watched {
-    pub whither: Whither,
+    pub afterwards: Afterwards,
     /// What functions answered, as bytes; the answers themselves are on the link.
     pub replies: Vec<Vec<u8>>,
 }
 
 /// Where a packet went.
-pub(crate) enum Whither {
+pub(crate) enum Afterwards {
     /// It goes back to the fast path, which has still to be told this.
     Back(Frame, Box<Header>),
     Dropped(DropReason),
@@ -95,12 +95,12 @@ impl Worker {
                 Output::Depart(packet, egress) => {
                     let Outgoing { header, frame } = departing(packet, egress);
                     if let Some(frame) = frame {
-                        watched.whither = Whither::Back(frame, Box::new(header));
+                        watched.afterwards = Afterwards::Back(frame, Box::new(header));
                     }
                 }
                 Output::Drop(packet, reason) => {
                     self.drop(packet.frame, reason, pools);
-                    watched.whither = Whither::Dropped(reason);
+                    watched.afterwards = Afterwards::Dropped(reason);
                 }
                 other => {
                     if let Output::Reply(reply) = &other {
@@ -140,9 +140,9 @@ fn through_flows(
             frame: Some(frame),
         } = others.remove(place)
     {
-        watched.whither = Whither::Back(frame, Box::new(header));
+        watched.afterwards = Afterwards::Back(frame, Box::new(header));
     } else if let Some(reason) = newly_dropped(&dropped_before, flows.drops()) {
-        watched.whither = Whither::Dropped(reason);
+        watched.afterwards = Afterwards::Dropped(reason);
     }
     (answered(watched), others)
 }
@@ -159,15 +159,15 @@ fn newly_dropped(before: &DropCounters, after: &DropCounters) -> Option<DropReas
 
 const fn kept(replies: Vec<Vec<u8>>) -> Watched {
     Watched {
-        whither: Whither::Kept,
+        afterwards: Afterwards::Kept,
         replies,
     }
 }
 
 /// A packet that went nowhere and was answered.
 fn answered(mut watched: Watched) -> Watched {
-    if matches!(watched.whither, Whither::Kept) && !watched.replies.is_empty() {
-        watched.whither = Whither::Answered;
+    if matches!(watched.afterwards, Afterwards::Kept) && !watched.replies.is_empty() {
+        watched.afterwards = Afterwards::Answered;
     }
     watched
 }

@@ -51,8 +51,8 @@ fn on_the_fast_path(counts: &RuleCounts) -> Vec<Row<'_>> {
         row("guarded", t.guarded, "their time to live did not allow it"),
         row("held", t.held, "packets that waited for a rule"),
         row(
-            "held in vain",
-            t.held_in_vain,
+            "held, then punted",
+            t.held_then_punted,
             "of them, to the cores after all",
         ),
         row("activated", t.activated, "rules that became active"),
