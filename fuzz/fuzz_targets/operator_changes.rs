@@ -36,7 +36,7 @@ fn changed(service: &Service, request: &Request) -> Option<Service> {
         Request::Change { function, change } => service.edited(function.as_deref(), change).ok(),
         Request::List { function, object } => {
             let listed = service.function_with(function.as_deref(), *object).ok();
-            listed.map(|(_, function)| function.listed(*object));
+            listed.map(|(_, function)| function.config.listed(*object));
             None
         }
         Request::Rules(_) | Request::Apply { .. } | Request::EndBinding { .. } => None,
