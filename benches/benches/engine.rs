@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use twinpath_engine::{Agenda, Time};
-use twinpath_experiments::model::{self, Model};
-use twinpath_experiments::run::run as run_plan;
-use twinpath_experiments::{Options, Plan, Scale};
+use twinpath_lab::model::{self, Model};
+use twinpath_lab::run::run as run_plan;
+use twinpath_lab::{Options, Plan, Scale};
 use twinpath_traffic::random::{Random, RandomSource};
 
 fn main() {

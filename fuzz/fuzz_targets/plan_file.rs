@@ -3,8 +3,8 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
-use twinpath_experiments::Plan;
-use twinpath_experiments::testbed::Testbed;
+use twinpath_lab::Plan;
+use twinpath_lab::testbed::Testbed;
 
 const PLAN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../plans/fuzz.toml");
 

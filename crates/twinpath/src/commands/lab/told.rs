@@ -1,10 +1,10 @@
 //! What a person reads of an experiment.
 
 use std::fmt::Write;
-use twinpath_experiments::model::Model;
-use twinpath_experiments::reproduction::Stale;
-use twinpath_experiments::run::Outcome;
-use twinpath_experiments::verdict::Verdict;
+use twinpath_lab::model::Model;
+use twinpath_lab::reproduction::Stale;
+use twinpath_lab::run::Outcome;
+use twinpath_lab::verdict::Verdict;
 
 /// One line for each expectation, and one for each value outside.
 pub fn outcome(outcome: &Outcome) -> String {

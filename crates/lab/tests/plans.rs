@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tempfile::{TempDir, tempdir};
-use twinpath_experiments::reproduction::{self, Stale};
-use twinpath_experiments::run::{self, Outcome, plans};
-use twinpath_experiments::verdict::Verdict;
-use twinpath_experiments::{ExperimentError, Options, Plan, Scale, Shard, document};
+use twinpath_lab::reproduction::{self, Stale};
+use twinpath_lab::run::{self, Outcome, plans};
+use twinpath_lab::verdict::Verdict;
+use twinpath_lab::{ExperimentError, Options, Plan, Scale, Shard, document};
 
 static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");

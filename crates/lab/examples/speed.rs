@@ -2,12 +2,12 @@
 //! with the length of the queue and with the number of flows. Time is what the thread spent on a
 //! core (where the system tells), so that other programs on the machine disturb little.
 //!
-//!     cargo run --release -p twinpath-experiments --example speed
+//!     cargo run --release -p twinpath-lab --example speed
 
 use std::time::Instant;
 use toml::{Table, Value};
-use twinpath_experiments::model::Model;
-use twinpath_experiments::turboswitch::TurboSwitch;
+use twinpath_lab::model::Model;
+use twinpath_lab::turboswitch::TurboSwitch;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("queue grows with the cores' latency");
