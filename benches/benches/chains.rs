@@ -4,7 +4,7 @@
 //! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
 //! holds. Every figure is the median of several passes with the best one beside it; compare only
 //! figures of one run. Words behind `--` (`length`, `flows`, `node`, `overhead`, `requests`, `changes`,
-//! `elements`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans
+//! `elements`, `headers`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans
 //! of SFCache's Fig. 7 and 8. The cost of more distinct masks is in `--bench classify -- masked`.
 
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant as Clock};
 use twinpath_benches::bench_node::BenchNode;
 use twinpath_benches::chains::{build, chain, connections_chain, fastclick_service};
 use twinpath_benches::limit::Lines;
-use twinpath_benches::packets::{Plan, Spread, Trace};
+use twinpath_benches::packets::{Headers, Plan, Spread, Trace};
 use twinpath_benches::rule_bench::{Caching, RuleBench};
 use twinpath_benches::table::{Passes, ns_each, passes};
 use twinpath_control::service::Paths;
@@ -45,7 +45,7 @@ fn main() {
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let scale = Scale { packets, is_test };
     println!("{packets} packets of 64 bytes per pass, {ROUNDS} passes\n");
-    let parts: [Part; 7] = [
+    let parts: [Part; 8] = [
         ("length", lengths),
         ("flows", flow_counts),
         ("node", node_flow_counts),
@@ -53,6 +53,7 @@ fn main() {
         ("requests", requests),
         ("changes", changes),
         ("elements", elements),
+        ("headers", headers),
     ];
     start_table();
     for (_, part) in parts.iter().filter(|(name, _)| wanted(name)) {
@@ -377,7 +378,7 @@ fn mixed(chain: &[&str], flows: usize, threshold: u32) -> BenchNode {
     let entries = 4 * flows.next_power_of_two();
     let inside = match chain {
         ["firewall"] => "",
-        _ => "inside = ['11.0.0.0/8']",
+        _ => "inside = ['11.0.0.0/8', 'fd00::/16']",
     };
     let service = format!(
         "[service]\nname = 'bench'\nchain = {chain:?}\n{inside}\n\
@@ -424,6 +425,41 @@ fn elements(scale: Scale) {
                 times[number].0,
                 100.0 * share
             );
+        }
+    }
+}
+
+/// What a hit costs by the headers of packets.
+fn headers(scale: Scale) {
+    const CHAINS: [&[&str]; 3] = [
+        &["acl", "monitor"],
+        &["firewall"],
+        &["acl", "firewall", "monitor"],
+    ];
+    for flows in [1_000, 32_000] {
+        let flows = scale.few(flows);
+        println!("headers of packets, through a whole node, {flows} flows, uniform");
+        let plan = Plan::new(scale.packets / 2, flows, Spread::Uniform, 0.0, 1);
+        for chain in CHAINS {
+            let mut nodes = Headers::ALL.map(|_| mixed(chain, flows as usize, 0));
+            let mut traces = Headers::ALL.map(|headers| {
+                Trace::of_datagrams_with(headers, plan.len().max(flows as usize + 4096))
+            });
+            for (node, trace) in nodes.iter_mut().zip(&mut traces) {
+                make_rules(node, trace, flows);
+            }
+            let before = nodes.each_ref().map(BenchNode::fast_packets);
+            let times = in_turns(&mut nodes, &mut traces, &plan, BenchNode::send, |_, _| {});
+            for (number, headers) in Headers::ALL.into_iter().enumerate() {
+                let sent = ((ROUNDS + 1) * plan.len()) as f64;
+                let share = (nodes[number].fast_packets() - before[number]) as f64 / sent;
+                println!(
+                    "{:<50} {:8.1} ns/packet   {:.1} % hits",
+                    format!("{} ({headers})", chain.join(", ")),
+                    times[number].0,
+                    100.0 * share
+                );
+            }
         }
     }
 }

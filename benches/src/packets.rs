@@ -43,6 +43,61 @@ pub fn client(flow: u64) -> Endpoint {
     }
 }
 
+/// The service that packets over IPv6 go to.
+const SERVICE_V6: Endpoint = Endpoint {
+    address: Address(0x2001_0db8 << 96 | 1),
+    port: 80,
+};
+
+/// The same client in a network of IPv6.
+fn client_v6(flow: u64) -> Endpoint {
+    let Endpoint { address, port } = client(flow);
+    Endpoint {
+        address: Address(0xfd00 << 112 | (address.0 & 0xffff_ffff)),
+        port,
+    }
+}
+
+/// Which headers packets have.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// IPv6 in place of IPv4.
+    pub is_v6: bool,
+    /// Behind a VLAN tag.
+    pub is_tagged: bool,
+}
+
+impl Headers {
+    /// Of all kinds, the plainest first.
+    pub const ALL: [Self; 4] = {
+        const fn headers(is_v6: bool, is_tagged: bool) -> Headers {
+            Headers { is_v6, is_tagged }
+        }
+        [
+            headers(false, false),
+            headers(false, true),
+            headers(true, false),
+            headers(true, true),
+        ]
+    };
+
+    const PLAIN: Self = Self::ALL[0];
+
+    fn client(self, flow: u64) -> Endpoint {
+        match self.is_v6 {
+            true => client_v6(flow),
+            false => client(flow),
+        }
+    }
+}
+
+impl std::fmt::Display for Headers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(if self.is_v6 { "IPv6" } else { "IPv4" })?;
+        formatter.write_str(if self.is_tagged { ", tagged" } else { "" })
+    }
+}
+
 /// The acknowledgement bit, alone: an established connection's ordinary segment.
 const ACK: u8 = 0x10;
 /// A segment that no fast program handles.
@@ -103,6 +158,7 @@ pub struct Trace {
     _pool: Pool,
     frames: Vec<Frame>,
     template: Vec<u8>,
+    headers: Headers,
     /// When the packets arrive that are filled in next.
     pub arrival: Instant,
 }
@@ -121,23 +177,34 @@ impl Trace {
         let template = PacketBuilder::tcp(client(0), SERVICE)
             .flags(ACK)
             .payload(payload);
-        Self::of(&template, packets)
+        Self::of(&template, Headers::PLAIN, packets)
     }
 
     /// The same with UDP datagrams, which need no handshake; none of them is complex.
     pub fn of_datagrams(packets: usize) -> Self {
-        let template = PacketBuilder::udp(client(0), SERVICE).payload(&[0; 18]);
-        Self::of(&template, packets)
+        Self::of_datagrams_with(Headers::PLAIN, packets)
     }
 
-    fn of(template: &PacketBuilder, packets: usize) -> Self {
+    /// The same with other headers. Those of IPv6 are longer, and so are the packets.
+    pub fn of_datagrams_with(headers: Headers, packets: usize) -> Self {
+        let service = if headers.is_v6 { SERVICE_V6 } else { SERVICE };
+        let template = PacketBuilder::udp(headers.client(0), service).payload(&[0; 18]);
+        let template = match headers.is_tagged {
+            true => template.vlan(7),
+            false => template,
+        };
+        Self::of(&template, headers, packets)
+    }
+
+    fn of(template: &PacketBuilder, headers: Headers, packets: usize) -> Self {
         let template = template.clone().to_vec().expect("a valid packet");
-        let mut pool = Pool::new(packets, 64);
+        let mut pool = Pool::new(packets, template.len().next_multiple_of(64));
         let frames = std::iter::from_fn(|| pool.take()).collect();
         Self {
             _pool: pool,
             frames,
             template,
+            headers,
             arrival: ARRIVAL,
         }
     }
@@ -153,8 +220,8 @@ impl Trace {
             frame.set_timestamp(self.arrival);
             let flags = if plan.complex[index] { SYN } else { ACK };
             let bytes = frame.bytes_mut();
-            rewrite::set_source(bytes, &layout, client(u64::from(plan.flows[index])))
-                .expect("both are IPv4");
+            let client = self.headers.client(u64::from(plan.flows[index]));
+            rewrite::set_source(bytes, &layout, client).expect("both are of one version");
             if layout.transport == Transport::Tcp {
                 rewrite::set_tcp_flags(bytes, &layout, flags).expect("it is TCP");
             }
