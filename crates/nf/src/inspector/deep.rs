@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use super::automaton::Automaton;
 use super::error::RulesError;
 use super::expressions;
+use super::limits::TABLES;
 use super::literals::{self, Literals};
 use super::rules::{Pattern, RuleIndex, Rules};
 
@@ -14,13 +15,6 @@ pub use super::rule_set::RuleSet;
 
 /// How large the table of one group of regular expressions may become.
 pub const DEFAULT_TABLE_BYTES: usize = 8 * 1024 * 1024;
-
-/// Literals as they are, literals in either case, and up to six groups of
-/// regular expressions, which in one automaton would multiply its states. The
-/// states of a flow's two directions fill one cache line.
-const TABLES: usize = 8;
-/// How many of the tables are for regular expressions.
-pub(super) const EXPRESSION_TABLES: usize = TABLES - 2;
 
 /// Finds rules in one direction of a flow, chunk by chunk.
 ///
