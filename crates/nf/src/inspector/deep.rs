@@ -62,16 +62,6 @@ impl DeepState {
     pub fn is_idle(self) -> bool {
         self == Self::default()
     }
-
-    /// The state as words, to be kept in a flow's state; all zero if idle.
-    pub fn words(self) -> [u32; 8] {
-        self.0
-    }
-
-    /// The state that [`DeepState::words`] gave.
-    pub fn from_words(words: [u32; 8]) -> Self {
-        Self(words)
-    }
 }
 
 /// The matcher in Rust: dense automata, one step for each byte and table.
@@ -354,14 +344,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn states_travel_as_words_and_foreign_ones_are_the_beginning() {
+    fn states_of_another_matcher_are_the_beginning() {
         let matcher = matcher("l alert literal \"needle\"");
         let half = matcher.scan(DeepState::default(), b"need", |_| ());
         let mut found = 0;
-        matcher.scan(DeepState::from_words(half.words()), b"le", |_| found += 1);
+        matcher.scan(half, b"le", |_| found += 1);
         assert_eq!(found, 1);
         for words in [[u32::MAX; 8], [1; 8], [7; 8]] {
-            matcher.scan(DeepState::from_words(words), b"le", |_| found += 1);
+            matcher.scan(DeepState(words), b"le", |_| found += 1);
         }
         assert_eq!(found, 1);
     }
