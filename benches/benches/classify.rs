@@ -207,13 +207,6 @@ fn routes(version: &str, routes: Vec<(Prefix, u32)>, packets: usize) {
     let ns = each(&addresses, |&one| _ = black_box(table.lookup(one)));
     row("  lookup", ns, Some(bound));
     waiting(&table, &addresses);
-    let batches: Vec<&[Address]> = addresses.chunks(32).collect();
-    let mut next_hops = [None; 32];
-    let ns = each(&batches, |batch| {
-        table.lookup_batch(batch, &mut next_hops);
-        black_box(&next_hops);
-    });
-    row("  lookup in batches of 32", ns / 32.0, Some(bound));
     let ns = each(&addresses, |&one| _ = black_box(table.lookup_examined(one)));
     row("  lookup with examined bits", ns, None);
     let bits = |one: &Address| u64::from(table.lookup_examined(*one).examined_bits);
@@ -285,13 +278,6 @@ fn masked(rules: usize, masks: usize, packets: usize) {
     skewed.iter().for_each(|key| _ = table.lookup(key));
     let ns = each(&skewed, |key| _ = black_box(table.lookup(key)));
     row("  hits, half of them in one mask", ns, Some(bound));
-    let batches: Vec<&[Key]> = skewed.chunks_exact(32).collect();
-    let mut hits = [None; 32];
-    let ns = each(&batches, |batch| {
-        table.lookup_batch(batch, &mut hits);
-        black_box(&hits);
-    });
-    row("  the same in batches of 32", ns / 32.0, Some(bound));
     let misses: Vec<Key> = (0..packets)
         .map(|_| std::array::from_fn(|_| random.bits()))
         .collect();

@@ -9,7 +9,8 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use twinpath_engine::{Agenda, Time};
-use twinpath_lab::model::{self, Model};
+use twinpath_lab::model::Model;
+use twinpath_lab::registry;
 use twinpath_lab::run::run as run_plan;
 use twinpath_lab::{Options, Plan, Scale};
 use twinpath_traffic::random::{Random, RandomSource};
@@ -112,7 +113,7 @@ fn row(what: &str, per_s: f64, unit: &str) {
 
 /// A model's columns by name, and how long it ran.
 fn run(name: &str, text: &str) -> (impl Fn(&str) -> f64 + use<>, f64) {
-    let model: &dyn Model = model::find(name).expect("a model of this name");
+    let model: &dyn Model = registry::find(name).expect("a model of this name");
     let parameters = toml::from_str(text).expect("a table");
     let plans = plans();
     let mut columns = Vec::new();

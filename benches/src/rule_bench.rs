@@ -3,22 +3,22 @@
 
 use std::time::Duration;
 use twinpath_core::wire::dissect;
-use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Effect, Found, Gone, Held, ManagerConfig, MatchKey, Output,
+    CacheMessage, CoresConfig, Effect, FlowKey, Found, Gone, Held, ManagerConfig, MatchKey, Output,
     RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
 };
 
 /// Packets that are looked up together.
 pub const BATCH: usize = 32;
 
-/// What a batch has in common.
-#[derive(Default)]
-struct Batch {
-    layouts: Vec<Layout>,
-    keys: Vec<MatchKey>,
-    found: Vec<Option<Found>>,
+/// What is known of a packet before it meets the rules.
+#[derive(Copy, Clone)]
+struct Known {
+    plain: Option<Plain>,
+    /// Where its rule is, probably.
+    place: Option<Found>,
 }
 
 /// A chain with its cache.
@@ -40,7 +40,7 @@ pub struct RuleBench {
     pub refuses: bool,
     pools: Pools,
     done: Vec<Frame>,
-    batch: Batch,
+    batch: Vec<Known>,
     outputs: Vec<Output>,
     effects: Vec<Effect>,
 }
@@ -119,7 +119,7 @@ impl RuleBench {
             refuses: false,
             pools: Pools::new(1024, 16),
             done: Vec::new(),
-            batch: Batch::default(),
+            batch: Vec::with_capacity(BATCH),
             outputs: Vec::new(),
             effects: Vec::new(),
         }
@@ -154,23 +154,18 @@ impl RuleBench {
 
     fn meet_rules(&mut self, frames: &mut Vec<Frame>) {
         let mut batch = std::mem::take(&mut self.batch);
-        batch.fill(frames);
-        self.table.find_batch(&batch.keys, &mut batch.found);
+        batch.clear();
+        batch.extend(frames.iter().map(|frame| self.look_ahead(frame)));
         let mut has_slow = false;
-        for (place, mut frame) in frames.drain(..).enumerate() {
-            let (layout, key) = (&batch.layouts[place], batch.keys[place]);
-            let bytes = frame.bytes_mut();
-            let decision = self
-                .table
-                .packet(&key, batch.found[place], bytes, layout, self.now);
-            match decision {
+        for (mut frame, known) in frames.drain(..).zip(&batch) {
+            match self.meet(&mut frame, *known) {
                 Decision::Forward { .. } => {
                     self.departed += 1;
                     self.done.push(frame);
                 }
                 other => {
                     has_slow = true;
-                    self.go_slow(frame, layout, key, other);
+                    self.go_slow(frame, other);
                 }
             }
         }
@@ -180,12 +175,38 @@ impl RuleBench {
         }
     }
 
+    /// What is read of a flow's rule is on its way while others of the batch are looked at.
+    fn look_ahead(&self, frame: &Frame) -> Known {
+        let plain = Plain::of(frame.bytes());
+        let fetch = |plain: Plain| {
+            let flow = FlowKey::of_ends(plain.ends(frame.bytes()), plain.protocol(), 0);
+            self.table.fetch(flow)
+        };
+        let place = plain.map(fetch);
+        Known { plain, place }
+    }
+
+    fn meet(&mut self, frame: &mut Frame, known: Known) -> Decision {
+        let shown = (frame.port(), 0);
+        let met = known.plain.and_then(|plain| {
+            let bytes = frame.bytes_mut();
+            self.table
+                .plain_packet(known.place, bytes, plain, shown, self.now)
+        });
+        met.unwrap_or_else(|| {
+            let (layout, key) = layout_and_key(frame);
+            let found = self.table.find_again(known.place, &key);
+            let bytes = frame.bytes_mut();
+            self.table.packet(&key, found, bytes, &layout, self.now)
+        })
+    }
+
     #[cold]
-    fn go_slow(&mut self, frame: Frame, layout: &Layout, key: MatchKey, decision: Decision) {
+    fn go_slow(&mut self, frame: Frame, decision: Decision) {
+        let (layout, key) = layout_and_key(&frame);
         match decision {
-            Decision::Punt => self.punt(frame, *layout),
+            Decision::Punt => self.punt(frame, layout),
             Decision::Hold => {
-                let layout = *layout;
                 let held = Held { frame, layout, key };
                 self.table.hold(held, &mut self.effects);
                 self.settle();
@@ -311,18 +332,8 @@ impl RuleBench {
     }
 }
 
-impl Batch {
-    fn fill(&mut self, frames: &[Frame]) {
-        self.layouts.clear();
-        self.keys.clear();
-        let layout = |frame: &Frame| dissect(frame.bytes()).expect("packets are well formed");
-        self.layouts.extend(frames.iter().map(layout));
-        let keys = frames.iter().zip(&self.layouts).map(|(frame, layout)| {
-            let key = MatchKey::of(frame.bytes(), layout, frame.port(), 0);
-            key.expect("packets are plain")
-        });
-        self.keys.extend(keys);
-        self.found.clear();
-        self.found.resize(frames.len(), None);
-    }
+fn layout_and_key(frame: &Frame) -> (Layout, MatchKey) {
+    let layout = dissect(frame.bytes()).expect("packets are well formed");
+    let key = MatchKey::of(frame.bytes(), &layout, frame.port(), 0);
+    (layout, key.expect("rules match such packets"))
 }

@@ -73,6 +73,7 @@ mod names;
 mod normal;
 mod options;
 mod packets;
+mod protocol;
 mod streams;
 mod words;
 

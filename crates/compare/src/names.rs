@@ -1,13 +1,12 @@
 //! The names that a translation gives out: where they stand in a packet, and how they are blanked.
 
 use crate::options::Renaming;
+use crate::protocol::Protocol;
 use std::fmt::{self, Display, Formatter};
 use twinpath_core::wire::{
     Address, Endpoint, Fragment, Inner, Layout, Network, RewriteError, Transport, fields, icmp,
     protocol, rewrite,
 };
-
-use crate::words::Protocol;
 
 /// A name that a translation has given to an endpoint inside.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]

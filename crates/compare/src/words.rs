@@ -1,30 +1,9 @@
-//! Protocols and flows in words.
+//! Flows in words.
 
-use std::fmt::{self, Display, Formatter};
-use twinpath_core::wire::{Endpoint, Fragment, Layout, dissect, fields, layout, protocol};
-
+use crate::flow::raw_ether_type;
 use crate::names::has_ports;
-
-/// An IP protocol as people call it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Protocol(pub u8);
-
-impl Display for Protocol {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let name = match self.0 {
-            protocol::ICMP => "icmp",
-            protocol::TCP => "tcp",
-            protocol::UDP => "udp",
-            protocol::GRE => "gre",
-            protocol::ESP => "esp",
-            protocol::AUTHENTICATION => "ah",
-            protocol::ICMP6 => "icmp6",
-            protocol::SCTP => "sctp",
-            other => return write!(f, "protocol {other}"),
-        };
-        f.write_str(name)
-    }
-}
+use crate::protocol::Protocol;
+use twinpath_core::wire::{Endpoint, Fragment, Layout, dissect, fields, layout, protocol};
 
 /// The flow and direction of a packet, in words.
 pub(crate) fn flow(frame: &[u8]) -> String {
@@ -35,7 +14,7 @@ pub(crate) fn flow(frame: &[u8]) -> String {
             ether_type(layout::ether_type(frame, &layout))
         ),
         Err(why) => {
-            let number = crate::flow::raw_ether_type(frame);
+            let number = raw_ether_type(frame);
             format!(
                 "malformed frames of EtherType {} ({why})",
                 ether_type(number)

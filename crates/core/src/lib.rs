@@ -13,6 +13,7 @@
 
 pub mod counters;
 pub mod decision;
+mod direction;
 pub mod drop_reason;
 pub mod hash;
 pub mod key;
@@ -27,10 +28,11 @@ pub mod time;
 
 pub use counters::DropCounters;
 pub use decision::Decision;
+pub use direction::Direction;
 pub use drop_reason::DropReason;
 pub use key::{FlowKey, Keyed, Side, V4Key};
 pub use named::Named;
-pub use packet::{Direction, Packet};
+pub use packet::Packet;
 pub use pool::{Frame, Pool, Pools, Ticket, Trip};
 pub use steering::Steering;
 pub use time::Instant;

@@ -1,39 +1,11 @@
 //! A packet on its way through the network functions on the cores.
 
+use crate::direction::Direction;
 use crate::key::Role;
 use crate::pool::Frame;
 use crate::time::Instant;
 use crate::wire::layout::{Layout, Transport};
 use crate::wire::{Endpoint, fields, rewrite};
-
-/// Which way a packet goes, as seen by its flow.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Direction {
-    /// From the end that opened the flow.
-    #[default]
-    Original = 0,
-    /// Back to it.
-    Reply = 1,
-}
-
-impl Direction {
-    /// Both, for tables indexed by direction.
-    pub const BOTH: [Self; 2] = [Self::Original, Self::Reply];
-
-    /// The opposite way.
-    pub const fn other(self) -> Self {
-        match self {
-            Self::Original => Self::Reply,
-            Self::Reply => Self::Original,
-        }
-    }
-
-    /// 0 for original, 1 for reply.
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
 
 /// A frame whose headers have been found. Rewrites mend every checksum.
 #[derive(Debug)]

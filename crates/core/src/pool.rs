@@ -10,8 +10,8 @@
 //! | bookkeeping 64 | headroom 256 | packet, up to the pool's `packet_bytes` |
 //! ```
 
+use crate::direction::Direction;
 use crate::memory::{CacheLine, ZeroedArray};
-use crate::packet::Direction;
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
 use std::mem::ManuallyDrop;

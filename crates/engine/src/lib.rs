@@ -6,9 +6,9 @@
 //! in the order in which they were put on, and randomness comes from seeded streams. So a run is
 //! the same to the last bit on every machine.
 //!
-//! [`devices`] has the parts that testbeds are made of: ports, links, switches, network cards,
-//! cores, control agents. Most of them need no events: asked at what time a packet will be through,
-//! they answer at once, since nothing that comes later can change it. [`stats`] measures.
+//! [`devices`] has the parts that testbeds are made of: ports, servers, control agents. They need no
+//! events: asked at what time a packet will be through, they answer at once, since nothing that comes
+//! later can change it. [`stats`] measures.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,52 +1,6 @@
 //! What a run is measured with.
 
-use crate::time::Time;
 use hdrhistogram::Histogram;
-
-/// The mean and the extremes of something that holds its value for a while, as the length of a queue.
-#[derive(Clone, Debug, Default)]
-pub struct OverTime {
-    value: u64,
-    since: Time,
-    begin: Time,
-    /// Value times picoseconds.
-    area: u128,
-    max: u64,
-}
-
-impl OverTime {
-    /// The value from `now` on.
-    pub fn set(&mut self, value: u64, now: Time) {
-        self.area += u128::from(self.value) * u128::from(now.since(self.since).0);
-        (self.value, self.since) = (value, now);
-        self.max = self.max.max(value);
-    }
-
-    /// Forgets what was, but not the value: the measurement begins now.
-    pub fn begin(&mut self, now: Time) {
-        *self = Self {
-            value: self.value,
-            since: now,
-            begin: now,
-            area: 0,
-            max: self.value,
-        };
-    }
-
-    /// The mean up to `now`.
-    pub fn mean(&self, now: Time) -> f64 {
-        let area = self.area + u128::from(self.value) * u128::from(now.since(self.since).0);
-        match now.since(self.begin).0 {
-            0 => self.value as f64,
-            duration => area as f64 / duration as f64,
-        }
-    }
-
-    /// The highest value.
-    pub fn max(&self) -> u64 {
-        self.max
-    }
-}
 
 /// Values, one after the other: mean, deviation, extremes and percentiles.
 #[derive(Clone, Debug)]
@@ -126,18 +80,6 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mean_over_time_weighs_by_time() {
-        let mut queue = OverTime::default();
-        queue.set(10, Time(100));
-        queue.set(0, Time(200));
-        assert_eq!((queue.mean(Time(400)), queue.max()), (2.5, 10));
-        queue.set(4, Time(400));
-        queue.begin(Time(400));
-        queue.set(8, Time(500));
-        assert_eq!((queue.mean(Time(600)), queue.max()), (6.0, 8));
-    }
 
     #[test]
     fn samples_tell_their_moments_and_percentiles() {

@@ -15,6 +15,9 @@ use twinpath_core::program::{
 /// Registers in the file; operands are one byte.
 pub(crate) const REGISTERS: usize = 256;
 
+/// Rewrites that one packet can have; a program with more makes the packet complex.
+pub(crate) const MAX_CHANGES: usize = 8;
+
 /// The first state word's register; fields have those in front.
 pub(crate) const FIRST_WORD: usize = 16;
 

@@ -4,11 +4,12 @@
 //! difference.
 
 use crate::compile::{
-    Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, REGISTERS, StepCode, Test, Uses,
-    calculate, compile,
+    Code, Compiled, Do, FIRST_WORD, FunctionCode, MAX_CHANGES, Opcode, REGISTERS, StepCode, Test,
+    Uses, calculate, compile,
 };
 use crate::few_words::copy_few;
 use crate::native::{Answer, Input, Native, Planned};
+use crate::outcome::Outcome;
 use std::borrow::Cow;
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
@@ -19,7 +20,7 @@ use twinpath_core::program::{
 use twinpath_core::wire::layout::{Layout, Plain, Transport};
 use twinpath_core::wire::rewrite::NewEndpoint;
 use twinpath_core::wire::{MacAddress, fields, kv, rewrite};
-use twinpath_core::{Direction, DropReason, Frame, Instant, Keyed};
+use twinpath_core::{Direction, Frame, Instant, Keyed};
 
 pub use crate::compile::CompileError;
 
@@ -49,19 +50,6 @@ pub struct PlainView {
     pub alias_row: u32,
 }
 
-/// What the programs decide.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Out, after [`Interpreter::commit`].
-    Forward,
-    /// Back to the sender, after [`Interpreter::commit`].
-    Reply,
-    /// Dropped; the state words of [`Interpreter::words`] count.
-    Drop(DropReason),
-    /// To the cores; nothing has changed.
-    Complex,
-}
-
 /// What one program does with a packet, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepTaken {
@@ -72,9 +60,6 @@ pub struct StepTaken {
     /// Where the packet goes. A step whose actions turn out to be impossible escalates.
     pub exit: Exit,
 }
-
-/// Rewrites that one packet can have; a program with more makes the packet complex.
-pub(crate) const MAX_CHANGES: usize = 8;
 
 #[derive(Copy, Clone)]
 enum Change {

@@ -1,7 +1,7 @@
 //! What stands for [native code](crate) on processors for which we make none.
 
 use crate::compile::{Compiled, Opcode};
-use crate::interpreter::Outcome;
+use crate::outcome::Outcome;
 use twinpath_core::Direction;
 use twinpath_core::program::{EndpointRow, Field};
 

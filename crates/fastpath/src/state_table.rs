@@ -26,7 +26,7 @@ use twinpath_core::FlowKey;
 use twinpath_core::key::V4Key;
 use twinpath_core::memory::{ZeroedArray, equal_lanes, prefetch};
 
-pub use line::{Control, Held, WORDS_IN_FIRST_LINE};
+pub use line::{Control, Held};
 
 /// Most ways that a bucket may have.
 pub const MAX_WAYS: usize = 8;

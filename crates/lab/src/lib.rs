@@ -31,6 +31,7 @@ pub mod measured;
 pub mod model;
 pub mod pisa;
 pub mod plan;
+pub mod registry;
 pub mod reproduction;
 mod results;
 pub mod run;

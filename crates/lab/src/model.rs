@@ -1,10 +1,5 @@
-//! What a plan can name: a testbed with parameters and measurements.
+//! What a model is: a testbed with parameters and measurements.
 
-use crate::measured::Measured;
-use crate::pisa::Pisa;
-use crate::sfc_pipeline::SfcPipeline;
-use crate::turboswitch::TurboSwitch;
-use crate::two_paths::TwoPaths;
 use std::path::Path;
 
 /// A testbed under virtual time.
@@ -65,12 +60,4 @@ impl From<toml::de::Error> for Misfit {
             message: error.message().trim().to_owned(),
         }
     }
-}
-
-/// All models.
-pub const MODELS: [&dyn Model; 5] = [&TwoPaths, &TurboSwitch, &Pisa, &SfcPipeline, &Measured];
-
-/// The model of this name.
-pub fn find(name: &str) -> Option<&'static dyn Model> {
-    MODELS.into_iter().find(|model| model.name() == name)
 }

@@ -33,7 +33,8 @@
 //! Parsing is checking: a [`Plan`] that exists can be run.
 
 use crate::error::{Misplaced, PlanError};
-use crate::model::{self, Model};
+use crate::model::Model;
+use crate::registry;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -295,7 +296,7 @@ impl File {
     fn into_plan(self, path: &Path, text: &str, checks: Checks) -> Result<Plan, Misplaced> {
         let name = path.file_stem().unwrap_or_default();
         let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        let model = model::find(self.plan.model.get_ref())
+        let model = registry::find(self.plan.model.get_ref())
             .ok_or_else(|| (self.plan.model.span(), unknown_model()))?;
         for parameters in [&self.parameters, &self.quick] {
             if checks == Checks::All {
@@ -336,7 +337,7 @@ impl File {
 }
 
 fn unknown_model() -> String {
-    let names: Vec<_> = model::MODELS.iter().map(|model| model.name()).collect();
+    let names: Vec<_> = registry::MODELS.iter().map(|model| model.name()).collect();
     format!("there is no such model; there are: {}", names.join(", "))
 }
 

@@ -9,7 +9,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use twinpath_nf::inspector::{DeepMatcher, Gate, GateOutcome, Rules, StreamMatcher, WINDOW_BYTES};
+use twinpath_core::program::WINDOW_BYTES;
+use twinpath_nf::inspector::{DeepMatcher, Gate, GateOutcome, Rules, StreamMatcher};
 
 const WINDOWS: usize = 4096;
 const ROUNDS: usize = 200;

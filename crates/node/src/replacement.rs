@@ -30,7 +30,7 @@ use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::{Named, Pools, Steering};
-use twinpath_nf::catalogue::SuccessionError;
+use twinpath_nf::descriptor::SuccessionError;
 use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
 use twinpath_slowpath::{Chain, NetworkFunction, Successor};
 

@@ -28,7 +28,7 @@ use twinpath_core::steering::{Steering, SteeringError};
 use twinpath_core::{Named, Pools};
 use twinpath_fastpath::interpreter::CompileError;
 use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
-use twinpath_nf::catalogue::{Function, FunctionError};
+use twinpath_nf::descriptor::{Function, FunctionError};
 use twinpath_parking::{ConfigError as ParkingError, Stage};
 use twinpath_rulecache::{
     CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,

@@ -1,13 +1,13 @@
-//! What a cached packet costs on one core: key, match, rewrite with checksums.
+//! What a cached packet costs on one core: flow, match, rewrite with checksums.
 //!
 //! `cargo run --release -p twinpath-rulecache --example hit_cost`
 
 use std::time::{Duration, Instant as Clock};
-use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::layout::Plain;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Decision, Frame, Instant, Pools};
 use twinpath_rulecache::{
-    Action, CacheMessage, Effect, Fate, Field, Fields, Found, MatchKey, NewRule, Rewrites,
+    Action, CacheMessage, Effect, Fate, Field, Fields, FlowKey, Found, MatchKey, NewRule, Rewrites,
     RuleName, RuleTable, TableConfig,
 };
 
@@ -17,7 +17,7 @@ const PACKETS: usize = 2_000_000;
 const PART: usize = 512;
 
 fn main() {
-    println!("rules      kind     ns/packet: dissect and key, find, decide and rewrite; together");
+    println!("rules      kind     ns/packet: look ahead, decide and rewrite; together");
     for rules in [1024, 32_768, 1 << 20] {
         for masked in [false, true] {
             measure(rules, masked);
@@ -31,10 +31,10 @@ fn measure(rules: usize, masked: bool) {
     let empty = std::iter::from_fn(|| pools.take(0));
     let mut frames: Vec<Frame> = empty.take(BATCH).collect();
     let packets: Vec<Vec<u8>> = shuffled((0..rules).map(packet).collect());
-    let mut parts: [Vec<f64>; 3] = Default::default();
+    let mut parts: [Vec<f64>; 2] = Default::default();
     for _ in 0..PACKETS.div_ceil(packets.len()) {
         for part in packets.chunks_exact(PART) {
-            let mut spent = [Duration::ZERO; 3];
+            let mut spent = [Duration::ZERO; 2];
             for batch in part.chunks(BATCH) {
                 // As a network card leaves them: in the cache.
                 let filled = frames
@@ -49,9 +49,9 @@ fn measure(rules: usize, masked: bool) {
             }
         }
     }
-    let [key, find, decide] = parts.map(median);
-    let (kind, together) = (if masked { "masked" } else { "exact" }, key + find + decide);
-    println!("{rules:<10} {kind:8} {key:6.1} {find:6.1} {decide:6.1}; {together:6.1}");
+    let [look, decide] = parts.map(median);
+    let (kind, together) = (if masked { "masked" } else { "exact" }, look + decide);
+    println!("{rules:<10} {kind:8} {look:6.1} {decide:6.1}; {together:6.1}");
 }
 
 fn median(mut parts: Vec<f64>) -> f64 {
@@ -59,24 +59,19 @@ fn median(mut parts: Vec<f64>) -> f64 {
     parts[parts.len() / 2]
 }
 
-fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 3]) -> usize {
+fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 2]) -> usize {
     let start = Clock::now();
-    let mut parsed = [None; BATCH];
-    let mut keys = [MatchKey::NONE; BATCH];
-    for ((frame, parsed), key) in batch.iter().zip(&mut parsed).zip(&mut keys) {
-        let layout = dissect(frame.bytes()).expect("well formed");
-        *key = MatchKey::of(frame.bytes(), &layout, 0, 0).expect("plain");
-        *parsed = Some(layout);
+    let mut known = [(Plain::default(), None); BATCH];
+    for (frame, (plain, place)) in batch.iter().zip(&mut known) {
+        *plain = Plain::of(frame.bytes()).expect("plain");
+        let ends = plain.ends(frame.bytes());
+        *place = Some(table.fetch(FlowKey::of_ends(ends, plain.protocol(), 0)));
     }
-    let keyed = Clock::now();
-    let mut found = [None; BATCH];
-    table.find_batch(&keys[..batch.len()], &mut found);
-    let matched = Clock::now();
-    let hits = decide(table, batch, &parsed, &keys, &found);
+    let looked = Clock::now();
+    let hits = decide(table, batch, &known);
     let end = Clock::now();
-    spent[0] += keyed - start;
-    spent[1] += matched - keyed;
-    spent[2] += end - matched;
+    spent[0] += looked - start;
+    spent[1] += end - looked;
     hits
 }
 
@@ -84,18 +79,17 @@ fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 3]) ->
 fn decide(
     table: &mut RuleTable,
     batch: &mut [Frame],
-    parsed: &[Option<Layout>; BATCH],
-    keys: &[MatchKey; BATCH],
-    found: &[Option<Found>; BATCH],
+    known: &[(Plain, Option<Found>); BATCH],
 ) -> usize {
     let mut hits = 0;
-    for (place, frame) in batch.iter_mut().enumerate() {
-        let Some(layout) = &parsed[place] else {
-            continue;
-        };
-        let key = keys[place];
-        let bytes = frame.bytes_mut();
-        let decision = table.packet(&key, found[place], bytes, layout, Instant(1));
+    for (frame, &(plain, place)) in batch.iter_mut().zip(known) {
+        let (now, bytes) = (Instant(1), frame.bytes_mut());
+        let met = table.plain_packet(place, bytes, plain, (0, 0), now);
+        let decision = met.unwrap_or_else(|| {
+            let key = MatchKey::of_plain(bytes, plain, 0, 0);
+            let found = table.find_again(place, &key);
+            table.packet(&key, found, bytes, &plain.layout(), now)
+        });
         hits += usize::from(matches!(decision, Decision::Forward { .. }));
     }
     hits

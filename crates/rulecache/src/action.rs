@@ -14,8 +14,7 @@
 
 mod plain;
 
-pub(crate) use plain::is_settled;
-pub(crate) use plain::{Headers, settle, write_line};
+pub(crate) use plain::{is_settled, settle};
 
 use crate::field::{Field, Fields};
 use std::time::Duration;

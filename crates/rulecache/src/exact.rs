@@ -10,7 +10,7 @@
 use crate::key::{Lanes, MatchKey};
 use crate::message::RuleId;
 use twinpath_core::hash::hash_lanes;
-use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
+use twinpath_core::memory::{CacheLine, ZeroedArray};
 
 /// The lane of a place that holds the rule's number plus one; 0 if the place is free.
 const RULE: usize = 5;
@@ -89,14 +89,6 @@ impl ExactTable {
         ((hash * self.places.len() as u64) >> 32) as usize
     }
 
-    /// Where the search for a key begins; what lies there is on its way.
-    #[inline(always)]
-    pub fn prefetch(&self, key: &Lanes) -> usize {
-        let home = self.home(compared(key));
-        prefetch(&self.places[home]);
-        home
-    }
-
     #[inline(always)]
     fn next(&self, place: usize, count: usize) -> usize {
         if place + 1 < count { place + 1 } else { 0 }
@@ -104,8 +96,8 @@ impl ExactTable {
 
     /// The place of a key, or the free one where the search for it ends. There is always one.
     #[inline(always)]
-    fn search(&self, key: Compared, home: usize) -> usize {
-        let mut place = home;
+    fn search(&self, key: Compared) -> usize {
+        let mut place = self.home(key);
         loop {
             let lanes = &self.places[place].0;
             let different = (0..5).fold(0, |bits, lane| bits | (lanes[lane] ^ key[lane]));
@@ -116,24 +108,17 @@ impl ExactTable {
         }
     }
 
-    /// The rule of a key, whose search begins where [`Self::prefetch`] said.
-    #[inline(always)]
-    pub fn find_from(&self, home: usize, key: &Lanes) -> Option<RuleId> {
-        let place = self.search(compared(key), home);
-        let lanes = &self.places[place].0;
+    /// The rule that packets with a key meet.
+    #[inline]
+    pub fn find(&self, key: &Lanes) -> Option<RuleId> {
+        let lanes = &self.places[self.search(compared(key))].0;
         let is_kept_out = (within_flow(key) ^ lanes[GUARD_VALUE]) & lanes[GUARD] != 0;
         rule_in(lanes).filter(|_| !is_kept_out)
     }
 
-    #[inline]
-    pub fn find(&self, key: &Lanes) -> Option<RuleId> {
-        self.find_from(self.home(compared(key)), key)
-    }
-
     /// The rule of a key's flow, whatever its guard.
     pub fn find_any(&self, key: &Lanes) -> Option<RuleId> {
-        let key = compared(key);
-        rule_in(&self.places[self.search(key, self.home(key))].0)
+        rule_in(&self.places[self.search(compared(key))].0)
     }
 
     /// Adds a rule; returns the one of the same packets if there was one.
@@ -145,7 +130,7 @@ impl ExactTable {
     ) -> Result<Option<RuleId>, Refused> {
         let (key, guard) = (compared(value), within_flow(mask));
         let guard_value = within_flow(value) & guard;
-        let place = self.search(key, self.home(key));
+        let place = self.search(key);
         let lanes = &mut self.places[place].0;
         let before = rule_in(lanes);
         match before {
@@ -167,7 +152,7 @@ impl ExactTable {
     /// Removes a rule; false if it is not there.
     pub fn remove(&mut self, value: &Lanes, id: RuleId) -> bool {
         let key = compared(value);
-        let place = self.search(key, self.home(key));
+        let place = self.search(key);
         let lanes = &self.places[place].0;
         if rule_in(lanes) != Some(id) {
             return false;
@@ -266,7 +251,6 @@ mod tests {
                     let key = packet(flow, flags);
                     let expected = known.filter(|(guard, _)| admits(*guard, flags));
                     prop_assert_eq!(table.find(&key), expected.map(|(_, id)| id));
-                    prop_assert_eq!(table.find_from(table.prefetch(&key), &key), table.find(&key));
                     prop_assert_eq!(table.find_any(&key), known.map(|(_, id)| id));
                 }
             }

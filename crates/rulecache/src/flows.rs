@@ -16,6 +16,10 @@
 //! second one, which nobody has fetched. Lane 1 of a free line is zero. What there are
 //! few different ones of (next hops, time-outs) lies in small tables beside.
 
+mod write;
+
+pub(crate) use write::write_line;
+
 use crate::action::{ActionLanes, written_in};
 use crate::field::{Field, Fields};
 use crate::key::{self, Lanes, MatchKey};
@@ -243,8 +247,8 @@ impl FlowTable {
 
     /// The line of a key, or the free one where the search for it ends. There is always one.
     #[inline(always)]
-    fn search(&self, key: FlowKey, home: usize) -> usize {
-        let mut place = home;
+    fn search(&self, key: FlowKey) -> usize {
+        let mut place = self.home(key);
         loop {
             let line = &self.lines[place].0;
             if key.is_in(line) || line[1] == 0 {
@@ -286,21 +290,17 @@ impl FlowTable {
         now.0.saturating_sub(line[5]) > *self.idle.at(line[4] as u8)
     }
 
-    /// The line whose rule a packet meets, searched from where [`Self::prefetch`] said.
+    /// The line whose rule a packet meets.
     #[inline(always)]
-    pub fn find_from(&self, home: u32, key: FlowKey) -> Option<u32> {
-        let place = self.search(key, home as usize);
+    pub fn find(&self, key: FlowKey) -> Option<u32> {
+        let place = self.search(key);
         let line = &self.lines[place].0;
         (line[1] != 0 && key.is_let_in(line)).then_some(place as u32)
     }
 
-    pub fn find(&self, key: FlowKey) -> Option<u32> {
-        self.find_from(self.home(key) as u32, key)
-    }
-
     /// The rule of a flow, whatever its guard.
     pub fn rule_of(&self, key: FlowKey) -> Option<RuleId> {
-        let line = &self.lines[self.search(key, self.home(key))].0;
+        let line = &self.lines[self.search(key)].0;
         (line[1] != 0).then(|| rule_in(line))
     }
 
@@ -405,7 +405,7 @@ impl FlowTable {
         let Some((mac, idle)) = self.share(action) else {
             return false;
         };
-        let place = self.search(key, self.home(key));
+        let place = self.search(key);
         let shared = u64::from(mac) << 8 | u64::from(idle);
         let guards = u64::from(guard) << 8 | u64::from(key.flags & guard);
         self.lines[place].0 = line(id, key, action, shared, guards, last);
@@ -648,9 +648,7 @@ mod tests {
                         let expected = reference.get_mut(&flow);
                         prop_assert_eq!(table.rule_of(key), expected.as_ref().map(|rule| rule.id));
                         let expected = expected.filter(|rule| rule.guard & flags == 0);
-                        let home = table.prefetch(key);
-                        let found = table.find_from(home, key);
-                        prop_assert_eq!(found, table.find(key));
+                        let found = table.find(key);
                         prop_assert_eq!(found.map(|place| table.rule_at(place)), expected.as_ref().map(|rule| rule.id));
                         if let (Some(place), Some(rule)) = (found, expected) {
                             let idle = u64::from(rule.id % 3) * 1_000_000_000;

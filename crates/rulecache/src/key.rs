@@ -87,22 +87,19 @@ impl MatchKey {
         Self::of_v4(plain.ends(frame), frame, &plain.layout(), ingress, segment)
     }
 
-    /// The same if the packet, which is IPv4, had these ends.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with_ends(mut self, ends: PlainEnds) -> Self {
-        self.0[1] = V4_MAPPED | ends.addresses >> 32;
-        self.0[3] = V4_MAPPED | ends.addresses & 0xffff_ffff;
-        self.0[4] = (ends.ports as u64) << 32 | self.0[4] & 0xffff_ffff;
-        self
-    }
-
     /// What nearly every packet is: TCP or UDP over IPv4.
     #[inline(always)]
     fn of_v4(ends: PlainEnds, frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Self {
         let flags = fields::tcp_flags(frame, layout);
-        let rest = rest_of_a_flow(0, layout.protocol, segment) | u64::from(flags) << FLAGS_SHIFT;
-        Self([0, 0, 0, 0, rest, u64::from(ingress) << 48]).with_ends(ends)
+        let rest = rest_of_a_flow(ends.ports, layout.protocol, segment);
+        Self([
+            0,
+            V4_MAPPED | ends.addresses >> 32,
+            0,
+            V4_MAPPED | ends.addresses & 0xffff_ffff,
+            rest | u64::from(flags) << FLAGS_SHIFT,
+            u64::from(ingress) << 48,
+        ])
     }
 
     #[inline(never)]
@@ -199,14 +196,6 @@ impl MatchKey {
         (self.0[4] >> SEGMENT_SHIFT) as u8
     }
 
-    /// The same packet about to enter another segment.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with_segment(mut self, segment: u8) -> Self {
-        self.0[4] = self.0[4] & !(0xff << SEGMENT_SHIFT) | (segment as u64) << SEGMENT_SHIFT;
-        self
-    }
-
     /// Whether the packet is an ICMP echo, whose identifier stands for both ports.
     #[inline(always)]
     pub const fn is_echo(&self) -> bool {
@@ -281,7 +270,6 @@ mod tests {
         assert_eq!(key.0[4], 0x0fa0_0050_0612_0300);
         assert_eq!(key.0[5], 7 << 48);
         assert_eq!(key.segment(), 3);
-        assert_eq!(key.with_segment(9).segment(), 9);
         assert!(!key.is_echo() && !key.is_v6());
     }
 
@@ -338,8 +326,9 @@ mod tests {
             assert_eq!(key(&frame.to_vec().expect("fits")), None);
         }
         let frame = plain.to_vec().expect("fits");
-        let shown = MatchKey::shown(&frame, &dissect(&frame).expect("well formed"), 7);
-        assert_eq!(key(&frame), Some(shown.with_segment(3)));
+        let layout = dissect(&frame).expect("well formed");
+        let shown = MatchKey::shown(&frame, &layout, 7);
+        assert_eq!(MatchKey::of(&frame, &layout, 7, 0), Some(shown));
         let error = PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &frame);
         assert_eq!(key(&error.to_vec().expect("fits")), None);
     }

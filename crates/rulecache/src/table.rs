@@ -6,7 +6,7 @@
 //! 2. By number: an idle rule is taken out, a packet whose time to live does not allow the rule's
 //!    decrements is punted, all others are counted, rewritten, and forwarded or dropped.
 //! 3. A packet without a rule is held if a rule for it is being made active (see
-//!    [`crate::promotion`]), else punted.
+//!    `table/promotion.rs`), else punted.
 //!
 //! # Order within a flow
 //! Packets of a flow that were punted come back later than those that meet a rule. So a rule
@@ -15,19 +15,22 @@
 //! wait for the packet's return.
 
 mod packet;
+mod promotion;
+
+pub use promotion::{Effect, Held};
 
 use crate::action;
 use crate::exact::{ExactTable, Refused};
 use crate::flows::{FlowKey, FlowTable};
-use crate::key::{Lanes, MatchKey};
+use crate::key::MatchKey;
 use crate::message::{Gone, RuleId, RuleName, Uses};
-use crate::promotion::Promotion;
 use crate::slots::{Slots, State};
 use crate::variants::Variants;
+use promotion::Promotion;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Duration;
-use twinpath_classify::masked::{BATCH, MaskedLimits, MaskedTable};
+use twinpath_classify::masked::{MaskedLimits, MaskedTable};
 use twinpath_core::Instant;
 
 /// How much a table holds, and its times.
@@ -149,23 +152,23 @@ struct NoRoom;
 
 /// The rules that packets meet on the fast path.
 pub struct RuleTable {
-    pub(crate) config: TableConfig,
-    pub(crate) slots: Slots,
+    config: TableConfig,
+    slots: Slots,
     /// Of the rules that match all addresses and ports, those that fit there; others are in the
     /// next.
-    pub(crate) flows: FlowTable,
+    flows: FlowTable,
     exact: ExactTable,
     masked: MaskedTable<6>,
     /// Active rules of the masked match whose mask has bits that differ within a flow.
     sensitive: Variants,
-    pub(crate) promotion: Promotion,
+    promotion: Promotion,
     /// Rules taken out unasked, to be reported.
-    pub(crate) notices: VecDeque<RuleName>,
-    pub(crate) counters: TableCounters,
+    notices: VecDeque<RuleName>,
+    counters: TableCounters,
     /// Numbers below this have been used.
-    pub(crate) used_ids: u32,
-    pub(crate) hand: u32,
-    pub(crate) reported_until: Instant,
+    used_ids: u32,
+    hand: u32,
+    reported_until: Instant,
 }
 
 impl RuleTable {
@@ -240,13 +243,13 @@ impl RuleTable {
         found.place().map_or_else(|id| id, at_line)
     }
 
-    pub(crate) fn name(&self, id: RuleId) -> RuleName {
+    fn name(&self, id: RuleId) -> RuleName {
         let generation = self.slots.generation(id);
         RuleName { id, generation }
     }
 
     /// How a rule was used since it was made.
-    pub(crate) fn uses(&self, id: RuleId) -> Uses {
+    fn uses(&self, id: RuleId) -> Uses {
         let (told, since) = (self.slots.uses(id), self.flows.uses(id));
         since.map_or(told, |since| Uses {
             packets: told.packets + since.packets,
@@ -256,7 +259,7 @@ impl RuleTable {
     }
 
     /// Whether a rule was hit since this was last asked.
-    pub(crate) fn take_hit(&mut self, id: RuleId) -> bool {
+    fn take_hit(&mut self, id: RuleId) -> bool {
         match self.flows.take_uses(id) {
             Some(uses) => {
                 self.slots.add_uses(id, uses);
@@ -264,39 +267,6 @@ impl RuleTable {
                 true
             }
             None => self.slots.take_hit(id),
-        }
-    }
-
-    /// The rules of several packets, as many as the shorter of the two slices holds. Reads of
-    /// memory overlap, and what [`Self::packet`] will read of the rules is on its way.
-    pub fn find_batch(&mut self, keys: &[MatchKey], found: &mut [Option<Found>]) {
-        for (keys, found) in keys.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
-            let count = keys.len().min(found.len());
-            self.find_some(&keys[..count], &mut found[..count]);
-        }
-    }
-
-    fn find_some(&mut self, keys: &[MatchKey], found: &mut [Option<Found>]) {
-        let mut homes = [0; BATCH];
-        for (home, key) in homes.iter_mut().zip(keys) {
-            *home = match FlowKey::of(&key.0) {
-                Some(flow) => self.flows.prefetch(flow),
-                None => self.exact.prefetch(&key.0) as u32,
-            };
-        }
-        let mut missing = 0;
-        for ((found, key), home) in found.iter_mut().zip(keys).zip(homes) {
-            *found = match FlowKey::of(&key.0) {
-                Some(flow) => match self.flows.find_from(home, flow) {
-                    Some(line) => Some(Found::at(line | LINE)),
-                    None => self.find_exact(key),
-                },
-                None => self.find_exact(key),
-            };
-            missing += usize::from(found.is_none());
-        }
-        if missing > 0 && !self.masked.is_empty() {
-            self.find_masked(keys, found);
         }
     }
 
@@ -309,28 +279,6 @@ impl RuleTable {
         let id = self.exact.find(&key.0)?;
         self.slots.prefetch(id);
         Some(Found::at(id))
-    }
-
-    /// The masked match of those keys that the exact one has not found.
-    #[inline(never)]
-    fn find_masked(&mut self, keys: &[MatchKey], found: &mut [Option<Found>]) {
-        let (mut missing, mut places) = ([Lanes::default(); BATCH], [0; BATCH]);
-        let mut count = 0;
-        for (place, (key, found)) in keys.iter().zip(found.iter()).enumerate() {
-            if found.is_none() {
-                (missing[count], places[count]) = (key.0, place);
-                count += 1;
-            }
-        }
-        let mut hits = [None; BATCH];
-        self.masked
-            .lookup_batch(&missing[..count], &mut hits[..count]);
-        for (place, hit) in places[..count].iter().zip(hits) {
-            found[*place] = hit.map(|hit| Found::at(hit.id));
-            if let Some(hit) = hit {
-                self.slots.prefetch(hit.id);
-            }
-        }
     }
 
     /// The rule of one packet.
@@ -378,7 +326,7 @@ impl RuleTable {
     }
 
     /// Lets packets meet a rule. Returns whether there was room.
-    pub(crate) fn put_in_active(&mut self, id: RuleId) -> bool {
+    fn put_in_active(&mut self, id: RuleId) -> bool {
         let (mask, value) = self.slots.matched(id);
         let exact = match mask.is_of_a_flow() {
             true => self.put_in_exact(id, &mask, &value),
@@ -454,7 +402,7 @@ impl RuleTable {
         before.map_err(|_| NoRoom)
     }
 
-    pub(crate) fn take_out_active(&mut self, id: RuleId) {
+    fn take_out_active(&mut self, id: RuleId) {
         if let Some(uses) = self.flows.remove(id) {
             return self.slots.add_uses(id, uses);
         }
@@ -469,7 +417,7 @@ impl RuleTable {
     }
 
     /// A rule that is in no table any more is kept with its uses until its number is used again.
-    pub(crate) fn quarantine(&mut self, id: RuleId, why: Gone) {
+    fn quarantine(&mut self, id: RuleId, why: Gone) {
         self.slots.quarantine(id, why);
         self.notices.push_back(self.name(id));
     }

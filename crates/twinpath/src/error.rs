@@ -1,10 +1,9 @@
 //! Why a command gave no answer.
 
 use crate::commands::kv::KvError;
-use crate::commands::run::RunRefusal;
 use crate::commands::trace::HexError;
-use crate::traffic::NoTraffic;
 use std::io;
+use std::path::PathBuf;
 use twinpath_check::faults::SetupError;
 use twinpath_control::operator::{Answer, AskError};
 use twinpath_control::report::ReportError;
@@ -102,4 +101,54 @@ impl CommandError {
             other => Self::Declined(format!("expected another answer than {other:?}")),
         }
     }
+}
+
+/// Flags that do not go together with the service.
+#[derive(Debug, thiserror::Error)]
+pub enum RunRefusal {
+    /// Virtual time has no place for clients that wait.
+    #[error(
+        "--listen needs threads: clients do not live in virtual time (leave out --execution virtual)"
+    )]
+    ListenInVirtualTime,
+    /// Nor for an operator.
+    #[error(
+        "--control needs threads: nobody can ask in virtual time (leave out --execution virtual)"
+    )]
+    ControlInVirtualTime,
+    /// Nobody would answer.
+    #[error("--listen needs a function that answers datagrams: the chain has no key-value store")]
+    NothingAnswers,
+    /// The store would not know its requests.
+    #[error(
+        "--listen has port {listen}, but the key-value store answers on port {store} (set port = {listen} in [kv_store])"
+    )]
+    OtherPort {
+        /// The port to listen on.
+        listen: u16,
+        /// The store's port.
+        store: u16,
+    },
+}
+
+/// Why there is nothing to generate.
+#[derive(Debug, thiserror::Error)]
+pub enum NoTraffic {
+    /// The service file describes none.
+    #[error("{}: the file describes no traffic: it needs a table [traffic]", .0.display())]
+    NotDescribed(PathBuf),
+    /// Packets without end.
+    #[error("the traffic has no end: give --packets, or set packets or duration_ns in the file")]
+    Endless,
+    /// A traffic file that is no service, and a service file that is no traffic, look alike.
+    #[error("{}: this is a service file: give it with --service", .0.display())]
+    IsService(PathBuf),
+    /// Values that are wrong, or do not go together.
+    #[error("{}: {source}", path.display())]
+    Invalid {
+        /// The traffic file.
+        path: PathBuf,
+        /// What is wrong.
+        source: TrafficError,
+    },
 }

@@ -1,34 +1,13 @@
 //! Descriptions of traffic: read, and how much traffic they mean.
 
-use std::path::{Path, PathBuf};
+use crate::error::{CommandError, NoTraffic};
+use std::path::Path;
 use twinpath_control::service::{Service, ServiceError};
+use twinpath_traffic::TrafficConfig;
 use twinpath_traffic::config::Arrivals;
-use twinpath_traffic::{TrafficConfig, TrafficError};
-
-/// Why there is nothing to generate.
-#[derive(Debug, thiserror::Error)]
-pub enum NoTraffic {
-    /// The service file describes none.
-    #[error("{}: the file describes no traffic: it needs a table [traffic]", .0.display())]
-    NotDescribed(PathBuf),
-    /// Packets without end.
-    #[error("the traffic has no end: give --packets, or set packets or duration_ns in the file")]
-    Endless,
-    /// A traffic file that is no service, and a service file that is no traffic, look alike.
-    #[error("{}: this is a service file: give it with --service", .0.display())]
-    IsService(PathBuf),
-    /// Values that are wrong, or do not go together.
-    #[error("{}: {source}", path.display())]
-    Invalid {
-        /// The traffic file.
-        path: PathBuf,
-        /// What is wrong.
-        source: TrafficError,
-    },
-}
 
 /// Reads a file that describes nothing but traffic; paths in it start from its folder.
-pub fn load(path: &Path) -> Result<TrafficConfig, crate::error::CommandError> {
+pub fn load(path: &Path) -> Result<TrafficConfig, CommandError> {
     let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File {
         path: path.into(),
         source,
@@ -47,7 +26,7 @@ pub fn load(path: &Path) -> Result<TrafficConfig, crate::error::CommandError> {
 }
 
 /// The traffic of a service file, and the service's seed.
-pub fn load_service(path: &Path) -> Result<(TrafficConfig, u64), crate::error::CommandError> {
+pub fn load_service(path: &Path) -> Result<(TrafficConfig, u64), CommandError> {
     let service = Service::load(path)?;
     let traffic = service
         .traffic

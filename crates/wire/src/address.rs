@@ -73,15 +73,6 @@ impl Address {
         }
         (self.0 >> (96 - 32 * index)) as u32
     }
-
-    /// The address made of four 32-bit words, most significant first.
-    #[must_use]
-    #[inline(always)]
-    pub const fn from_words(words: [u32; 4]) -> Self {
-        let high = (words[0] as u64) << 32 | words[1] as u64;
-        let low = (words[2] as u64) << 32 | words[3] as u64;
-        Self((high as u128) << 64 | low as u128)
-    }
 }
 
 impl From<Ipv4Addr> for Address {
@@ -188,8 +179,6 @@ impl FromStr for Endpoint {
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// `ff:ff:ff:ff:ff:ff`.
-    pub const BROADCAST: Self = Self([0xff; 6]);
     /// `00:00:00:00:00:00`.
     pub const ZERO: Self = Self([0; 6]);
 }
@@ -268,7 +257,6 @@ mod tests {
         assert!(!address.is_v4());
         assert_eq!(address.word(0), 0x2001_0db8);
         assert_eq!(Address::from_v6(address.octets16()), address);
-        assert_eq!(Address::from_words([0x2001_0db8, 0, 0, 1]), address);
         assert_eq!(address.to_string(), "2001:db8::1");
         assert!(!Address::UNSPECIFIED_V6.is_v4());
     }

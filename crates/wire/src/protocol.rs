@@ -33,8 +33,6 @@ pub const ESP: u8 = 50;
 pub const AUTHENTICATION: u8 = 51;
 /// ICMP for IPv6.
 pub const ICMP6: u8 = 58;
-/// IPv6: nothing follows.
-pub const NO_NEXT_HEADER: u8 = 59;
 /// IPv6 destination options.
 pub const DESTINATION_OPTIONS: u8 = 60;
 /// SCTP.

@@ -5,7 +5,7 @@
 use thiserror::Error;
 
 use crate::address::{Address, Endpoint};
-use crate::bytes::{put, u8_at, u16_at, u128_at};
+use crate::bytes::{put, u8_at, u128_at};
 use crate::checksum::{self, Delta};
 use crate::fields::{Side, port_at, tcp_field};
 use crate::layout::{Fragment, Layout, Network, Plain, Transport};
@@ -161,27 +161,6 @@ pub fn set_ttl(frame: &mut [u8], layout: &Layout, ttl: u8) -> Result<(), Rewrite
     Ok(())
 }
 
-/// Sets the differentiated services code point (0 to 63) of an IPv4 packet and leaves congestion
-/// notification alone.
-///
-/// # Errors
-/// [`RewriteError::Family`], [`RewriteError::Range`], [`RewriteError::ShortFrame`].
-#[inline]
-pub fn set_ipv4_dscp(frame: &mut [u8], layout: &Layout, dscp: u8) -> Result<(), RewriteError> {
-    check_length(frame, layout)?;
-    if layout.network != Network::V4 {
-        return Err(RewriteError::Family);
-    }
-    if dscp > 63 {
-        return Err(RewriteError::Range);
-    }
-    let l3 = usize::from(layout.l3);
-    let old = u16_at(frame, l3);
-    let delta = replace16(frame, l3, old & 0xff03 | u16::from(dscp) << 2);
-    mend(frame, l3 + ipv4::CHECKSUM_AT, delta);
-    Ok(())
-}
-
 /// Sets the TCP sequence number.
 ///
 /// # Errors
@@ -190,22 +169,6 @@ pub fn set_ipv4_dscp(frame: &mut [u8], layout: &Layout, dscp: u8) -> Result<(), 
 pub fn set_tcp_seq(frame: &mut [u8], layout: &Layout, sequence: u32) -> Result<(), RewriteError> {
     let at = tcp_field_at(frame, layout, tcp::SEQUENCE_AT)?;
     let delta = replace32(frame, at, sequence);
-    mend_transport(frame, layout, delta);
-    Ok(())
-}
-
-/// Sets the TCP acknowledgement number.
-///
-/// # Errors
-/// [`RewriteError::NotTcp`], [`RewriteError::ShortFrame`].
-#[inline]
-pub fn set_tcp_ack(
-    frame: &mut [u8],
-    layout: &Layout,
-    acknowledgement: u32,
-) -> Result<(), RewriteError> {
-    let at = tcp_field_at(frame, layout, tcp::ACKNOWLEDGEMENT_AT)?;
-    let delta = replace32(frame, at, acknowledgement);
     mend_transport(frame, layout, delta);
     Ok(())
 }
@@ -219,18 +182,6 @@ pub fn set_tcp_flags(frame: &mut [u8], layout: &Layout, flags: u8) -> Result<(),
     let at = tcp_field_at(frame, layout, tcp::FLAGS_AT - 1)?;
     let word = u16::from_be_bytes([u8_at(frame, at), flags]);
     let delta = replace16(frame, at, word);
-    mend_transport(frame, layout, delta);
-    Ok(())
-}
-
-/// Sets the TCP window, not scaled.
-///
-/// # Errors
-/// [`RewriteError::NotTcp`], [`RewriteError::ShortFrame`].
-#[inline]
-pub fn set_tcp_window(frame: &mut [u8], layout: &Layout, window: u16) -> Result<(), RewriteError> {
-    let at = tcp_field_at(frame, layout, tcp::WINDOW_AT)?;
-    let delta = replace16(frame, at, window);
     mend_transport(frame, layout, delta);
     Ok(())
 }

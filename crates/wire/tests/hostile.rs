@@ -33,11 +33,8 @@ fn exercise(frame: &mut [u8], layout: &Layout) {
     let _ = rewrite::set_inner_source(frame, layout, inner.1.unwrap_or(source));
     let _ = rewrite::set_inner_destination(frame, layout, inner.0.unwrap_or(source));
     let _ = rewrite::set_ttl(frame, layout, sum);
-    let _ = rewrite::set_ipv4_dscp(frame, layout, sum);
     let _ = rewrite::set_tcp_seq(frame, layout, 1);
-    let _ = rewrite::set_tcp_ack(frame, layout, 2);
     let _ = rewrite::set_tcp_flags(frame, layout, 3);
-    let _ = rewrite::set_tcp_window(frame, layout, 4);
     let _ = rewrite::swap_endpoints(frame, layout);
     let _ = rewrite::refresh_checksums(frame, layout);
     let _ = rewrite::set_udp_payload_length(frame, &mut layout.clone(), usize::from(sum));

@@ -32,6 +32,7 @@
 //! 64-bit fingerprints, so that with some millions of them the chance to miss one is about one
 //! in a million.
 
+mod checks;
 mod cores;
 mod fast;
 mod invariants;
@@ -120,7 +121,7 @@ pub fn check_and_report(
         safeguards: Without(without),
         renames: true,
     };
-    search::search(rules, progress)
+    search::search(rules, progress).unwrap_or_else(|found| story::tell(&rules, &found))
 }
 
 impl fmt::Display for Verdict {

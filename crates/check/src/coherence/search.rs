@@ -5,7 +5,7 @@ use super::model::Step;
 use super::rules::Rules;
 use super::scope::Budget;
 use super::state::State;
-use super::{Progress, Verdict, story};
+use super::{Progress, Verdict};
 use stateright::report::{ReportData, ReportDiscovery, Reporter};
 use stateright::{Checker, HasDiscoveries, Model, Path};
 use std::collections::{BTreeMap, HashSet};
@@ -18,8 +18,14 @@ pub(super) struct CounterExample {
     pub steps: Vec<Step>,
 }
 
-/// Searches everything, and stops where an invariant is broken.
-pub(super) fn search(rules: Rules, progress: impl FnMut(Progress) + Send) -> Verdict {
+/// Searches everything.
+///
+/// # Errors
+/// A shortest way to break an invariant.
+pub(super) fn search(
+    rules: Rules,
+    progress: impl FnMut(Progress) + Send,
+) -> Result<Verdict, CounterExample> {
     let mut watcher = Watcher(progress);
     let checker = rules
         .checker()
@@ -29,12 +35,11 @@ pub(super) fn search(rules: Rules, progress: impl FnMut(Progress) + Send) -> Ver
         .spawn_bfs()
         .join_and_report(&mut watcher);
     if let Some(found) = checker.discoveries().into_values().map(steps).next() {
-        let shortest = shortest(rules, found.len()).expect("the search above found one");
-        return story::tell(&rules, &shortest);
+        return Err(shortest(rules, found.len()).expect("the search above found one"));
     }
     let (states, unique) = (checker.state_count(), checker.unique_state_count());
     let depth = checker.max_depth();
-    match states < rules.scope.most_steps {
+    Ok(match states < rules.scope.most_steps {
         true => Verdict::Holds {
             steps: states,
             states: unique,
@@ -44,7 +49,7 @@ pub(super) fn search(rules: Rules, progress: impl FnMut(Progress) + Send) -> Ver
             steps: states,
             states: unique,
         },
-    }
+    })
 }
 
 /// The shortest way to break an invariant that takes at most `most` steps; among equally short

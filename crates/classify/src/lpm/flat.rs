@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use twinpath_core::memory::{ZeroedArray, prefetch};
+use twinpath_core::memory::ZeroedArray;
 
 /// What the flat table says of the addresses that begin with some bits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -47,11 +47,6 @@ impl Flat {
             next_hop: (link >> LENGTH_SHIFT != 0).then_some(next_hop),
             node: link & (MAX_NODES as u32 - 1),
         }
-    }
-
-    #[inline(always)]
-    pub fn prefetch(&self, index: usize) {
-        prefetch(&self.entries[index]);
     }
 
     /// Sets the node of an entry.

@@ -21,10 +21,6 @@
 //! and no memory is moved as tables grow: they are reserved at the start, and the system provides
 //! pages as they are first used. A prefix shorter than that writes every flat entry it covers, at
 //! worst 2^14 or 2^18 (the default route; a tenth of a millisecond or two).
-//!
-//! # Batches
-//! [`RouteTable::lookup_batch`] walks several addresses side by side, so that their reads of
-//! memory overlap.
 
 mod flat;
 mod node;
@@ -42,8 +38,6 @@ use trie::Trie;
 
 /// Most routes of one IP version.
 pub const MAX_ROUTES: usize = 1 << 22;
-/// Addresses that are looked up side by side.
-pub const BATCH: usize = 16;
 
 /// First bits that the flat table of IPv4 routes is indexed by.
 const FLAT_V4: u32 = 14;
@@ -169,24 +163,6 @@ impl RouteTable {
         Decision {
             next_hop,
             examined_bits: bits.max(version) as u8,
-        }
-    }
-
-    /// The next hops of several addresses; as many as the shorter of the two slices holds.
-    pub fn lookup_batch(&self, addresses: &[Address], next_hops: &mut [Option<u32>]) {
-        let batches = addresses.chunks(BATCH).zip(next_hops.chunks_mut(BATCH));
-        for (addresses, next_hops) in batches {
-            if addresses.iter().all(|address| address.is_v4()) {
-                let low = |address: &Address| address.0 as u32;
-                self.v4.lookup_batch(addresses.iter().map(low), next_hops);
-            } else if addresses.iter().all(|address| !address.is_v4()) {
-                let all = |address: &Address| address.0;
-                self.v6.lookup_batch(addresses.iter().map(all), next_hops);
-            } else {
-                for (address, next_hop) in addresses.iter().zip(next_hops) {
-                    *next_hop = self.lookup(*address);
-                }
-            }
         }
     }
 

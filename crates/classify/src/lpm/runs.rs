@@ -1,6 +1,6 @@
 //! Runs of elements that grow and shrink by one, packed in memory reserved at the start.
 
-use twinpath_core::memory::{Zeroable, ZeroedArray, prefetch};
+use twinpath_core::memory::{Zeroable, ZeroedArray};
 
 use crate::blocks::Blocks;
 
@@ -25,11 +25,6 @@ impl<T: Zeroable> Runs<T> {
 
     pub fn at_mut(&mut self, place: u32) -> &mut T {
         &mut self.places[place as usize]
-    }
-
-    #[inline(always)]
-    pub fn prefetch(&self, place: u32) {
-        prefetch(&self.places[place as usize]);
     }
 
     /// A new run of one element, or `None` if memory is full.

@@ -1,9 +1,9 @@
 //! The routes of one IP version.
 
+use super::RouteError;
 use super::flat::{Flat, MAX_NODES};
 use super::node::{Lanes, Node, Place, STRIDE, rank};
 use super::runs::Runs;
-use super::{BATCH, RouteError};
 use crate::word::Word;
 
 /// Nodes and next hops reserved for small tables, whatever the limit.
@@ -153,60 +153,6 @@ impl<A: Word> Trie<A> {
         let bits = depth + last.deciding_bits(Self::value(address, depth));
         let next_hop = self.next_hop(found).or(flat.next_hop);
         (next_hop, bits.min(A::BITS))
-    }
-
-    /// Looks up at most [`BATCH`] addresses side by side.
-    pub fn lookup_batch(
-        &self,
-        addresses: impl Iterator<Item = A> + Clone,
-        next_hops: &mut [Option<u32>],
-    ) {
-        let mut walkers = [Walker::default(); BATCH];
-        let walkers = &mut walkers[..next_hops.len().min(BATCH)];
-        for (address, walker) in addresses.clone().zip(walkers.iter_mut()) {
-            walker.address = address;
-            self.flat.prefetch(self.flat_index(address));
-        }
-        for walker in walkers.iter_mut() {
-            let flat = self.flat.entry(self.flat_index(walker.address));
-            walker.next_hop = flat.next_hop;
-            walker.node = flat.node;
-            walker.depth = self.flat_bits;
-            self.nodes.prefetch(flat.node);
-        }
-        while walkers
-            .iter_mut()
-            .filter_map(|walker| self.step(walker))
-            .count()
-            > 0
-        {}
-        for (walker, next_hop) in walkers.iter().zip(addresses.zip(next_hops)) {
-            *next_hop.1 = self.next_hop(walker.found).or(walker.next_hop);
-        }
-    }
-
-    /// Goes one node further; `None` when there is none.
-    #[inline(always)]
-    fn step(&self, walker: &mut Walker<A>) -> Option<()> {
-        if walker.node == 0 {
-            return None;
-        }
-        let node = self.node(walker.node);
-        let value = Self::value(walker.address, walker.depth);
-        walker.found = walker.found.or_better(&node, value);
-        walker.depth += STRIDE;
-        walker.node = 0;
-        if walker.depth < A::BITS
-            && let Some(child) = node.child(value)
-        {
-            walker.node = child;
-            self.nodes.prefetch(child);
-            return Some(());
-        }
-        if let Some(place) = walker.found.result() {
-            self.results.prefetch(place);
-        }
-        None
     }
 
     /// Refuses if a prefix is new and the table full.
@@ -443,14 +389,4 @@ impl Way {
         self.length = self.length.checked_sub(1)?;
         self.steps.get(self.length).copied()
     }
-}
-
-/// A lookup on its way.
-#[derive(Copy, Clone, Default)]
-struct Walker<A> {
-    address: A,
-    node: u32,
-    depth: u32,
-    found: Match,
-    next_hop: Option<u32>,
 }

@@ -25,7 +25,6 @@
 //! leading bits for this reason). Inserting and removing are one search, besides finding the mask
 //! among the distinct ones.
 
-mod batch;
 mod hash;
 mod hot;
 mod store;
@@ -33,8 +32,6 @@ mod store;
 mod tests;
 
 use thiserror::Error;
-
-pub use batch::BATCH;
 
 use hash::{hash_masked, masked};
 use hot::HotRules;
@@ -146,12 +143,6 @@ impl<const N: usize> MaskedTable<N> {
         self.hot.found(key, &self.subtables[place].mask, hit.id);
         self.count_hit(place);
         Some(hit)
-    }
-
-    /// Whether a rule matches that was hit so often of late that it is found without a search.
-    #[inline(always)]
-    pub fn is_hot(&self, key: &MatchKey<N>) -> bool {
-        self.hot.find(key).is_some()
     }
 
     #[inline(always)]

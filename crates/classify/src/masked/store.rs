@@ -84,17 +84,6 @@ impl<const N: usize> Store<N> {
         prefetch(&self.buckets[self.bucket(hash)]);
     }
 
-    /// Fetches the slot that probably holds the entry with this hash.
-    #[inline(always)]
-    pub fn prefetch_slot(&self, hash: u64) {
-        let bucket = self.bucket(hash);
-        let ways = equal_ways(&self.buckets[bucket], Self::tag(hash));
-        if ways != 0 {
-            let slot = bucket * WAYS + first_way(ways);
-            prefetch(&self.lanes[slot * self.stride]);
-        }
-    }
-
     /// The slot with this hash whose value and subtable are those wanted.
     #[inline(always)]
     pub fn find(&self, hash: u64, is_wanted: impl Fn(&MatchKey<N>, u32) -> bool) -> Option<usize> {

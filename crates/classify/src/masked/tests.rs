@@ -66,13 +66,6 @@ proptest! {
                 prop_assert!(hit.is_none_or(|id| expected.contains(&id)));
             }
         }
-        // Between batches masks change places.
-        for keys in keys.chunks(BATCH) {
-            let mut hits = vec![None; keys.len()];
-            let one_by_one: Vec<_> = keys.iter().map(|key| table.find(key)).collect();
-            table.lookup_batch(keys, &mut hits);
-            prop_assert_eq!(hits, one_by_one);
-        }
         for key in &keys {
             let expected = matching(&reference, key);
             let hit = table.find(key).map(|hit| hit.id);
@@ -150,8 +143,7 @@ fn masks_with_hits_move_forward() {
     assert_eq!(tried(&table, 7), Some(1));
     assert_eq!(table.find(&[0]), None);
     for byte in 0..20 {
-        let keys = [key_with(0, 2 * byte), key_with(0, 2 * byte + 1)];
-        table.lookup_batch(&keys, &mut [None; 2]);
+        table.lookup(&key_with(0, byte));
     }
     assert_eq!(tried(&table, 0), Some(1));
     let counts: u32 = table.masks().map(|(_, rules)| rules).sum();
@@ -189,9 +181,8 @@ fn hot_rules_are_found_first() {
         is_hot(&table)
     }));
     assert_eq!(table.find(&hot).map(|hit| hit.id), Some(2 * 256 + 9));
-    let mut hits = [None; 2];
-    table.lookup_batch(&[hot, [0]], &mut hits);
-    assert_eq!(hits.map(|hit| hit.map(|hit| hit.id)), [Some(521), None]);
+    assert_eq!(table.lookup(&hot).map(|hit| hit.id), Some(521));
+    assert_eq!(table.lookup(&[0]), None);
     table.insert(&[0xff04], &hot, 7).expect("fits");
     assert_eq!(table.find(&hot).map(|hit| hit.id), Some(7));
     table.remove(&[0xff04], &hot);

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use twinpath_nf::catalogue::{self, Descriptor, FunctionConfig};
+use twinpath_nf::catalogue;
+use twinpath_nf::descriptor::{Descriptor, FunctionConfig};
 
 /// Most functions in a chain.
 pub const MAX_CHAIN: usize = 16;

@@ -1,6 +1,6 @@
 //! A control-plane agent: it installs entries, a few at a time and late.
 
-use super::{Lost, Server, Through};
+use super::{QueueFull, Server, Through};
 use crate::time::Time;
 
 /// Installs one entry after the other.
@@ -35,7 +35,7 @@ impl Agent {
     pub fn install(&mut self, now: Time) -> Through {
         if self.server.wait(now).0 / self.entry_time.0.max(1) >= self.backlog {
             self.refused += 1;
-            return Err(Lost::QueueFull);
+            return Err(QueueFull);
         }
         self.installed += 1;
         Ok(self.server.serve(now, self.entry_time) + self.latency)
@@ -60,7 +60,7 @@ mod tests {
     fn entries_wait_for_the_agent() {
         let mut agent = Agent::new(1e6, Time::from_ns(500), 2);
         let times = [(); 3].map(|()| agent.install(Time::ZERO).map(Time::ns));
-        assert_eq!(times, [Ok(1500), Ok(2500), Err(Lost::QueueFull)]);
+        assert_eq!(times, [Ok(1500), Ok(2500), Err(QueueFull)]);
         assert_eq!((agent.installed(), agent.refused()), (2, 1));
     }
 }

@@ -1,6 +1,6 @@
 //! A port: bytes wait for their turn on the wire.
 
-use super::{Lost, Server, Through};
+use super::{QueueFull, Server, Through};
 use crate::time::{Rate, Time};
 
 /// A queue with a limit in front of a wire.
@@ -10,20 +10,6 @@ pub struct Port {
     limit_bytes: u64,
     wire_bytes: u32,
     wire: Server,
-    stats: PortStats,
-}
-
-/// What a port has counted.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Packets accepted.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Packets dropped.
-    pub dropped: u64,
-    /// Their bytes.
-    pub dropped_bytes: u64,
 }
 
 impl Port {
@@ -34,7 +20,6 @@ impl Port {
             limit_bytes,
             wire_bytes: 0,
             wire: Server::default(),
-            stats: PortStats::default(),
         }
     }
 
@@ -53,33 +38,14 @@ impl Port {
     pub fn send(&mut self, now: Time, bytes: u32) -> Through {
         let queued = u64::from(bytes + self.wire_bytes);
         if self.backlog_bytes(now) + queued > self.limit_bytes {
-            self.stats.dropped += 1;
-            self.stats.dropped_bytes += u64::from(bytes);
-            return Err(Lost::QueueFull);
+            return Err(QueueFull);
         }
-        self.stats.packets += 1;
-        self.stats.bytes += u64::from(bytes);
         Ok(self.wire.serve(now, self.rate.time_of(queued)))
     }
 
     /// Bytes that wait or are on the wire.
-    pub fn backlog_bytes(&self, now: Time) -> u64 {
+    fn backlog_bytes(&self, now: Time) -> u64 {
         self.rate.bytes_in(self.wire.wait(now))
-    }
-
-    /// The rate.
-    pub fn rate(&self) -> Rate {
-        self.rate
-    }
-
-    /// What it has counted.
-    pub fn stats(&self) -> &PortStats {
-        &self.stats
-    }
-
-    /// Time on the wire.
-    pub fn busy(&self) -> Time {
-        self.wire.busy()
     }
 }
 
@@ -92,11 +58,9 @@ mod tests {
         let mut port = Port::new(Rate::from_gbps(8.0), 2500);
         assert_eq!(port.send(Time::ZERO, 1000), Ok(Time::from_ns(1000)));
         assert_eq!(port.send(Time::ZERO, 1000), Ok(Time::from_ns(2000)));
-        assert_eq!(port.send(Time::ZERO, 1000), Err(Lost::QueueFull));
+        assert_eq!(port.send(Time::ZERO, 1000), Err(QueueFull));
         assert_eq!(port.backlog_bytes(Time::from_ns(500)), 1500);
         assert_eq!(port.send(Time::from_ns(500), 1000), Ok(Time::from_ns(3000)));
-        let stats = port.stats();
-        assert_eq!((stats.packets, stats.dropped_bytes), (3, 1000));
     }
 
     #[test]

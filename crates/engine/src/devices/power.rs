@@ -1,7 +1,5 @@
 //! What devices draw.
 
-use crate::time::Time;
-
 /// One device's power.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Draw {
@@ -33,11 +31,6 @@ impl Power {
     pub fn total_w(&self) -> f64 {
         self.total_w
     }
-
-    /// What a run that lasted `time` and carried so many packets took for each, in joules.
-    pub fn per_packet_j(&self, time: Time, packets: u64) -> f64 {
-        self.total_w * time.s_f64() / (packets.max(1) as f64)
-    }
 }
 
 #[cfg(test)]
@@ -53,6 +46,5 @@ mod tests {
         };
         let power = Power::default().with(2, draw, 4, 0.5);
         assert_eq!(power.total_w(), 140.0);
-        assert_eq!(power.per_packet_j(Time(500_000_000_000), 70), 1.0);
     }
 }

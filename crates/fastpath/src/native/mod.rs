@@ -14,8 +14,8 @@ mod translate;
 #[cfg(test)]
 mod tests;
 
-use crate::compile::{Compiled, Opcode};
-use crate::interpreter::Outcome;
+use crate::compile::{Compiled, MAX_CHANGES, Opcode};
+use crate::outcome::Outcome;
 use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer};
 use instructions::Instructions;
@@ -23,8 +23,6 @@ use translate::{Reasons, Rows, Translator, Unsupported};
 use twinpath_core::Direction;
 use twinpath_core::program::{EndpointRow, Field};
 
-/// Rewrites that one packet can have.
-pub(crate) const PACKET_CHANGES: usize = crate::interpreter::MAX_CHANGES;
 /// Values that code can keep outside registers.
 const SPARE: usize = 256;
 
@@ -70,7 +68,7 @@ impl Planned {
 struct Context {
     planned: u32,
     /// Where nothing is planned the first is nothing.
-    changes: [Planned; PACKET_CHANGES],
+    changes: [Planned; MAX_CHANGES],
     /// Nanoseconds since the run began.
     elapsed: u64,
     /// Fields that are not passed in registers, each at its number.
@@ -151,7 +149,7 @@ impl Native {
             reasons,
             context: Box::new(Context {
                 planned: 0,
-                changes: [Planned::default(); PACKET_CHANGES],
+                changes: [Planned::default(); MAX_CHANGES],
                 elapsed: 0,
                 fields: [0; Field::COUNT],
                 spare: [0; SPARE],
@@ -237,7 +235,7 @@ impl Native {
     #[inline(always)]
     pub fn planned(&self) -> &[Planned] {
         let count = self.context.planned as usize;
-        &self.context.changes[..count.min(PACKET_CHANGES)]
+        &self.context.changes[..count.min(MAX_CHANGES)]
     }
 
     /// The first of them, or nothing; `None` if there are several.

@@ -6,9 +6,10 @@
 #![deny(unsafe_code)]
 
 use super::instructions::{Binary, Instructions, Jump, Place, register};
-use super::{Context, PACKET_CHANGES, Planned, SPARE, answer};
+use super::{Context, Planned, SPARE, answer};
 use crate::compile::{
-    Code, Compiled, Do, FIRST_WORD, FunctionCode, Opcode, Passes, StepCode, Test, calculate,
+    Code, Compiled, Do, FIRST_WORD, FunctionCode, MAX_CHANGES, Opcode, Passes, StepCode, Test,
+    calculate,
 };
 use dynasmrt::DynamicLabel;
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,7 +248,7 @@ impl Translator<'_> {
     /// Plans a rewrite to a row, which must be there.
     fn plan(&mut self, scope: &mut Scope, doing: &Do) -> Result<(), Unsupported> {
         let planned = scope.planned.ok_or(Unsupported)?;
-        if planned >= PACKET_CHANGES {
+        if planned >= MAX_CHANGES {
             self.instructions.go(self.complex);
             return Ok(());
         }

@@ -14,9 +14,6 @@ const KIND: usize = 4;
 const FIRST_CONTROL: usize = 5;
 pub(super) const FIRST_WORD: usize = 10;
 
-/// State words that lie beside the key.
-pub const WORDS_IN_FIRST_LINE: usize = NUMBERS - FIRST_WORD;
-
 /// Lines that a slot with so many words takes.
 pub(super) const fn lines_for(words: usize) -> usize {
     (FIRST_WORD + words).div_ceil(NUMBERS)

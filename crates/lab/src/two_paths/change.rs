@@ -20,9 +20,12 @@ pub(super) struct Change {
     waited: u64,
 }
 
-/// Whether one system can become the other.
-pub(super) fn check(before: &Setting, after: &Setting) -> Result<(), Misfit> {
-    replacement(before, after).map(drop)
+/// Whether the change that is asked for, if one is, can be made.
+pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
+    match setting.replaced()? {
+        Some(after) => replacement(setting, &after).map(drop),
+        None => Ok(()),
+    }
 }
 
 fn replacement(before: &Setting, after: &Setting) -> Result<Replacement, Misfit> {

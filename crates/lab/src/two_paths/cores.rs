@@ -1,7 +1,7 @@
 //! The devices behind the switch: ports, links, rings and cores.
 
 use super::parameters::Setting;
-use twinpath_engine::devices::{Lost, Port, Server, Through};
+use twinpath_engine::devices::{Port, QueueFull, Server, Through};
 use twinpath_engine::{Rate, Time};
 
 /// The shortest frame on a wire, without its checksum.
@@ -135,7 +135,7 @@ impl Bank {
         let time = work.packet.0 as f64 + work.byte_ps * f64::from(bytes);
         let time = Time((time / core.speed) as u64);
         if core.server.wait(now).0 as f64 > self.ring_packets * time.0 as f64 {
-            return Err(Lost::QueueFull);
+            return Err(QueueFull);
         }
         Ok(core.server.serve(now, time))
     }

@@ -47,6 +47,7 @@ mod world;
 pub use parameters::{Parameters, RateName, System};
 
 use crate::model::{Column, Misfit, Model};
+use parameters::Setting;
 use std::path::Path;
 use toml::Table;
 
@@ -64,11 +65,18 @@ impl Model for TwoPaths {
     }
 
     fn check(&self, parameters: &Table, folder: &Path) -> Result<(), Misfit> {
-        Parameters::read(parameters, folder)?.setting().map(drop)
+        setting(parameters, folder).map(drop)
     }
 
     fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, Misfit> {
-        let setting = Parameters::read(parameters, folder)?.setting()?;
-        throughput::run(&setting)
+        throughput::run(&setting(parameters, folder)?)
     }
+}
+
+/// What the parameters say, if a node can be built of it.
+fn setting(parameters: &Table, folder: &Path) -> Result<Setting, Misfit> {
+    let setting = Parameters::read(parameters, folder)?.setting()?;
+    node::check(&setting)?;
+    change::check(&setting)?;
+    Ok(setting)
 }

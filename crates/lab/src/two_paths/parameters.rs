@@ -351,12 +351,10 @@ impl Setting {
             return Err(Misfit::new("replace_chain", message));
         }
         let functions = functions(chain, "replace_chain")?;
-        let other = Self {
+        Ok(Some(Self {
             functions,
             ..self.clone()
-        };
-        super::change::check(self, &other)?;
-        Ok(Some(other))
+        }))
     }
 
     pub(super) fn preset(&self) -> &CoresPreset {
@@ -417,7 +415,6 @@ impl Setting {
                 return Err(Misfit::new(field, message));
             }
         }
-        super::node::check(self)?;
-        self.replaced().map(drop)
+        Ok(())
     }
 }

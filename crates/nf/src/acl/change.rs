@@ -1,8 +1,9 @@
 //! Another list, while packets flow.
 
 use super::config::Config;
+use super::expand::packets;
 use super::function::{AccessList, DEFAULT, Decided};
-use super::list::{ListError, Prepared, packets};
+use super::list::{ListError, Prepared};
 use crate::firewall::rule::Rule;
 use std::collections::{HashMap, HashSet, VecDeque};
 use twinpath_classify::acl::Rule as Packets;

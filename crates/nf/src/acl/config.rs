@@ -80,7 +80,7 @@ impl TryFrom<Vec<Rule>> for Rules {
     type Error = ConfigError;
 
     fn try_from(rules: Vec<Rule>) -> Result<Self, ConfigError> {
-        let pairs = rules.iter().map(super::list::expanded_count).sum();
+        let pairs = rules.iter().map(super::expand::expanded_count).sum();
         if rules.len() > MAX_RULES {
             Err(ConfigError::TooManyRules(rules.len()))
         } else if pairs > MAX_EXPANDED {

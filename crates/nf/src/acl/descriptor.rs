@@ -1,7 +1,7 @@
 //! What the catalogue knows of access lists.
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
-use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object, edited_rules};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "addresses, ports and protocol decide, and the list, which seldom changes",
     needs_section: true,
-    read: catalogue::read::<Config>,
+    read: descriptor::read::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -1,10 +1,9 @@
 //! Rules as written, and the classifiers made of them.
 
 use super::config::{Config, Fragments, MAX_EXPANDED, MAX_RULES};
-use crate::firewall::rule::{Action, Ports, Rule, Versions, has_ports};
-use twinpath_classify::Prefix;
-use twinpath_classify::acl::{Acl, Examined, Headers, PortRange, Rule as Expanded};
-use twinpath_core::wire::protocol;
+use super::expand::{expand, expand_portless};
+use crate::firewall::rule::{Action, Rule};
+use twinpath_classify::acl::{Acl, Examined, Headers, Rule as Expanded};
 
 /// Why a list cannot be prepared.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +57,16 @@ impl Prepared {
     pub fn new(config: &Config) -> Result<Self, ListError> {
         let rules = config.rules.0.clone();
         let fragments = config.fragments;
+        // On the side of the policy.
+        let opened = match fragments {
+            Fragments::Strict => Action::Deny,
+            Fragments::Lenient => Action::Allow,
+        };
         Ok(Self {
             default: config.default,
             fragments,
             whole: Classifier::new(&rules, expand)?,
-            portless: Classifier::new(&rules, |rule| expand_portless(rule, fragments))?,
+            portless: Classifier::new(&rules, |rule| expand_portless(rule, opened))?,
             rules,
         })
     }
@@ -79,101 +83,5 @@ impl Prepared {
             _ => &self.portless,
         };
         classifier.rule(headers, &mut Examined::default())
-    }
-}
-
-/// How many rules of the classifier a rule makes.
-pub(super) fn expanded_count(rule: &Rule) -> usize {
-    let ranges = |ports: &Ports| ports.ranges().len().max(1);
-    protocols(rule).len() * ranges(&rule.from_port) * ranges(&rule.to_port)
-}
-
-/// The rule for packets that have their ports.
-fn expand(rule: &Rule) -> Vec<Expanded> {
-    let mut all = Vec::new();
-    for &protocol in &protocols(rule) {
-        for source_ports in ranges(&rule.from_port) {
-            for destination_ports in ranges(&rule.to_port) {
-                all.push(Expanded {
-                    source: prefix(&rule.from),
-                    destination: prefix(&rule.to),
-                    source_ports,
-                    destination_ports,
-                    protocol,
-                });
-            }
-        }
-    }
-    all
-}
-
-/// The rule for packets that lack them: opened or left out, whichever is on the side of the
-/// policy.
-fn expand_portless(rule: &Rule, fragments: Fragments) -> Vec<Expanded> {
-    let opened = match fragments {
-        Fragments::Strict => Action::Deny,
-        Fragments::Lenient => Action::Allow,
-    };
-    if !has_port_lists(rule) {
-        return expand(rule);
-    }
-    if rule.action != opened {
-        return Vec::new();
-    }
-    let portless = |&protocol: &Option<u8>| Expanded {
-        source: prefix(&rule.from),
-        destination: prefix(&rule.to),
-        protocol,
-        ..Expanded::ANY
-    };
-    protocols(rule).iter().map(portless).collect()
-}
-
-fn has_port_lists(rule: &Rule) -> bool {
-    !(rule.from_port.are_any() && rule.to_port.are_any())
-}
-
-/// The protocols that a rule speaks of, of which one with ports speaks one by one.
-fn protocols(rule: &Rule) -> Vec<Option<u8>> {
-    match rule.protocol.0 {
-        None if has_port_lists(rule) => vec![Some(protocol::TCP), Some(protocol::UDP)],
-        Some(number) if has_port_lists(rule) && !has_ports(number) => Vec::new(),
-        one => vec![one],
-    }
-}
-
-fn ranges(ports: &Ports) -> Vec<PortRange> {
-    if ports.are_any() {
-        return vec![PortRange::ANY];
-    }
-    let range =
-        |range: &std::ops::RangeInclusive<u16>| PortRange::new(*range.start(), *range.end());
-    ports.ranges().iter().map(range).collect()
-}
-
-/// All packets that a rule may match, and perhaps some more: its ports are one range.
-pub(super) fn packets(rule: &Rule) -> Expanded {
-    let around = |ports: &Ports| {
-        let ranges = ports.ranges();
-        let first = ranges.iter().map(|range| *range.start()).min();
-        let last = ranges.iter().map(|range| *range.end()).max();
-        PortRange::new(first.unwrap_or(0), last.unwrap_or(u16::MAX))
-    };
-    Expanded {
-        source: prefix(&rule.from),
-        destination: prefix(&rule.to),
-        source_ports: around(&rule.from_port),
-        destination_ports: around(&rule.to_port),
-        protocol: rule.protocol.0,
-    }
-}
-
-/// The firewall's prefix as the classifier's.
-fn prefix(prefix: &crate::firewall::rule::Prefix) -> Prefix {
-    let length = prefix.mask.count_ones() as u8;
-    match prefix.versions {
-        Versions::Both => Prefix::ANY,
-        Versions::V4 => Prefix::covering(prefix.network, length.saturating_sub(96)),
-        Versions::V6 => Prefix::covering(prefix.network, length),
     }
 }

@@ -48,6 +48,7 @@
 mod change;
 mod config;
 mod descriptor;
+mod expand;
 mod function;
 mod list;
 #[cfg(test)]

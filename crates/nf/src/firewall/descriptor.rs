@@ -1,7 +1,7 @@
 //! What the catalogue knows of firewalls.
 
 use super::{Config, Firewall, NAME};
-use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object, edited_rules};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "each packet may move its connection's state on, so both paths hold the state",
     needs_section: true,
-    read: catalogue::read::<Config>,
+    read: descriptor::read::<Config>,
 };
 
 impl FunctionConfig for Config {

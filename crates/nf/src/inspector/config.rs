@@ -2,6 +2,7 @@
 
 use crate::duration::Human;
 use serde::Deserialize;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,7 +33,12 @@ impl Config {
     /// Reads the rules file, so that the inspector will be what the file says now. One that cannot
     /// be read is told when the inspector is built.
     pub(super) fn read_file(&mut self, folder: &Path) {
-        self.text = super::function::read(self, folder).ok();
+        self.text = self.read_rules(folder).ok();
+    }
+
+    /// The text of the rules file as it is now.
+    pub(super) fn read_rules(&self, folder: &Path) -> io::Result<Arc<str>> {
+        std::fs::read_to_string(folder.join(&self.rules)).map(Arc::from)
     }
 }
 

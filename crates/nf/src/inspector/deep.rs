@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use super::automaton::Automaton;
 use super::error::RulesError;
 use super::expressions;
+use super::limits::TABLES;
 use super::literals::{self, Literals};
 use super::rules::{Pattern, RuleIndex, Rules};
 
@@ -14,13 +15,6 @@ pub use super::rule_set::RuleSet;
 
 /// How large the table of one group of regular expressions may become.
 pub const DEFAULT_TABLE_BYTES: usize = 8 * 1024 * 1024;
-
-/// Literals as they are, literals in either case, and up to six groups of
-/// regular expressions, which in one automaton would multiply its states. The
-/// states of a flow's two directions fill one cache line.
-const TABLES: usize = 8;
-/// How many of the tables are for regular expressions.
-pub(super) const EXPRESSION_TABLES: usize = TABLES - 2;
 
 /// Finds rules in one direction of a flow, chunk by chunk.
 ///
@@ -67,16 +61,6 @@ impl DeepState {
     /// would go on exactly as from the beginning.
     pub fn is_idle(self) -> bool {
         self == Self::default()
-    }
-
-    /// The state as words, to be kept in a flow's state; all zero if idle.
-    pub fn words(self) -> [u32; 8] {
-        self.0
-    }
-
-    /// The state that [`DeepState::words`] gave.
-    pub fn from_words(words: [u32; 8]) -> Self {
-        Self(words)
     }
 }
 
@@ -360,14 +344,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn states_travel_as_words_and_foreign_ones_are_the_beginning() {
+    fn states_of_another_matcher_are_the_beginning() {
         let matcher = matcher("l alert literal \"needle\"");
         let half = matcher.scan(DeepState::default(), b"need", |_| ());
         let mut found = 0;
-        matcher.scan(DeepState::from_words(half.words()), b"le", |_| found += 1);
+        matcher.scan(half, b"le", |_| found += 1);
         assert_eq!(found, 1);
         for words in [[u32::MAX; 8], [1; 8], [7; 8]] {
-            matcher.scan(DeepState::from_words(words), b"le", |_| found += 1);
+            matcher.scan(DeepState(words), b"le", |_| found += 1);
         }
         assert_eq!(found, 1);
     }

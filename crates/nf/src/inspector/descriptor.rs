@@ -1,7 +1,7 @@
 //! What the catalogue knows of inspectors.
 
 use super::{Config, NAME, inspector};
-use crate::catalogue::{
+use crate::descriptor::{
     Descriptor, Form, Function, FunctionConfig, FunctionError, SuccessionError,
 };
 use serde::Deserialize;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use regex_syntax::{ast, hir};
 
-use super::rules::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES};
+use super::limits::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES};
 
 /// A rules file that cannot be used. Displays as `file:line:column: problem`.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -115,7 +115,32 @@ pub enum Problem {
     /// Hyperscan does not take the rule, or failed altogether.
     #[cfg(feature = "hyperscan")]
     #[error("Hyperscan refuses this rule: {0}")]
-    Hyperscan(super::hyperscan::HyperscanError),
+    Hyperscan(HyperscanError),
+}
+
+/// What Hyperscan could not do.
+#[cfg(feature = "hyperscan")]
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum HyperscanError {
+    /// The library says no.
+    #[error("{0}")]
+    Library(std::sync::Arc<::hyperscan::Error>),
+    /// A pattern that is not over bytes; the rules file lets none through.
+    #[error("the pattern cannot be written for Hyperscan")]
+    NotBytes,
+    /// A scan was started from within another one's `on_match`.
+    #[error("the matcher is in the middle of another scan")]
+    Busy,
+    /// The state was made by a matcher of other rules.
+    #[error("the stream state belongs to another matcher")]
+    ForeignState,
+}
+
+#[cfg(feature = "hyperscan")]
+impl From<::hyperscan::Error> for HyperscanError {
+    fn from(error: ::hyperscan::Error) -> Self {
+        Self::Library(std::sync::Arc::new(error))
+    }
 }
 
 /// What the reader of a rules file was looking for.

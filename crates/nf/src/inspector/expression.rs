@@ -9,9 +9,9 @@ use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Hir, HirKind};
 
 use super::error::Problem;
-use super::gate::{MIN_PARTIAL_BYTES, WINDOW_BYTES};
+use super::limits::{MIN_LITERAL_BYTES, MIN_PARTIAL_BYTES};
 use super::line::At;
-use super::rules::MIN_LITERAL_BYTES;
+use twinpath_core::program::WINDOW_BYTES;
 
 /// How many literals one regular expression may put into the gate.
 const MAX_GATES: usize = 64;

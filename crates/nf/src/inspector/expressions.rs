@@ -7,8 +7,8 @@ use regex_automata::{Anchored, MatchKind};
 use regex_syntax::hir::Hir;
 
 use super::automaton::{Automaton, ByteClasses, START, Table};
-use super::deep::EXPRESSION_TABLES;
 use super::error::{Problem, RulesError};
+use super::limits::EXPRESSION_TABLES;
 use super::minimise::minimised;
 use super::rules::{Rule, RuleIndex, Rules};
 

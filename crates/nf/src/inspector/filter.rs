@@ -9,7 +9,7 @@
 //!
 //! Bit 5 of each byte is ignored, so one gram serves both cases of a letter.
 
-use super::gate::WINDOW_BYTES;
+use twinpath_core::program::WINDOW_BYTES;
 
 /// log2 of the number of bits in the first table.
 const BITS: u32 = 17;

@@ -39,11 +39,17 @@ pub fn inspector(
     config: &Config,
     folder: &Path,
 ) -> Result<Box<dyn NetworkFunction>, InspectorError> {
+    let path = folder.join(&config.rules);
     let text = match &config.text {
         Some(text) => Arc::clone(text),
-        None => read(config, folder)?,
+        None => {
+            let read = config.read_rules(folder);
+            read.map_err(|source| InspectorError::File {
+                path: path.clone(),
+                source,
+            })?
+        }
     };
-    let path = folder.join(&config.rules);
     let rules = Rules::parse(&text, &path.to_string_lossy())?;
     Ok(match config.matcher {
         Matcher::Rust => Box::new(Inspector::new(config, &rules, DeepMatcher::new(&rules)?)),
@@ -54,14 +60,6 @@ pub fn inspector(
             super::HyperscanMatcher::new(&rules)?,
         )),
     })
-}
-
-/// The text of the rules file.
-pub(super) fn read(config: &Config, folder: &Path) -> Result<Arc<str>, InspectorError> {
-    let path = folder.join(&config.rules);
-    let text = std::fs::read_to_string(&path);
-    text.map(Arc::from)
-        .map_err(|source| InspectorError::File { path, source })
 }
 
 /// The packet inspector's part on the cores.

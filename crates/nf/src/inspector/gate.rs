@@ -5,13 +5,10 @@ use std::collections::BTreeSet;
 
 use super::automaton::{Automaton, START};
 use super::filter::Filter;
+use super::limits::MIN_PARTIAL_BYTES;
 use super::literals::{self, Literals};
 use super::rules::{Action, GateLiterals, Pattern, Rule, RuleIndex, Rules};
-
-/// How many bytes of a payload the fast path sees.
-pub const WINDOW_BYTES: usize = 64;
-/// A literal that the window cuts off counts from this many bytes on.
-pub const MIN_PARTIAL_BYTES: usize = 4;
+use twinpath_core::program::WINDOW_BYTES;
 
 /// What the gate says of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,31 +14,8 @@ use ::hyperscan::{Builder, HsError, Matching, Patterns, Scratch, Stream, Streami
 use regex_syntax::hir::{Class, ClassBytes, ClassUnicode, Hir, HirKind, Repetition};
 
 use super::deep::StreamMatcher;
-use super::error::{Problem, RulesError};
+use super::error::{HyperscanError, Problem, RulesError};
 use super::rules::{Pattern, RuleIndex, Rules};
-
-/// What Hyperscan could not do.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum HyperscanError {
-    /// The library says no.
-    #[error("{0}")]
-    Library(Arc<::hyperscan::Error>),
-    /// A pattern that is not over bytes; the rules file lets none through.
-    #[error("the pattern cannot be written for Hyperscan")]
-    NotBytes,
-    /// A scan was started from within another one's `on_match`.
-    #[error("the matcher is in the middle of another scan")]
-    Busy,
-    /// The state was made by a matcher of other rules.
-    #[error("the stream state belongs to another matcher")]
-    ForeignState,
-}
-
-impl From<::hyperscan::Error> for HyperscanError {
-    fn from(error: ::hyperscan::Error) -> Self {
-        Self::Library(Arc::new(error))
-    }
-}
 
 /// Where a stream stands. The default is its beginning.
 #[derive(Clone, Default)]

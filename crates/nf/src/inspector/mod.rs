@@ -34,7 +34,7 @@
 //! two matchers are built, one for each path:
 //!
 //! * [`Gate`] is what a switch can do with a TCAM: it looks at the first
-//!   [`WINDOW_BYTES`] bytes of one packet's payload, keeps nothing from packet
+//!   [`WINDOW_BYTES`](twinpath_core::program::WINDOW_BYTES) bytes of one packet's payload, keeps nothing from packet
 //!   to packet, and answers with a [`GateOutcome`]: ban the flow, let the
 //!   cores look, or nothing seen.
 //! * a [`StreamMatcher`] is what the cores do: it reads every byte of one
@@ -71,6 +71,7 @@ mod function;
 mod gate;
 #[cfg(feature = "hyperscan")]
 mod hyperscan;
+mod limits;
 mod line;
 mod literals;
 mod minimise;
@@ -81,16 +82,16 @@ mod rules;
 pub use config::{Config, Matcher, Timeout, TimeoutError};
 pub use deep::{DEFAULT_TABLE_BYTES, DeepMatcher, DeepState, StreamMatcher};
 pub use descriptor::FUNCTION;
+#[cfg(feature = "hyperscan")]
+pub use error::HyperscanError;
 pub use error::{Expected, Problem, RulesError};
 pub use function::{Inspector, InspectorError, inspector};
-pub use gate::{Gate, GateOutcome, MIN_PARTIAL_BYTES, WINDOW_BYTES};
+pub use gate::{Gate, GateOutcome};
 #[cfg(feature = "hyperscan")]
-pub use hyperscan::{HyperscanError, HyperscanMatcher, HyperscanState};
+pub use hyperscan::{HyperscanMatcher, HyperscanState};
+pub use limits::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES, MIN_PARTIAL_BYTES};
 pub use rule_set::RuleSet;
-pub use rules::{
-    Action, GateLiterals, MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES, Pattern, Rule,
-    RuleIndex, Rules,
-};
+pub use rules::{Action, GateLiterals, Pattern, Rule, RuleIndex, Rules};
 
 /// The function's name.
 pub const NAME: &str = "inspector";

@@ -1,6 +1,7 @@
 //! Which rules a scan reported, each once.
 
-use super::rules::{MAX_RULES, RuleIndex};
+use super::limits::MAX_RULES;
+use super::rules::RuleIndex;
 
 /// A set of rules, of fixed size, to collect what a scan reports.
 #[derive(Debug, Clone, PartialEq, Eq)]

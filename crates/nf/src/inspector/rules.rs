@@ -29,15 +29,8 @@ use regex_syntax::hir::Hir;
 
 use super::error::{Expected, Problem, RulesError};
 use super::expression;
+use super::limits::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES};
 use super::line::{At, Line, unescape};
-
-/// How many rules one file may have.
-pub const MAX_RULES: usize = 4096;
-/// How many bytes all patterns, as they are written, and all written gates of
-/// a file may have together.
-pub const MAX_PATTERN_BYTES: usize = 64 * 1024;
-/// The shortest literal, as a rule or as a gate.
-pub const MIN_LITERAL_BYTES: usize = 2;
 
 const MAX_NAME_BYTES: usize = 64;
 

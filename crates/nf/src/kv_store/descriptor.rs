@@ -1,7 +1,7 @@
 //! What the catalogue knows of key-value stores.
 
 use super::{Config, KvStore, NAME};
-use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use std::path::Path;
 
 /// The function.
@@ -10,7 +10,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "a key's value changes with requests, so both paths hold it",
     needs_section: false,
-    read: catalogue::read::<Config>,
+    read: descriptor::read::<Config>,
 };
 
 impl FunctionConfig for Config {

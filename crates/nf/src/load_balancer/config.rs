@@ -1,30 +1,14 @@
 //! The configuration, checked while it is read.
 
 use super::error::ConfigError;
-use super::schedule::{self, Epoch, PlannedBackend};
-use super::values::{EndpointText, TableSize, Timeout, Weight};
+use super::limits::{MAX_BACKENDS, MAX_SERVICES, MAX_TABLE_ENTRIES};
+use super::protocol::Protocol;
+use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, ScheduledChange};
+use super::values::{EndpointText, TableSize, Timeout};
 use crate::checked;
-use crate::duration::Human;
-use crate::text::Text;
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
-use std::fmt;
-use twinpath_wire::{Endpoint, MacAddress, protocol};
-
-/// Most rows of the backend table: backends of all services, those added later too. A state word
-/// has 16 bits for a row, and the last number would look like no row at all.
-pub const MAX_BACKENDS: usize = 65_535;
-/// Most services.
-pub const MAX_SERVICES: usize = 1024;
-/// Most changes of one service's backends.
-pub const MAX_CHANGES: usize = 1024;
-/// Most entries of all lookup tables together: one table for each service and each of its
-/// changes. Two bytes each.
-pub const MAX_TABLE_ENTRIES: u64 = 1 << 26;
-/// Largest lookup table.
-pub const MAX_TABLE_SIZE: u32 = 655_373;
-/// Largest weight.
-pub const MAX_WEIGHT: u32 = 1000;
+use twinpath_wire::Endpoint;
 
 /// A load balancer's configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -92,35 +76,6 @@ impl Service {
     /// Every endpoint that is a backend at some time, in the order of the table's rows.
     pub fn backends(&self) -> impl Iterator<Item = Endpoint> + '_ {
         self.backends.iter().map(|backend| backend.endpoint)
-    }
-}
-
-/// A transport protocol that can be balanced.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
-impl Protocol {
-    /// The IP protocol number.
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Tcp => protocol::TCP,
-            Self::Udp => protocol::UDP,
-        }
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        })
     }
 }
 
@@ -310,7 +265,7 @@ pub(super) struct RawService {
     #[serde(default)]
     pub backends: Vec<Backend>,
     #[serde(default)]
-    changes: Vec<Change>,
+    changes: Vec<ScheduledChange>,
 }
 
 impl<'de> Deserialize<'de> for Service {
@@ -366,85 +321,5 @@ fn check_backend(
         (ReturnPath::Direct, None) => Err(ConfigError::MacMissing { endpoint }),
         (ReturnPath::Through, Some(_)) => Err(ConfigError::MacUnused { endpoint }),
         _ => Ok(()),
-    }
-}
-
-/// A backend as the configuration names it.
-#[derive(Copy, Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Backend {
-    pub endpoint: EndpointText,
-    #[serde(default)]
-    pub weight: Weight,
-    pub mac: Option<Text<MacAddress>>,
-    /// It gets no new connections from the start on.
-    #[serde(default)]
-    pub drained: bool,
-}
-
-/// A change of the backends at some time of the run.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub(super) struct Change {
-    /// Since the start of the run.
-    pub at: Human,
-    pub kind: ChangeKind,
-}
-
-/// What changes.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub(super) enum ChangeKind {
-    /// No new connections for this one.
-    Drain(Endpoint),
-    /// This one is gone.
-    Remove(Endpoint),
-    /// Another one, or one that was drained again.
-    Add(Backend),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawChange {
-    at: Human,
-    drain: Option<EndpointText>,
-    remove: Option<EndpointText>,
-    add: Option<EndpointText>,
-    weight: Option<Weight>,
-    mac: Option<Text<MacAddress>>,
-}
-
-impl<'de> Deserialize<'de> for Change {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        checked::table::<_, RawChange, _>(deserializer)
-    }
-}
-
-impl TryFrom<RawChange> for Change {
-    type Error = ConfigError;
-
-    fn try_from(raw: RawChange) -> Result<Self, ConfigError> {
-        let RawChange {
-            at,
-            drain,
-            remove,
-            add,
-            weight,
-            mac,
-        } = raw;
-        let kind = match (drain, remove, add) {
-            (Some(drain), None, None) => ChangeKind::Drain(drain.0),
-            (None, Some(remove), None) => ChangeKind::Remove(remove.0),
-            (None, None, Some(endpoint)) => ChangeKind::Add(Backend {
-                endpoint,
-                weight: weight.unwrap_or_default(),
-                mac,
-                drained: false,
-            }),
-            _ => return Err(ConfigError::ChangeKind),
-        };
-        match kind {
-            ChangeKind::Add(_) => Ok(Self { at, kind }),
-            _ if weight.is_none() && mac.is_none() => Ok(Self { at, kind }),
-            _ => Err(ConfigError::OnlyWithAdd),
-        }
     }
 }

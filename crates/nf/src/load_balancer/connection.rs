@@ -8,7 +8,8 @@
 //! The kind is never 0, so words that are all zero are no connection. It says in one comparison
 //! what the fast program must know: protocol and return path.
 
-use super::config::{Config, Protocol, ReturnPath};
+use super::config::{Config, ReturnPath};
+use super::protocol::Protocol;
 use twinpath_core::Instant;
 use twinpath_wire::tcp::flags;
 

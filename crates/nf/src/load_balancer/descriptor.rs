@@ -1,7 +1,7 @@
 //! What the catalogue knows of load balancers.
 
 use super::{Config, LoadBalancer, NAME};
-use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object, edited_backends};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "a connection's backend is its state, which both paths hold; choosing one is for the cores",
     needs_section: true,
-    read: catalogue::read::<Config>,
+    read: descriptor::read::<Config>,
 };
 
 impl FunctionConfig for Config {

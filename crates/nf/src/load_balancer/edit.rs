@@ -1,7 +1,8 @@
 //! Single changes of a configuration: backends that are added, drained and removed.
 
-use super::config::{Backend, Config, Service};
+use super::config::{Config, Service};
 use super::error::ConfigError;
+use super::schedule::Backend;
 use super::values::{EndpointText, Weight};
 use crate::text::Text;
 use twinpath_wire::{Endpoint, MacAddress};

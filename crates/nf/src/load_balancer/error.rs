@@ -1,9 +1,9 @@
 //! What can be wrong with a load balancer's configuration.
 
-use super::config::{
+use super::limits::{
     MAX_BACKENDS, MAX_CHANGES, MAX_SERVICES, MAX_TABLE_ENTRIES, MAX_TABLE_SIZE, MAX_WEIGHT,
-    Protocol,
 };
+use super::protocol::Protocol;
 use crate::duration::Human;
 use thiserror::Error;
 use twinpath_wire::{AddressError, Endpoint};

@@ -4,7 +4,7 @@ use super::NAME;
 use super::backends::{Backends, ServiceIndex};
 use super::config::{Config, ReturnPath};
 use super::connection::{Connection, Kind, Timeouts};
-use super::errors::{translate_for_backend, translate_for_client};
+use super::icmp_errors::{translate_for_backend, translate_for_client};
 use super::program::program;
 use super::succession::Succession;
 use std::any::Any;

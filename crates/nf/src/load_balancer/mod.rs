@@ -86,10 +86,12 @@ mod connection;
 mod descriptor;
 mod edit;
 pub mod error;
-mod errors;
 mod function;
+mod icmp_errors;
+mod limits;
 pub mod maglev;
 mod program;
+mod protocol;
 mod schedule;
 mod succession;
 #[cfg(test)]
@@ -101,6 +103,10 @@ pub use descriptor::FUNCTION;
 pub use edit::{BackendEditError, NewBackend};
 pub use error::ConfigError;
 pub use function::LoadBalancer;
+pub use limits::{
+    MAX_BACKENDS, MAX_CHANGES, MAX_SERVICES, MAX_TABLE_ENTRIES, MAX_TABLE_SIZE, MAX_WEIGHT,
+};
+pub use protocol::Protocol;
 
 /// The function's name.
 pub const NAME: &str = "load_balancer";

@@ -5,12 +5,97 @@
 //! backend) and a list of epochs, between which the set of backends for new connections changes.
 //! Both are a function of packet time alone, so the two paths cannot disagree.
 
-use super::config::{Backend, Change, ChangeKind, MAX_CHANGES, Protocol};
 use super::error::ConfigError;
+use super::limits::MAX_CHANGES;
+use super::protocol::Protocol;
+use super::values::{EndpointText, Weight};
+use crate::checked;
 use crate::duration::Human;
+use crate::text::Text;
+use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use twinpath_core::Instant;
 use twinpath_wire::{Endpoint, MacAddress};
+
+/// A backend as the configuration names it.
+#[derive(Copy, Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Backend {
+    pub endpoint: EndpointText,
+    #[serde(default)]
+    pub weight: Weight,
+    pub mac: Option<Text<MacAddress>>,
+    /// It gets no new connections from the start on.
+    #[serde(default)]
+    pub drained: bool,
+}
+
+/// A change of the backends at some time of the run.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(super) struct ScheduledChange {
+    /// Since the start of the run.
+    pub at: Human,
+    pub kind: ChangeKind,
+}
+
+/// What changes.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(super) enum ChangeKind {
+    /// No new connections for this one.
+    Drain(Endpoint),
+    /// This one is gone.
+    Remove(Endpoint),
+    /// Another one, or one that was drained again.
+    Add(Backend),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChange {
+    at: Human,
+    drain: Option<EndpointText>,
+    remove: Option<EndpointText>,
+    add: Option<EndpointText>,
+    weight: Option<Weight>,
+    mac: Option<Text<MacAddress>>,
+}
+
+impl<'de> Deserialize<'de> for ScheduledChange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        checked::table::<_, RawChange, _>(deserializer)
+    }
+}
+
+impl TryFrom<RawChange> for ScheduledChange {
+    type Error = ConfigError;
+
+    fn try_from(raw: RawChange) -> Result<Self, ConfigError> {
+        let RawChange {
+            at,
+            drain,
+            remove,
+            add,
+            weight,
+            mac,
+        } = raw;
+        let kind = match (drain, remove, add) {
+            (Some(drain), None, None) => ChangeKind::Drain(drain.0),
+            (None, Some(remove), None) => ChangeKind::Remove(remove.0),
+            (None, None, Some(endpoint)) => ChangeKind::Add(Backend {
+                endpoint,
+                weight: weight.unwrap_or_default(),
+                mac,
+                drained: false,
+            }),
+            _ => return Err(ConfigError::ChangeKind),
+        };
+        match kind {
+            ChangeKind::Add(_) => Ok(Self { at, kind }),
+            _ if weight.is_none() && mac.is_none() => Ok(Self { at, kind }),
+            _ => Err(ConfigError::OnlyWithAdd),
+        }
+    }
+}
 
 /// A backend with its time.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +132,7 @@ pub(super) fn replay(
     vip: Endpoint,
     protocol: Protocol,
     backends: &[Backend],
-    mut changes: Vec<Change>,
+    mut changes: Vec<ScheduledChange>,
 ) -> Result<(Vec<PlannedBackend>, Vec<Epoch>), ConfigError> {
     if changes.len() > MAX_CHANGES {
         return Err(ConfigError::TooManyChanges {
@@ -71,7 +156,7 @@ pub(super) fn replay(
     }
     replay.begin_epoch(Human::default());
     changes.sort_by_key(|change| change.at);
-    for Change { at, kind } in changes {
+    for ScheduledChange { at, kind } in changes {
         match kind {
             ChangeKind::Drain(endpoint) => replay.drain(at, endpoint)?,
             ChangeKind::Remove(endpoint) => replay.remove(at, endpoint)?,
@@ -222,7 +307,6 @@ fn offset(at: Human) -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use super::super::values::{EndpointText, Weight};
     use super::*;
 
     const VIP: Endpoint = Endpoint::v4([192, 0, 2, 1], 80);
@@ -245,7 +329,7 @@ mod tests {
     ) -> Result<(Vec<PlannedBackend>, Vec<Epoch>), ConfigError> {
         let changes = changes
             .iter()
-            .map(|&(seconds, kind)| Change {
+            .map(|&(seconds, kind)| ScheduledChange {
                 at: Human::seconds(seconds),
                 kind,
             })

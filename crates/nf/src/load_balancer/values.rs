@@ -1,7 +1,7 @@
 //! Values of the configuration that are checked on their own.
 
-use super::config::{MAX_TABLE_SIZE, MAX_WEIGHT};
 use super::error::ConfigError;
+use super::limits::{MAX_TABLE_SIZE, MAX_WEIGHT};
 use super::maglev::is_prime;
 use crate::duration::Human;
 use serde::Deserialize;

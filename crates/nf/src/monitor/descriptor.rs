@@ -1,7 +1,7 @@
 //! What the catalogue knows of monitors.
 
 use super::{Config, Monitor, NAME, NewMonitor};
-use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use std::path::Path;
 use twinpath_rulecache::Change;
 
@@ -11,7 +11,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "it only counts, and what rules handle is reported to it",
     needs_section: false,
-    read: catalogue::read::<Config>,
+    read: descriptor::read::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -1,7 +1,7 @@
 //! What the catalogue knows of address translations.
 
 use super::{Config, NAME, Napt, NewNapt};
-use crate::catalogue::{
+use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
 use crate::edit::Object;
@@ -14,7 +14,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "a session's entry decides; what opens or ends a session, and ICMP errors, are for the cores",
     needs_section: true,
-    read: catalogue::read::<Config>,
+    read: descriptor::read::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -1,12 +1,16 @@
 //! The translation at work.
 
+mod fragments;
+mod icmp_errors;
+mod plan;
+
 use super::config::{Config, Filtering};
-use super::fragments::{Fragments, Part};
-use super::plan::{Leg, Stop};
 use super::ports::{External, Kind, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::Way;
+use fragments::{Fragments, Part};
+use plan::{Leg, Stop};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{Endpoint, Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant};
@@ -33,21 +37,21 @@ pub struct Napt {
     pub(super) filtering: Filtering,
     pub(super) pick_up: bool,
     pub(super) sides: Sides,
-    pub(super) fragments: Fragments,
-    pub(super) counters: Counters,
+    fragments: Fragments,
+    counters: Counters,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+struct Counters {
     ports_exhausted: u64,
     sessions_exhausted: u64,
     unsolicited: u64,
     not_picked_up: u64,
     hairpinned: u64,
-    pub errors_translated: u64,
-    pub errors_dropped: u64,
-    pub fragments_translated: u64,
-    pub fragments_early: u64,
+    errors_translated: u64,
+    errors_dropped: u64,
+    fragments_translated: u64,
+    fragments_early: u64,
     untranslatable: u64,
 }
 
@@ -80,16 +84,7 @@ impl Napt {
         }
     }
 
-    /// The external endpoint that stands for an inside one at the moment, of a protocol that has
-    /// ports or echoes.
-    pub fn external_of(&self, internal: Endpoint, protocol: u8) -> Option<Endpoint> {
-        let kind = kind_of(protocol)?;
-        let binding = self.table.binding_of(internal, kind)?;
-        let slot = self.table.binding(binding)?.slot;
-        Some(self.external.endpoint(slot))
-    }
-
-    pub(super) fn translate(
+    fn translate(
         &mut self,
         packet: &mut Recorded<'_>,
         course: Course,
@@ -219,7 +214,7 @@ impl Napt {
         Verdict::Drop(DropReason::Denied)
     }
 
-    pub(super) fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
+    fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
         match stop {
             Stop::Wait(entry) => return Verdict::Wait(entry),
             Stop::Unsolicited => self.counters.unsolicited += 1,
@@ -322,7 +317,7 @@ fn nature(packet: &mut Recorded<'_>) -> Nature {
     }
 }
 
-pub(super) const fn kind_of(number: u8) -> Option<Kind> {
+const fn kind_of(number: u8) -> Option<Kind> {
     match number {
         protocol::TCP => Some(Kind::Tcp),
         protocol::UDP => Some(Kind::Udp),

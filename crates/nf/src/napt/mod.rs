@@ -94,10 +94,7 @@
 mod change;
 mod config;
 mod descriptor;
-mod errors;
-mod fragments;
 mod function;
-mod plan;
 mod ports;
 mod sides;
 mod table;

@@ -1,7 +1,7 @@
 //! What the catalogue knows of reassemblers.
 
 use super::{Config, NAME, Reassembler};
-use crate::catalogue::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use std::path::Path;
 
 /// The function.
@@ -10,7 +10,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the cores",
     needs_section: false,
-    read: catalogue::read::<Config>,
+    read: descriptor::read::<Config>,
 };
 
 impl FunctionConfig for Config {

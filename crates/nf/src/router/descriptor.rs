@@ -1,7 +1,7 @@
 //! What the catalogue knows of routers.
 
 use super::{Config, NAME, NewRoutes, Router};
-use crate::catalogue::{Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object, edited_routes};
 use serde::Deserialize;
 use std::path::Path;

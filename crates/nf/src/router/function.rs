@@ -1,7 +1,7 @@
 //! The router at work.
 
 use super::config::{Config, NextHop, NoRoute};
-use super::errors::{Cause, Errors};
+use super::icmp_errors::{Cause, Errors};
 use super::route_file::DISCARD;
 use super::routes::{self, RouterError};
 use std::path::Path;

@@ -61,8 +61,8 @@ mod change;
 mod config;
 mod descriptor;
 mod edit;
-mod errors;
 mod function;
+mod icmp_errors;
 mod route_file;
 mod routes;
 #[cfg(test)]

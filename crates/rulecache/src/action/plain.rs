@@ -12,15 +12,12 @@
 
 use super::{Action, ActionLanes, decrements_in, written_in};
 use crate::field::Field;
-use crate::flows::{self, Line, Macs};
+use crate::headers::Headers;
 use crate::key::MatchKey;
 use twinpath_core::wire::checksum::Delta;
 use twinpath_core::wire::ipv4;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::udp;
-
-const SOURCE_AT: usize = 12;
-const DESTINATION_AT: usize = 16;
 
 /// In lane 4, where no field has its bit: the action knows the packets that it is for.
 pub(super) const SETTLED: u64 = 1 << 15;
@@ -60,64 +57,6 @@ pub(crate) fn settle(action: &Action, mask: &MatchKey, value: &MatchKey) -> Acti
     lanes
 }
 
-/// The headers of a packet.
-pub(crate) struct Headers<'a> {
-    macs: &'a mut [u8; 12],
-    ip: &'a mut [u8; ipv4::HEADER_BYTES],
-    /// Up to its checksum.
-    transport: &'a mut [u8],
-}
-
-impl<'a> Headers<'a> {
-    /// `None` if they are not all there.
-    #[inline(always)]
-    pub fn of<const CHECKSUM_AT: usize>(frame: &'a mut [u8], layout: &Layout) -> Option<Self> {
-        let (ethernet, packet) = frame.split_at_mut_checked(usize::from(layout.l3))?;
-        let (ip, transport) = packet.split_first_chunk_mut::<{ ipv4::HEADER_BYTES }>()?;
-        Some(Self {
-            macs: ethernet.first_chunk_mut::<12>()?,
-            ip,
-            transport: transport.get_mut(..CHECKSUM_AT + 2)?,
-        })
-    }
-
-    /// Time to live.
-    #[inline(always)]
-    pub fn ttl(&self) -> u8 {
-        self.ip[ipv4::TTL_AT]
-    }
-}
-
-/// Rewrites a packet as a line of the table of [flows](crate::flows) says.
-#[inline(always)]
-pub(crate) fn write_line<const CHECKSUM_AT: usize>(
-    line: &Line,
-    macs: Option<&Macs>,
-    headers: Headers<'_>,
-) {
-    let Headers {
-        macs: frame_macs,
-        ip,
-        transport,
-    } = headers;
-    if let Some(macs) = macs {
-        macs.write(frame_macs);
-    }
-    ip[SOURCE_AT..SOURCE_AT + 8].copy_from_slice(&line[2].to_be_bytes());
-    ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].wrapping_sub(flows::decrements(line));
-    transport[..4].copy_from_slice(&((line[3] >> 32) as u32).to_be_bytes());
-    let [header, segment] = flows::checksum_changes(line);
-    if let Some(checksum) = ip[ipv4::CHECKSUM_AT..].first_chunk_mut() {
-        header.mend(checksum);
-    }
-    if let Some(checksum) = transport[CHECKSUM_AT..].first_chunk_mut() {
-        match CHECKSUM_AT {
-            udp::CHECKSUM_AT => segment.mend_udp(checksum),
-            _ => segment.mend(checksum),
-        }
-    }
-}
-
 /// Rewrites a packet of an action that is settled; false, with nothing changed, if its headers
 /// are not all there.
 #[inline(always)]
@@ -131,7 +70,7 @@ pub(super) fn apply_settled<const CHECKSUM_AT: usize>(
     };
     set_macs(lanes, headers.macs);
     let (ip, transport) = (headers.ip, headers.transport);
-    ip[SOURCE_AT..SOURCE_AT + 8].copy_from_slice(&lanes[2].to_be_bytes());
+    ip[ipv4::SOURCE_AT..ipv4::SOURCE_AT + 8].copy_from_slice(&lanes[2].to_be_bytes());
     ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(decrements_in(lanes));
     transport[..4].copy_from_slice(&((lanes[4] >> 32) as u32).to_be_bytes());
     let header = Delta::from_sum((lanes[0] >> 32) as u32);
@@ -185,10 +124,10 @@ fn set_addresses(lanes: &ActionLanes, ip: &mut [u8; ipv4::HEADER_BYTES]) -> Delt
     let written = written_in(lanes);
     let mut delta = Delta::NONE;
     if written.has(Field::SourceAddress) {
-        delta += replace32::<SOURCE_AT>(ip, lanes[1] as u32);
+        delta += replace32::<{ ipv4::SOURCE_AT }>(ip, lanes[1] as u32);
     }
     if written.has(Field::DestinationAddress) {
-        delta += replace32::<DESTINATION_AT>(ip, lanes[3] as u32);
+        delta += replace32::<{ ipv4::DESTINATION_AT }>(ip, lanes[3] as u32);
     }
     delta
 }
@@ -238,7 +177,7 @@ mod tests {
     use super::super::{Action, Fate, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
-    use crate::flows::{FlowKey, FlowTable};
+    use crate::flows::{FlowKey, FlowTable, write_line};
     use proptest::prelude::*;
     use twinpath_core::Instant;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, tcp};

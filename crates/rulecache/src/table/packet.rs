@@ -1,8 +1,9 @@
 //! What becomes of a packet: the way from the rule that was found for it to the decision.
 
 use super::{Found, LINE, RuleTable};
-use crate::action::{self, Fate, Headers};
-use crate::flows::{self, FlowKey, Look, Verdict};
+use crate::action::{self, Fate};
+use crate::flows::{self, FlowKey, Look, Verdict, write_line};
+use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
 use crate::slots::{State, Usable};
@@ -11,8 +12,8 @@ use twinpath_core::wire::{fields, tcp, udp};
 use twinpath_core::{Decision, Instant};
 
 impl RuleTable {
-    /// Decides on a packet that arrived at `now`, with what [`Self::find_batch`] or
-    /// [`Self::find`] has found since the last message was taken, and rewrites it.
+    /// Decides on a packet that arrived at `now`, with what [`Self::find`] has
+    /// found since the last message was taken, and rewrites it.
     #[inline(always)]
     pub fn packet(
         &mut self,
@@ -101,7 +102,7 @@ impl RuleTable {
             Verdict::Drop(reason) => Decision::Drop(reason),
             Verdict::Forward(egress) => {
                 let line = self.flows.line(line);
-                action::write_line::<CHECKSUM_AT>(line, self.flows.macs(line), headers);
+                write_line::<CHECKSUM_AT>(line, self.flows.macs(line), headers);
                 Decision::Forward { egress }
             }
         }

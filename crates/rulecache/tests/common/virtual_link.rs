@@ -340,10 +340,9 @@ impl World {
         let Some(key) = MatchKey::of(packet.bytes(), &layout, ingress, 5) else {
             return self.punt(packet);
         };
-        let mut found = [None];
-        self.table.find_batch(&[key], &mut found);
+        let found = self.table.find(&key);
         let (now, bytes) = (self.now, packet.frame.bytes_mut());
-        let decision = self.table.packet(&key, found[0], bytes, &layout, now);
+        let decision = self.table.packet(&key, found, bytes, &layout, now);
         self.decided(packet, key, decision);
     }
 

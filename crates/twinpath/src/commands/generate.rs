@@ -1,8 +1,8 @@
 //! `twinpath generate`: a capture of traffic that never was.
 
-use crate::error::CommandError;
+use crate::error::{CommandError, NoTraffic};
 use crate::stop::Stop;
-use crate::traffic::{self, NoTraffic, expected_packets};
+use crate::traffic::{self, expected_packets};
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};

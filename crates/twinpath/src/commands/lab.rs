@@ -6,7 +6,7 @@ use crate::error::CommandError;
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
-use twinpath_lab::{Options, Plan, Scale, Shard, model, reproduction, run};
+use twinpath_lab::{Options, Plan, Scale, Shard, registry, reproduction, run};
 
 /// Redoes the papers' figures, or asks a question of your own, under virtual time
 #[derive(clap::Args)]
@@ -173,7 +173,7 @@ impl Merge {
 }
 
 fn models() -> Result<Outcome, CommandError> {
-    for model in model::MODELS {
+    for model in registry::MODELS {
         output::print(&told::model(model))?;
     }
     Ok(Outcome::Good)

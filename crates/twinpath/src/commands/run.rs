@@ -1,6 +1,6 @@
 //! `twinpath run`: a service over packets, to a report.
 
-use crate::error::CommandError;
+use crate::error::{CommandError, RunRefusal};
 use crate::flags::{Execution, Pace, Paths};
 use crate::stop::Stop;
 use crate::traffic::expected_packets;
@@ -72,34 +72,6 @@ pub struct Arguments {
 
 /// Where the report of generated traffic goes.
 const DEFAULT_REPORT: &str = "twinpath-report";
-
-/// Flags that do not go together with the service.
-#[derive(Debug, thiserror::Error)]
-pub enum RunRefusal {
-    /// Virtual time has no place for clients that wait.
-    #[error(
-        "--listen needs threads: clients do not live in virtual time (leave out --execution virtual)"
-    )]
-    ListenInVirtualTime,
-    /// Nor for an operator.
-    #[error(
-        "--control needs threads: nobody can ask in virtual time (leave out --execution virtual)"
-    )]
-    ControlInVirtualTime,
-    /// Nobody would answer.
-    #[error("--listen needs a function that answers datagrams: the chain has no key-value store")]
-    NothingAnswers,
-    /// The store would not know its requests.
-    #[error(
-        "--listen has port {listen}, but the key-value store answers on port {store} (set port = {listen} in [kv_store])"
-    )]
-    OtherPort {
-        /// The port to listen on.
-        listen: u16,
-        /// The store's port.
-        store: u16,
-    },
-}
 
 /// Runs.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {

@@ -127,7 +127,8 @@ fn the_urgent_pointer_stays_where_it_points() {
     let before = [bytes[segment + 16], bytes[segment + 17]];
     bytes[segment + 19] = 6;
     let checksum = u16::from_be_bytes(before);
-    let mended = twinpath_core::wire::checksum::adjust16(checksum, 0, 6).to_be_bytes();
+    let pointer = twinpath_core::wire::checksum::Delta::of16(0, 6);
+    let mended = pointer.apply(checksum).to_be_bytes();
     bytes[segment + 16..segment + 18].copy_from_slice(&mended);
     for (front, pointer, urgent) in [(0, 6, true), (4, 2, true), (6, 0, false), (9, 0, false)] {
         let cut = with_packet(&bytes, |packet| cut_front(packet, front));

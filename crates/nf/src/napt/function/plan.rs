@@ -4,9 +4,9 @@
 //! Sessions that have expired and are free are removed on the way. That is no change: they count
 //! as gone from the moment on that they expired.
 
-use super::config::Filtering;
-use super::function::{Napt, session_entry};
-use super::ports::{Kind, Slot};
+use super::super::config::Filtering;
+use super::super::ports::{Kind, Slot};
+use super::{Napt, session_entry};
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Instant};

@@ -13,10 +13,10 @@
 //! packets go to the cores in order. If one of its rules is cleared, the packets go to the cores
 //! too, and the others wait for a new mark.
 
+use super::{RuleTable, TableConfig};
 use crate::key::MatchKey;
 use crate::message::{CacheMessage, Gone, NewRule, RuleId, RuleName, Uses};
 use crate::slots::State;
-use crate::table::{RuleTable, TableConfig};
 use crate::variants::Variants;
 use std::collections::VecDeque;
 use twinpath_classify::masked::MaskedLimits;

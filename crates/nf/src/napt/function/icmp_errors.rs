@@ -1,10 +1,10 @@
 //! ICMP errors: each end must see the addresses that it knows, in the quoted packet too
 //! (RFC 5508 §4).
 
-use super::function::{Napt, kind_of};
+use super::super::ports::Kind;
+use super::super::sides::Course;
 use super::plan::{Leg, Stop};
-use super::ports::Kind;
-use super::sides::Course;
+use super::{Napt, kind_of};
 use twinpath_core::wire::{Endpoint, RewriteError, fields, rewrite};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};

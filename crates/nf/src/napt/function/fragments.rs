@@ -1,9 +1,9 @@
 //! Fragments (RFC 4787 REQ-14). Only the first of a datagram has ports: it is translated like a
 //! whole packet, and what became of its addresses is remembered for those that follow.
 
-use super::function::Napt;
-use super::ports::Kind;
-use super::sides::Course;
+use super::super::ports::Kind;
+use super::super::sides::Course;
+use super::Napt;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;

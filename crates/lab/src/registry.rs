@@ -1,0 +1,16 @@
+//! The models that a plan can name.
+
+use crate::measured::Measured;
+use crate::model::Model;
+use crate::pisa::Pisa;
+use crate::sfc_pipeline::SfcPipeline;
+use crate::turboswitch::TurboSwitch;
+use crate::two_paths::TwoPaths;
+
+/// All models.
+pub const MODELS: [&dyn Model; 5] = [&TwoPaths, &TurboSwitch, &Pisa, &SfcPipeline, &Measured];
+
+/// The model of this name.
+pub fn find(name: &str) -> Option<&'static dyn Model> {
+    MODELS.into_iter().find(|model| model.name() == name)
+}

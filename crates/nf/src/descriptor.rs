@@ -1,0 +1,194 @@
+//! What a function declares about itself, and what it is configured by.
+
+use crate::edit::{Edit, EditError, Object};
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use toml::de::ValueDeserializer;
+use twinpath_classify::Prefix;
+use twinpath_core::wire::Address;
+use twinpath_rulecache::{Change, RuleFunction};
+use twinpath_slowpath::NetworkFunction;
+
+/// Reads a function's section.
+pub type Read =
+    fn(ValueDeserializer<'_>, &Path) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>;
+
+/// What a function declares about itself.
+pub struct Descriptor {
+    /// Its name in service files.
+    pub name: &'static str,
+    /// What its decisions depend on.
+    pub form: Form,
+    /// Why its decisions are cached, or why it shares state, and what of it stays on the cores: for
+    /// people to read.
+    pub placement: &'static str,
+    /// Whether a service that has the function must say how it is configured.
+    pub needs_section: bool,
+    /// Reads its section of a service file in this folder, where relative paths start from.
+    pub read: Read,
+}
+
+impl fmt::Debug for Descriptor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+/// What a function's decisions depend on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// State that packets change: both paths share it.
+    Flow,
+    /// Header bits and table entries: decisions are cached as rules.
+    Rules,
+}
+
+/// A function, by what its decisions depend on.
+pub enum Function {
+    /// State that packets change: both paths share it.
+    Flow(Box<dyn NetworkFunction>),
+    /// Header bits and table entries: decisions are cached as rules.
+    Rules(Box<dyn RuleFunction>),
+}
+
+impl Function {
+    /// One that shares flow state.
+    pub fn flow(function: impl NetworkFunction) -> Self {
+        Self::Flow(Box::new(function))
+    }
+
+    /// One that makes rules.
+    pub fn rules(function: impl RuleFunction) -> Self {
+        Self::Rules(Box::new(function))
+    }
+}
+
+/// A function's configuration, read and checked.
+pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
+    /// The function.
+    fn descriptor(&self) -> &'static Descriptor;
+
+    /// Why the function needs the payloads of packets on the cores; `None` if headers will do. Of
+    /// packets whose time to live ends it may have the payload all the same.
+    fn needs_payload(&self) -> Option<&'static str>;
+
+    /// Builds the function; each worker needs one of its own. Relative paths in the configuration
+    /// start from `folder`, hashes and choices from `seed`.
+    ///
+    /// # Errors
+    /// A file that the configuration names cannot be read or is wrong.
+    fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError>;
+
+    /// Whether another configuration is one of the same function and says the same.
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool;
+
+    /// This configuration as a change of a function of the same kind that makes rules, with all
+    /// that takes long done; `None` if it makes none.
+    ///
+    /// # Errors
+    /// As for [`Self::build`].
+    fn change_from(
+        &self,
+        _former: &dyn FunctionConfig,
+        _folder: &Path,
+        _seed: u64,
+    ) -> Result<Option<Change>, FunctionError> {
+        Ok(None)
+    }
+
+    /// Whether a function of the same kind may become one of this configuration where it is: of
+    /// cached rules only those go that the change concerns, and flows on the fast path stay there.
+    /// Else all decisions of its part of the chain are forgotten, or its flows begin anew there.
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        self.is_same(former)
+    }
+
+    /// Whether the function has things of a kind, which an operator can list.
+    fn has(&self, _object: Object) -> bool {
+        false
+    }
+
+    /// What is configured of the kind, in words.
+    fn listed(&self, _object: Object) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The configuration after a single change.
+    ///
+    /// # Errors
+    /// It cannot be made; what was wrong and what was expected.
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        Err(EditError::Object(edit.object()))
+    }
+
+    /// Checks that the function may go on where one with another configuration is.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn check_succession(&self, _former: &dyn FunctionConfig) -> Result<(), SuccessionError> {
+        Ok(())
+    }
+
+    /// The addresses that it translates, if it does.
+    fn translation(&self) -> Option<Translation<'_>> {
+        None
+    }
+}
+
+/// Addresses that a function translates.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Translation<'a> {
+    /// The networks whose hosts are hidden.
+    pub inside: &'a [Prefix],
+    /// What they are hidden behind.
+    pub external: &'a [Address],
+}
+
+impl PartialEq for dyn FunctionConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
+}
+
+impl dyn FunctionConfig {
+    /// Whether the function's decisions are cached as rules; otherwise it shares flow state.
+    pub fn makes_rules(&self) -> bool {
+        self.descriptor().form == Form::Rules
+    }
+
+    /// This as the configuration of a certain function.
+    pub fn of<C: FunctionConfig>(&self) -> Option<&C> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+/// Reads a configuration to which no file belongs; for [`Descriptor::read`].
+pub(crate) fn read<C>(
+    section: ValueDeserializer<'_>,
+    _folder: &Path,
+) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>
+where
+    C: FunctionConfig + serde::de::DeserializeOwned,
+{
+    Ok(Arc::new(C::deserialize(section)?))
+}
+
+/// Why a function cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct FunctionError(#[from] Box<dyn Error + Send + Sync>);
+
+impl FunctionError {
+    /// What the function says.
+    pub fn of(error: impl Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+/// Why a function cannot go on with another configuration, and what would do.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SuccessionError(pub &'static str);
