@@ -3,7 +3,7 @@
 use crate::config::{Config, ConfigError, Late, Order, Variant};
 use crate::controller::{Controller, Reading};
 use crate::latency::Fit;
-use crate::order::{Numbers, Partitions, Place, Turns};
+use crate::order::{Numbers, Partitions, Position, Turns};
 use crate::queue::ByteQueue;
 use crate::slots::{Awaited, Slots};
 use crate::stats::Stats;
@@ -68,7 +68,7 @@ enum Claim {
     /// Its header.
     Header(Ticket),
     /// Its turn alone: it is whole.
-    Turn(Place),
+    Turn(Position),
 }
 
 /// A packet that was not parked; its payload comes back.
@@ -523,7 +523,7 @@ impl<P: Load, H> Lot<P, H> {
         }
     }
 
-    fn turn_of(&self, place: Place) -> Turn {
+    fn turn_of(&self, place: Position) -> Turn {
         match self.may_leave(place) {
             true => Turn::Leave,
             false => Turn::Again,
@@ -531,7 +531,7 @@ impl<P: Load, H> Lot<P, H> {
     }
 
     /// Where nothing goes round, the queue's own order is that of each flow's headers.
-    fn may_leave(&self, place: Place) -> bool {
+    fn may_leave(&self, place: Position) -> bool {
         let keeps_order = matches!(self.numbers, Numbers::AtReturn(_)) && !self.goes_round();
         keeps_order || self.numbers.is_next(place)
     }
@@ -616,7 +616,7 @@ impl<P: Load, H> Lot<P, H> {
         Dequeued::Ended { payload, end }
     }
 
-    fn pass(&mut self, place: Option<Place>) {
+    fn pass(&mut self, place: Option<Position>) {
         if let Some(place) = place {
             self.numbers.pass(place);
         }

@@ -19,7 +19,7 @@ pub use parameters::{
     Arrivals, ControllerName, CoresLatency, LateName, Parameters, SizesName, VariantName,
 };
 
-use crate::model::{Column, Misfit, Model};
+use crate::model::{Column, Model, ParameterError};
 use std::path::Path;
 use toml::Table;
 
@@ -36,11 +36,11 @@ impl Model for TurboSwitch {
         &measures::COLUMNS
     }
 
-    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), ParameterError> {
         Parameters::read(parameters).map(|_| ())
     }
 
-    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, ParameterError> {
         let parameters = Parameters::read(parameters)?;
         let world = world::run(&parameters)?;
         Ok(measures::row(&parameters, &world).to_vec())

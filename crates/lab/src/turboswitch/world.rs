@@ -1,9 +1,9 @@
 //! The testbed, event by event.
 
 use super::measures::Measures;
-use super::parameters::{Arrivals, CoresLatency, Parameters, VariantName, misfit};
+use super::parameters::{Arrivals, CoresLatency, Parameters, VariantName, wrong};
 use super::sizes::Sizes;
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use twinpath_core::{Instant, hash};
 use twinpath_engine::{Agenda, Rate, Time, World};
 use twinpath_parking::{Answer, Dequeued, Load, Lot, Reading, Resident, Ticket};
@@ -76,8 +76,8 @@ impl Streams {
 }
 
 /// Runs until the last packet has arrived.
-pub(crate) fn run(parameters: &Parameters) -> Result<Measures, Misfit> {
-    let lot = Lot::new(parameters.config()).map_err(|error| misfit(&error))?;
+pub(crate) fn run(parameters: &Parameters) -> Result<Measures, ParameterError> {
+    let lot = Lot::new(parameters.config()).map_err(|error| wrong(&error))?;
     let mut testbed = Testbed::new(parameters, lot);
     let mut agenda = Agenda::default();
     agenda.at(Time::ZERO, Event::Arrival);
