@@ -1,6 +1,6 @@
 //! TurboSwitch §IV: a switch with an input, an output and a port that congests itself.
 //!
-//! The mechanism is the one of production, [`twinpath_parking::Lot`]; it parks sizes here and frames
+//! The mechanism is the one of production, [`twinpath_parking::PayloadBuffer`]; it parks sizes here and frames
 //! there. Around it are packets that arrive at random, cores that answer after their latency, and
 //! the port that drains the queue.
 //!

@@ -258,7 +258,7 @@ impl Parameters {
         )
     }
 
-    /// The parking lot of this testbed.
+    /// The payload buffer of this testbed.
     pub(crate) fn config(&self) -> Config {
         Config {
             variant: self.variant(),
@@ -267,7 +267,7 @@ impl Parameters {
             cores_choose_port: self.cores_choose_port,
             limit_bytes: self.queue_limit_bytes,
             slots: SLOTS,
-            patience: Duration::from_nanos((self.patience_us * 1e3) as u64),
+            header_timeout: Duration::from_nanos((self.patience_us * 1e3) as u64),
             ..Config::default()
         }
     }
