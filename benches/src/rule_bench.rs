@@ -6,8 +6,8 @@ use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Effect, FlowKey, Found, Gone, Held, ManagerConfig, MatchKey, Output,
-    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
+    CacheMessage, CoresConfig, Effect, Found, Gone, Held, ManagerConfig, MatchKey, Output,
+    PlainKey, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
 };
 
 /// Packets that are looked up together.
@@ -179,7 +179,7 @@ impl RuleBench {
     fn look_ahead(&self, frame: &Frame) -> Known {
         let plain = Plain::of(frame.bytes());
         let fetch = |plain: Plain| {
-            let flow = FlowKey::of_ends(plain.ends(frame.bytes()), plain.protocol(), 0);
+            let flow = PlainKey::of_ends(plain.ends(frame.bytes()), plain.protocol(), 0);
             self.table.fetch(flow)
         };
         let place = plain.map(fetch);

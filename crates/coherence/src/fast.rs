@@ -198,7 +198,7 @@ impl StateStage {
             .table
             .find_near(parsed.suspect, &parsed.keyed.key, parsed.hash);
         let Some(id) = found else {
-            return self.stranger(frame, parsed, clock, header);
+            return self.without_slot(frame, parsed, clock, header);
         };
         parsed.suspect = id;
         let control = self.table.control(id);
@@ -304,7 +304,7 @@ impl StateStage {
 
     /// A packet of a flow without a slot: take one if the flow is worth it and one is free.
     #[cold]
-    fn stranger(
+    fn without_slot(
         &mut self,
         frame: &Frame,
         parsed: &Parsed,

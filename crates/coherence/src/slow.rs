@@ -7,9 +7,9 @@ use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Named, Packet, Pools, Trip};
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
-use twinpath_slowpath::succession::Before;
+use twinpath_slowpath::migration::Before;
 use twinpath_slowpath::timers::{Deadline, Timers};
-use twinpath_slowpath::{FlowId, FlowStore, NetworkFunction, Passage, Successor};
+use twinpath_slowpath::{FlowId, FlowStore, Migration, NetworkFunction, NextFunction};
 
 use crate::fast::direction;
 
@@ -65,7 +65,7 @@ pub struct Cores {
     replies: Vec<Packet>,
     aged: Vec<FlowId>,
     /// How flows follow that still have the state of the chain before; it is empty once all have.
-    passage: Option<Passage>,
+    passage: Option<Migration>,
     /// Packets until more of them follow.
     rest: u32,
     drops: DropCounters,
@@ -185,7 +185,7 @@ impl Cores {
     /// Returns the functions that are left.
     pub fn succeed(
         &mut self,
-        successors: Vec<Successor>,
+        successors: Vec<NextFunction>,
         started: Instant,
     ) -> Vec<Named<dyn NetworkFunction>> {
         while self.follow_on() {}

@@ -38,7 +38,7 @@ pub(crate) struct Life {
 }
 
 /// Where a packet is kept: the number of a stream, and the place in it.
-pub(crate) type Place = (usize, usize);
+pub(crate) type Position = (usize, usize);
 
 /// A capture, as far as it is kept.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub(crate) struct Index {
     /// In order of their first packets.
     pub lives: Vec<Life>,
     /// Packets that are part of several lives: all places of each.
-    pub several: Vec<Vec<Place>>,
+    pub several: Vec<Vec<Position>>,
     numbers: HashMap<(Option<usize>, Flow), usize>,
     /// The latest life of each name.
     latest: HashMap<Name, usize>,
@@ -145,7 +145,7 @@ impl Index {
         number
     }
 
-    fn push(&mut self, life: Option<usize>, flow: Flow, packet: Packet) -> Place {
+    fn push(&mut self, life: Option<usize>, flow: Flow, packet: Packet) -> Position {
         let next = self.streams.len();
         let number = *self.numbers.entry((life, flow)).or_insert(next);
         if number == next {

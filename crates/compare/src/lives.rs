@@ -1,7 +1,7 @@
 //! Pairs the lives of names, one to one, by what they said.
 
 use crate::digest::Digest;
-use crate::index::{Index, Place};
+use crate::index::{Index, Position};
 use std::collections::HashMap;
 
 /// Which life of B says what a life of A says.
@@ -72,7 +72,7 @@ impl Pairs {
     }
 
     /// The number of the packet that B has in place of one of A's lives.
-    fn number_in_b(&self, a: &Index, b: &Index, (stream, at): Place) -> u64 {
+    fn number_in_b(&self, a: &Index, b: &Index, (stream, at): Position) -> u64 {
         let stream = &a.streams[stream];
         let partner = stream.life.and_then(|life| self.partners[life]);
         let other = b.stream(partner, stream.flow);

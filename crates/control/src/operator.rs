@@ -159,7 +159,7 @@ pub enum AskError {
 }
 
 /// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks the service that listens at `path`.
 ///
@@ -170,7 +170,7 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
         path: path.into(),
         source,
     })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     write_line(&mut stream, request)?;
     Ok(read_line(stream)?)
 }

@@ -16,7 +16,7 @@ use twinpath_core::program::{
 pub(crate) const REGISTERS: usize = 256;
 
 /// Rewrites that one packet can have; a program with more makes the packet complex.
-pub(crate) const MAX_CHANGES: usize = 8;
+pub(crate) const MAX_REWRITES: usize = 8;
 
 /// The first state word's register; fields have those in front.
 pub(crate) const FIRST_WORD: usize = 16;
@@ -110,7 +110,7 @@ pub(crate) enum Opcode {
 
 /// One instruction.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Do {
+pub(crate) struct Instruction {
     pub opcode: Opcode,
     pub to: u8,
     pub a: u8,
@@ -122,7 +122,7 @@ pub(crate) struct StepCode {
     /// What it is for.
     pub name: &'static str,
     pub tests: Box<[Test]>,
-    pub doings: Box<[Do]>,
+    pub instructions: Box<[Instruction]>,
     pub exit: Exit,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct StepCode {
 pub(crate) struct FunctionCode {
     /// The program's name.
     pub name: Cow<'static, str>,
-    pub prologue: Box<[Do]>,
+    pub prologue: Box<[Instruction]>,
     pub steps: Box<[StepCode]>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct Code {
 
 /// Where one program's words, temporaries and tables lie among those of the chain.
 #[derive(Copy, Clone)]
-struct Place<'a> {
+struct Offsets<'a> {
     program: &'a FastProgram,
     first_word: usize,
     first_temporary: usize,
@@ -215,7 +215,7 @@ pub(crate) fn compile(programs: &[FastProgram]) -> Result<Compiled, CompileError
     })
 }
 
-fn place(programs: &[FastProgram]) -> Vec<Place<'_>> {
+fn place(programs: &[FastProgram]) -> Vec<Offsets<'_>> {
     let mut first_word = FIRST_WORD;
     let mut first_temporary = programs
         .iter()
@@ -223,7 +223,7 @@ fn place(programs: &[FastProgram]) -> Vec<Place<'_>> {
     let mut first_table = 0;
     let mut places = Vec::with_capacity(programs.len());
     for program in programs {
-        places.push(Place {
+        places.push(Offsets {
             program,
             first_word,
             first_temporary,
@@ -239,7 +239,7 @@ fn place(programs: &[FastProgram]) -> Vec<Place<'_>> {
 impl Compiler {
     fn direction<'a>(
         &mut self,
-        places: impl Iterator<Item = &'a Place<'a>>,
+        places: impl Iterator<Item = &'a Offsets<'a>>,
         direction: Direction,
     ) -> Result<Code, CompileError> {
         let mut code = Code::default();
@@ -255,7 +255,7 @@ impl Compiler {
 
     fn function(
         &mut self,
-        place: &Place<'_>,
+        place: &Offsets<'_>,
         direction: Direction,
     ) -> Result<FunctionCode, CompileError> {
         let prologue = self.prologue(place)?;
@@ -265,7 +265,7 @@ impl Compiler {
                 steps.push(StepCode {
                     name: step.name,
                     tests,
-                    doings: self.doings(place, &step.then)?,
+                    instructions: self.instructions(place, &step.then)?,
                     exit: step.exit,
                 });
             }
@@ -279,29 +279,29 @@ impl Compiler {
         })
     }
 
-    fn prologue(&mut self, place: &Place<'_>) -> Result<Box<[Do]>, CompileError> {
+    fn prologue(&mut self, place: &Offsets<'_>) -> Result<Box<[Instruction]>, CompileError> {
         let only_computes = |action: &Action| matches!(action, Action::Compute { .. });
         if !place.program.prologue.iter().all(only_computes) {
             return Err(CompileError::Prologue {
                 program: place.program.name.clone(),
             });
         }
-        self.doings(place, &place.program.prologue)
+        self.instructions(place, &place.program.prologue)
     }
 
     /// What sets those temporaries to zero that could show a former packet's value.
     fn temporaries_to_clear(
         &mut self,
-        prologue: &[Do],
+        prologue: &[Instruction],
         steps: &[StepCode],
-    ) -> Result<Vec<Do>, CompileError> {
+    ) -> Result<Vec<Instruction>, CompileError> {
         let zero = u8::try_from(self.constant(0)).map_err(|_| CompileError::Registers)?;
         Ok(self
             .temporaries
             .clone()
             .filter_map(|register| u8::try_from(register).ok())
             .filter(|&register| reads_before_writing(register, prologue, steps))
-            .map(|to| Do {
+            .map(|to| Instruction {
                 opcode: Opcode::Or,
                 to,
                 a: zero,
@@ -313,7 +313,7 @@ impl Compiler {
     /// The tests for a conjunction; `None` if the direction alone makes it false.
     fn tests(
         &mut self,
-        place: &Place<'_>,
+        place: &Offsets<'_>,
         conditions: &[Condition],
         direction: Direction,
     ) -> Result<Option<Box<[Test]>>, CompileError> {
@@ -333,7 +333,11 @@ impl Compiler {
         Ok(Some(tests.into()))
     }
 
-    fn passes(&mut self, place: &Place<'_>, condition: &Condition) -> Result<Passes, CompileError> {
+    fn passes(
+        &mut self,
+        place: &Offsets<'_>,
+        condition: &Condition,
+    ) -> Result<Passes, CompileError> {
         let comparison = condition.comparison;
         if let Operand::Constant(value) = condition.with
             && let Some((low, span)) = interval(comparison, value)
@@ -344,14 +348,22 @@ impl Compiler {
         Ok(Passes::Compared { comparison, with })
     }
 
-    fn doings(&mut self, place: &Place<'_>, actions: &[Action]) -> Result<Box<[Do]>, CompileError> {
+    fn instructions(
+        &mut self,
+        place: &Offsets<'_>,
+        actions: &[Action],
+    ) -> Result<Box<[Instruction]>, CompileError> {
         actions
             .iter()
-            .map(|action| self.doing(place, action))
+            .map(|action| self.instruction(place, action))
             .collect()
     }
 
-    fn doing(&mut self, place: &Place<'_>, action: &Action) -> Result<Do, CompileError> {
+    fn instruction(
+        &mut self,
+        place: &Offsets<'_>,
+        action: &Action,
+    ) -> Result<Instruction, CompileError> {
         let (opcode, to, a, b) = match *action {
             Action::Compute {
                 to,
@@ -399,10 +411,10 @@ impl Compiler {
                 )
             }
         };
-        Ok(Do { opcode, to, a, b })
+        Ok(Instruction { opcode, to, a, b })
     }
 
-    fn register(&mut self, place: &Place<'_>, operand: Operand) -> Result<u8, CompileError> {
+    fn register(&mut self, place: &Offsets<'_>, operand: Operand) -> Result<u8, CompileError> {
         let undeclared = CompileError::Undeclared {
             program: place.program.name.clone(),
         };
@@ -447,7 +459,7 @@ impl Compiler {
     }
 }
 
-fn table_index(place: &Place<'_>, table: u8) -> Result<u8, CompileError> {
+fn table_index(place: &Offsets<'_>, table: u8) -> Result<u8, CompileError> {
     let known = usize::from(table) < place.program.tables.len();
     let index = place.first_table + usize::from(table);
     if known {
@@ -475,13 +487,17 @@ const fn opcode(operation: Operation) -> Opcode {
 }
 
 /// Whether a packet could see the value that `register` had before it.
-fn reads_before_writing(register: u8, prologue: &[Do], steps: &[StepCode]) -> bool {
-    let first_use = |doings: &[Do]| doings.iter().find_map(|doing| doing.uses(register));
+fn reads_before_writing(register: u8, prologue: &[Instruction], steps: &[StepCode]) -> bool {
+    let first_use = |instructions: &[Instruction]| {
+        instructions
+            .iter()
+            .find_map(|instruction| instruction.uses(register))
+    };
     match first_use(prologue) {
         Some(first) => first == Use::Read,
         None => steps.iter().any(|step| {
             step.tests.iter().any(|test| test.reads(register))
-                || first_use(&step.doings) == Some(Use::Read)
+                || first_use(&step.instructions) == Some(Use::Read)
         }),
     }
 }
@@ -494,9 +510,9 @@ enum Use {
 
 impl Code {
     /// Everything that it may do.
-    pub fn doings(&self) -> impl Iterator<Item = &Do> {
+    pub fn instructions(&self) -> impl Iterator<Item = &Instruction> {
         self.functions.iter().flat_map(|function| {
-            let steps = function.steps.iter().flat_map(|step| &step.doings);
+            let steps = function.steps.iter().flat_map(|step| &step.instructions);
             function.prologue.iter().chain(steps)
         })
     }
@@ -525,7 +541,7 @@ impl Opcode {
     }
 }
 
-impl Do {
+impl Instruction {
     /// How it uses a temporary's register first.
     fn uses(&self, register: u8) -> Option<Use> {
         let (reads, writes) = match self.opcode {

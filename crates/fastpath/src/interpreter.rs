@@ -4,8 +4,8 @@
 //! difference.
 
 use crate::compile::{
-    Code, Compiled, Do, FIRST_WORD, FunctionCode, MAX_CHANGES, Opcode, REGISTERS, StepCode, Test,
-    Uses, calculate, compile,
+    Code, Compiled, FIRST_WORD, FunctionCode, Instruction, MAX_REWRITES, Opcode, REGISTERS,
+    StepCode, Test, Uses, calculate, compile,
 };
 use crate::few_words::copy_few;
 use crate::native::{Answer, Input, Native, Planned};
@@ -62,7 +62,7 @@ pub struct StepTaken {
 }
 
 #[derive(Copy, Clone)]
-enum Change {
+enum Rewrite {
     End(PacketEnd, u8, u32),
     Mac(u8, u32),
     Reply { status: u8, first: u8, length: u32 },
@@ -190,7 +190,7 @@ impl Interpreter {
             words,
         );
         self.load_fields(packet);
-        self.machine.change_count = 0;
+        self.machine.rewrite_count = 0;
         let mut taken = Vec::new();
         for function in &self.codes[packet.direction.index()].functions {
             let (step, exit) = self.machine.run(function, packet);
@@ -209,7 +209,7 @@ impl Interpreter {
     /// [`Self::run`] on the words that are in the registers.
     fn interpret(&mut self, packet: &PacketView<'_>) -> Outcome {
         self.load_fields(packet);
-        self.machine.change_count = 0;
+        self.machine.rewrite_count = 0;
         let code = &self.codes[packet.direction.index()];
         if self.machine.matches_always_complex(code) {
             return Outcome::Complex;
@@ -231,7 +231,7 @@ impl Interpreter {
         &self.machine.registers[FIRST_WORD..FIRST_WORD + self.words]
     }
 
-    /// Applies the planned changes to the packet that [`Self::run`] last decided on. Returns
+    /// Applies the planned rewrites to the packet that [`Self::run`] last decided on. Returns
     /// whether all of them could be made (an address family that differs cannot).
     #[inline]
     pub fn commit(&mut self, frame: &mut Frame, layout: &Layout) -> bool {
@@ -402,15 +402,15 @@ impl Row {
     }
 }
 
-/// Registers, tables and planned changes: what code runs on.
+/// Registers, tables and planned rewrites: what code runs on.
 struct Machine {
     registers: Box<[u32; REGISTERS]>,
     /// The rows of all tables.
     rows: Vec<Row>,
     /// Where each table's rows begin, and where the last one's end.
     starts: Vec<usize>,
-    changes: [Change; MAX_CHANGES],
-    change_count: usize,
+    rewrites: [Rewrite; MAX_REWRITES],
+    rewrite_count: usize,
     started: Instant,
 }
 
@@ -424,8 +424,8 @@ impl Machine {
             registers: Box::new(initial),
             rows: tables.iter().flatten().map(Row::new).collect(),
             starts: std::iter::once(0).chain(ends).collect(),
-            changes: [Change::Mac(0, 0); MAX_CHANGES],
-            change_count: 0,
+            rewrites: [Rewrite::Mac(0, 0); MAX_REWRITES],
+            rewrite_count: 0,
             started: Instant::ZERO,
         }
     }
@@ -441,16 +441,22 @@ impl Machine {
         function: &'a FunctionCode,
         packet: &PacketView<'_>,
     ) -> (Option<&'a StepCode>, Exit) {
-        for doing in &function.prologue {
-            let value = calculate(doing.opcode, self.at(doing.a), self.at(doing.b));
-            self.registers[usize::from(doing.to)] = value;
+        for instruction in &function.prologue {
+            let value = calculate(
+                instruction.opcode,
+                self.at(instruction.a),
+                self.at(instruction.b),
+            );
+            self.registers[usize::from(instruction.to)] = value;
         }
         let taken = function
             .steps
             .iter()
             .find(|step| self.all_pass(&step.tests));
         let exit = match taken {
-            Some(step) if step.exit != Exit::Escalate && self.perform(&step.doings, packet) => {
+            Some(step)
+                if step.exit != Exit::Escalate && self.perform(&step.instructions, packet) =>
+            {
                 step.exit
             }
             _ => Exit::Escalate,
@@ -473,22 +479,22 @@ impl Machine {
 
     /// Does what a step says; false if it turns out that only the cores can.
     #[inline(always)]
-    fn perform(&mut self, doings: &[Do], packet: &PacketView<'_>) -> bool {
-        for &Do { opcode, to, a, b } in doings {
+    fn perform(&mut self, instructions: &[Instruction], packet: &PacketView<'_>) -> bool {
+        for &Instruction { opcode, to, a, b } in instructions {
             let (left, right) = (self.at(a), self.at(b));
             let possible = match opcode {
                 Opcode::RewriteSource => {
-                    self.plan_row(packet, to, left, Change::End(PacketEnd::Source, to, left))
+                    self.plan_row(packet, to, left, Rewrite::End(PacketEnd::Source, to, left))
                 }
                 Opcode::RewriteDestination => self.plan_row(
                     packet,
                     to,
                     left,
-                    Change::End(PacketEnd::Destination, to, left),
+                    Rewrite::End(PacketEnd::Destination, to, left),
                 ),
-                Opcode::RewriteMac => self.plan_row(packet, to, left, Change::Mac(to, left)),
+                Opcode::RewriteMac => self.plan_row(packet, to, left, Rewrite::Mac(to, left)),
                 Opcode::StoreValue => self.store_value(packet, usize::from(to), usize::from(b)),
-                Opcode::ReplyValue => self.plan(Change::Reply {
+                Opcode::ReplyValue => self.plan(Rewrite::Reply {
                     status: to,
                     first: a,
                     length: right,
@@ -506,7 +512,7 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn plan_row(&mut self, packet: &PacketView<'_>, table: u8, row: u32, change: Change) -> bool {
+    fn plan_row(&mut self, packet: &PacketView<'_>, table: u8, row: u32, change: Rewrite) -> bool {
         self.row_is_there(packet, table, row) && self.plan(change)
     }
 
@@ -525,12 +531,12 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn plan(&mut self, change: Change) -> bool {
-        let Some(place) = self.changes.get_mut(self.change_count) else {
+    fn plan(&mut self, change: Rewrite) -> bool {
+        let Some(place) = self.rewrites.get_mut(self.rewrite_count) else {
             return false;
         };
         *place = change;
-        self.change_count += 1;
+        self.rewrite_count += 1;
         true
     }
 
@@ -550,12 +556,12 @@ impl Machine {
 
     #[inline(always)]
     fn commit(&self, frame: &mut Frame, layout: &Layout) -> bool {
-        let changes = &self.changes[..self.change_count.min(MAX_CHANGES)];
-        changes.iter().fold(true, |done, change| {
-            done & match *change {
-                Change::End(end, table, row) => self.rewrite_end(frame, layout, end, table, row),
-                Change::Mac(table, row) => self.rewrite_mac(frame.bytes_mut(), table, row),
-                Change::Reply {
+        let rewrites = &self.rewrites[..self.rewrite_count.min(MAX_REWRITES)];
+        rewrites.iter().fold(true, |done, rewrite| {
+            done & match *rewrite {
+                Rewrite::End(end, table, row) => self.rewrite_end(frame, layout, end, table, row),
+                Rewrite::Mac(table, row) => self.rewrite_mac(frame.bytes_mut(), table, row),
+                Rewrite::Reply {
                     status,
                     first,
                     length,

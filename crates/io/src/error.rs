@@ -40,7 +40,7 @@ pub enum CaptureError {
         /// The LINKTYPE number from the file.
         link_type: u32,
         /// The file header (pcap) or the first packet of that kind (pcapng).
-        place: Place,
+        place: Location,
     },
     /// The file ends in the middle of a record.
     #[error("{} is truncated: the file ends within {place}", path.display())]
@@ -48,7 +48,7 @@ pub enum CaptureError {
         /// The capture file.
         path: PathBuf,
         /// The record that is incomplete.
-        place: Place,
+        place: Location,
     },
     /// A record contradicts itself.
     #[error("{} is malformed at {place}: {problem}", path.display())]
@@ -56,7 +56,7 @@ pub enum CaptureError {
         /// The capture file.
         path: PathBuf,
         /// The record that is wrong.
-        place: Place,
+        place: Location,
         /// What is wrong with it.
         problem: Malformation,
     },
@@ -66,7 +66,7 @@ pub enum CaptureError {
         /// The capture file.
         path: PathBuf,
         /// The record being read.
-        place: Place,
+        place: Location,
         /// What the operating system or the decompressor said.
         source: io::Error,
     },
@@ -156,7 +156,7 @@ pub enum NameProblem {
 
 /// Where in a capture file something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The packet's number, from 1; 0 is the file header. In a pcapng file a
     /// block without a packet counts as part of the packet after it.
     pub record: u64,
@@ -164,7 +164,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.record {
             0 => write!(f, "the file header (byte {})", self.offset),
@@ -255,7 +255,7 @@ impl From<Malformation> for Fault {
 }
 
 impl Fault {
-    pub(crate) fn at(self, path: PathBuf, place: Place) -> CaptureError {
+    pub(crate) fn at(self, path: PathBuf, place: Location) -> CaptureError {
         match self {
             Fault::Io(source) => CaptureError::Read {
                 path,
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn messages_name_file_record_and_byte() {
-        let place = Place {
+        let place = Location {
             record: 7,
             offset: 1234,
         };
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn an_unsupported_link_type_says_what_is_supported() {
-        let place = Place {
+        let place = Location {
             record: 0,
             offset: 0,
         };
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn nonsense_says_what_was_expected() {
-        let place = Place {
+        let place = Location {
             record: 0,
             offset: 0,
         };

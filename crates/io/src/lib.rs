@@ -66,7 +66,7 @@ mod trace;
 mod window;
 mod writer;
 
-pub use error::{CaptureError, Malformation, NameProblem, Place};
+pub use error::{CaptureError, Location, Malformation, NameProblem};
 pub use interface::{Interface, Resolution};
 pub use merged::MergedReader;
 pub use ordered::{OrderedCounters, OrderedWriter};

@@ -123,7 +123,7 @@ fn parse_function(header: &PcapHeader) -> ParseRecord {
 #[cfg(test)]
 mod tests {
     use crate::MAX_RECORD_BYTES;
-    use crate::error::{CaptureError, Malformation, Place};
+    use crate::error::{CaptureError, Location, Malformation};
     use crate::interface::{Interface, Resolution};
     use crate::testing::{ByteOrder, Packet, PcapFile, delivered, open};
 
@@ -195,7 +195,7 @@ mod tests {
             }) => {
                 assert_eq!(
                     place,
-                    Place {
+                    Location {
                         record: 0,
                         offset: 0
                     }
@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(frames, packets()[..complete]);
             match end {
                 Err(CaptureError::Truncated { place, .. }) => {
-                    let expected = Place {
+                    let expected = Location {
                         record: complete as u64 + 1,
                         offset: starts[complete] as u64,
                     };
@@ -239,7 +239,7 @@ mod tests {
             Err(CaptureError::Malformed { place, problem, .. }) => {
                 assert_eq!(
                     place,
-                    Place {
+                    Location {
                         record: 2,
                         offset: 100
                     }

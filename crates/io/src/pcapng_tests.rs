@@ -1,6 +1,6 @@
 //! Tests of the pcapng decoder on files built block by block.
 
-use crate::error::{CaptureError, Malformation, Place};
+use crate::error::{CaptureError, Location, Malformation};
 use crate::interface::{Interface, Resolution};
 use crate::testing::{ByteOrder, Packet, PcapngFile, delivered, open};
 use crate::{CaptureReader, MAX_INTERFACES, Next};
@@ -139,7 +139,7 @@ fn a_packet_of_an_unknown_interface_is_an_error_that_names_its_record() {
         interface: 0,
         described: 0,
     };
-    let place = Place {
+    let place = Location {
         record: 1,
         offset: 28,
     };
@@ -180,7 +180,7 @@ fn a_new_section_forgets_interfaces_and_may_change_byte_order() {
     assert_eq!(frames, [packet(1, 1, 60), packet(2, 2, 60)]);
     assert_malformed(
         end,
-        Place { record: 3, offset },
+        Location { record: 3, offset },
         Malformation::UnknownInterface {
             interface: 0,
             described: 0,
@@ -262,7 +262,7 @@ fn contradictions_are_named_with_record_and_byte() {
     good.enhanced(0, 1, &[1; 60], 60);
     let start = good.bytes.len();
     good.enhanced(0, 2, &[2; 60], 60);
-    let place = Place {
+    let place = Location {
         record: 2,
         offset: start as u64,
     };
@@ -316,7 +316,7 @@ fn a_file_cut_in_a_block_is_truncated() {
     for len in start + 1..file.bytes.len() {
         let (frames, end) = delivered(file.bytes[..len].to_vec());
         assert!(frames.is_empty());
-        let expected = Place {
+        let expected = Location {
             record: 1,
             offset: start as u64,
         };
@@ -334,7 +334,7 @@ fn the_number_of_interfaces_is_limited() {
     };
     assert_malformed(
         delivered(file.bytes).1,
-        Place { record: 1, offset },
+        Location { record: 1, offset },
         problem,
     );
 }
@@ -347,7 +347,7 @@ fn a_section_header_of_another_version_or_byte_order_is_refused() {
         let end = open(file.bytes).map(|_| ());
         assert_malformed(
             end,
-            Place {
+            Location {
                 record: 0,
                 offset: 0,
             },
@@ -358,7 +358,7 @@ fn a_section_header_of_another_version_or_byte_order_is_refused() {
 
 fn assert_malformed(
     end: Result<(), CaptureError>,
-    expected: Place,
+    expected: Location,
     expected_problem: Malformation,
 ) {
     match end {

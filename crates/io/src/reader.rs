@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::error::{CaptureError, Fault, Place};
+use crate::error::{CaptureError, Fault, Location};
 use crate::interface::Interface;
 use crate::pcap::{PcapFormat, RawRecord};
 use crate::pcapng::PcapngFormat;
@@ -95,7 +95,7 @@ impl CaptureReader {
         bytes_total: u64,
     ) -> Result<Self, CaptureError> {
         let path = name.into();
-        let start = Place {
+        let start = Location {
             record: 0,
             offset: 0,
         };
@@ -209,8 +209,8 @@ impl CaptureReader {
         }
     }
 
-    fn next_place(&self) -> Place {
-        Place {
+    fn next_place(&self) -> Location {
+        Location {
             record: self.records + 1,
             offset: self.window.offset(),
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use twinpath_io::{CaptureError, CaptureReader, CaptureWriter, Next, Place, Trace};
+use twinpath_io::{CaptureError, CaptureReader, CaptureWriter, Location, Next, Trace};
 
 struct Capture {
     path: PathBuf,
@@ -49,7 +49,7 @@ impl Walk {
             (Ok(Next::End), None) => {}
             (Err(CaptureError::Truncated { place, .. }), Some(offset)) => {
                 let record = self.packets.len() as u64 + 1;
-                assert_eq!(place, Place { record, offset });
+                assert_eq!(place, Location { record, offset });
             }
             (end, tail) => panic!("{end:?} with a tail at {tail:?}"),
         }

@@ -4,7 +4,7 @@
 //! code, with the same verdicts as all other plans. The file says by its name which command writes it; see
 //! `plans/measured/README.md`.
 
-use crate::model::{Column, Misfit, Model};
+use crate::model::{Column, Model, ParameterError};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Table;
@@ -41,23 +41,26 @@ impl Model for Measured {
         &COLUMNS
     }
 
-    fn check(&self, parameters: &Table, folder: &Path) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, folder: &Path) -> Result<(), ParameterError> {
         row(parameters, folder).map(drop)
     }
 
-    fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, ParameterError> {
         row(parameters, folder)
     }
 }
 
 /// The row of the file that is named `row`, or `row-count`.
-fn row(parameters: &Table, folder: &Path) -> Result<Vec<f64>, Misfit> {
+fn row(parameters: &Table, folder: &Path) -> Result<Vec<f64>, ParameterError> {
     let Parameters { file, row, count } = parameters.clone().try_into()?;
-    let file = file.ok_or_else(|| Misfit::new("file", "missing: what a bench has written"))?;
-    let name = row.ok_or_else(|| Misfit::new("row", "missing: the name of a row of the file"))?;
+    let file =
+        file.ok_or_else(|| ParameterError::new("file", "missing: what a bench has written"))?;
+    let name =
+        row.ok_or_else(|| ParameterError::new("row", "missing: the name of a row of the file"))?;
     let name = count.map_or(name.clone(), |count| format!("{name}-{count}"));
     let path = folder.join(file);
-    let wrong = |error: csv::Error| Misfit::new("file", format!("{}: {error}", path.display()));
+    let wrong =
+        |error: csv::Error| ParameterError::new("file", format!("{}: {error}", path.display()));
     let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
     let headers = reader.headers().map_err(wrong)?.clone();
     let expected = COLUMNS.iter().map(|column| column.name);
@@ -66,17 +69,18 @@ fn row(parameters: &Table, folder: &Path) -> Result<Vec<f64>, Misfit> {
             "{}: expected the columns what, throughput_change_percent, p99_change_percent",
             path.display()
         );
-        return Err(Misfit::new("file", message));
+        return Err(ParameterError::new("file", message));
     }
     for record in reader.records() {
         let record = record.map_err(wrong)?;
         if record.get(0) == Some(name.as_str()) {
             let numbers = record.iter().skip(1).map(|text| text.parse().ok());
             let numbers: Option<Vec<f64>> = numbers.collect();
-            return numbers.ok_or_else(|| Misfit::new("file", format!("{name}: expected numbers")));
+            return numbers
+                .ok_or_else(|| ParameterError::new("file", format!("{name}: expected numbers")));
         }
     }
-    Err(Misfit::new(
+    Err(ParameterError::new(
         "row",
         format!("there is no {name} in {}", path.display()),
     ))
@@ -86,7 +90,7 @@ fn row(parameters: &Table, folder: &Path) -> Result<Vec<f64>, Misfit> {
 mod tests {
     use super::*;
 
-    fn run(text: &str, parameters: &str) -> Result<Vec<f64>, Misfit> {
+    fn run(text: &str, parameters: &str) -> Result<Vec<f64>, ParameterError> {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("a.csv"), text).expect("room");
         Measured.run(&toml::from_str(parameters).expect("a table"), folder.path())

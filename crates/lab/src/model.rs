@@ -15,13 +15,13 @@ pub trait Model: Sync {
     ///
     /// # Errors
     /// What is wrong, and with which.
-    fn check(&self, parameters: &toml::Table, folder: &Path) -> Result<(), Misfit>;
+    fn check(&self, parameters: &toml::Table, folder: &Path) -> Result<(), ParameterError>;
 
     /// Runs one point of a sweep.
     ///
     /// # Errors
     /// As [`Self::check`].
-    fn run(&self, parameters: &toml::Table, folder: &Path) -> Result<Vec<f64>, Misfit>;
+    fn run(&self, parameters: &toml::Table, folder: &Path) -> Result<Vec<f64>, ParameterError>;
 }
 
 /// One thing that a model measures.
@@ -36,14 +36,14 @@ pub struct Column {
 /// Parameters that a model cannot run with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Misfit {
+pub struct ParameterError {
     /// The parameter, if it is one alone.
     pub field: Option<&'static str>,
     /// What is wrong.
     pub message: String,
 }
 
-impl Misfit {
+impl ParameterError {
     /// A parameter that is out of range.
     pub fn new(field: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Misfit {
     }
 }
 
-impl From<toml::de::Error> for Misfit {
+impl From<toml::de::Error> for ParameterError {
     fn from(error: toml::de::Error) -> Self {
         Self {
             field: None,

@@ -370,10 +370,10 @@ fn check_each(
             let alone = Table::from_iter([(name.clone(), each)]);
             let checked = model.check(&alone, folder);
             // Others may be needed to make it right; then the whole point is checked below.
-            if let Err(misfit) = checked
-                && misfit.field.is_none_or(|field| field == name)
+            if let Err(error) = checked
+                && error.field.is_none_or(|field| field == name)
             {
-                return Err((value.span(), format!("{name}: {misfit}")));
+                return Err((value.span(), format!("{name}: {error}")));
             }
         }
     }
@@ -392,13 +392,13 @@ fn check_points(
         return Err((0..0, message));
     }
     for point in plan.points(quick) {
-        let Err(misfit) = plan.model.check(&point, &plan.folder) else {
+        let Err(error) = plan.model.check(&point, &plan.folder) else {
             continue;
         };
-        let field = misfit.field.unwrap_or_default();
+        let field = error.field.unwrap_or_default();
         let span = tables.iter().find_map(|table| table.get(field));
         let span = span.map_or(0..0, Spanned::span);
-        return Err((span, format!("{field}: {misfit}")));
+        return Err((span, format!("{field}: {error}")));
     }
     Ok(())
 }

@@ -78,9 +78,9 @@ pub(crate) fn measure(
     let numbers: Vec<usize> = options.shard.points(points.len()).collect();
     let count = numbers.len();
     let rows = sweep::run(plan, &points, &numbers, &mut |done| progress(done, count));
-    let rows = rows.map_err(|misfit| {
+    let rows = rows.map_err(|error| {
         PlanError::at(
-            (0..0, misfit.to_string()),
+            (0..0, error.to_string()),
             &plan.text,
             &plan.folder.join(&plan.name),
         )

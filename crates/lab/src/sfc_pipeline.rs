@@ -9,7 +9,7 @@
 //! Stages and memory are worked out from the tables; times from the stages. The paper's Fig. 13 has no
 //! values in its text, so its times here are assumptions whose order is what counts.
 
-use crate::model::{Column, Misfit, Model};
+use crate::model::{Column, Model, ParameterError};
 use crate::pisa::resources::{Chip, tcam_blocks};
 use serde::Deserialize;
 use std::path::Path;
@@ -114,17 +114,17 @@ impl Model for SfcPipeline {
         &COLUMNS
     }
 
-    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), ParameterError> {
         Parameters::read(parameters).map(drop)
     }
 
-    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, ParameterError> {
         Ok(Parameters::read(parameters)?.row())
     }
 }
 
 impl Parameters {
-    fn read(table: &Table) -> Result<Self, Misfit> {
+    fn read(table: &Table) -> Result<Self, ParameterError> {
         let parameters: Self = table.clone().try_into()?;
         let entries = |count: u32| count <= 1_000_000;
         let time = |ns: f64| (0.0..=1e6).contains(&ns);
@@ -169,7 +169,7 @@ impl Parameters {
         ];
         let wrong = checks.into_iter().find(|(holds, ..)| !holds);
         wrong.map_or(Ok(parameters), |(_, field, range)| {
-            Err(Misfit::new(field, format!("must be {range}")))
+            Err(ParameterError::new(field, format!("must be {range}")))
         })
     }
 

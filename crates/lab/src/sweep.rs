@@ -1,6 +1,6 @@
 //! Points in parallel, and parts of a sweep.
 
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use crate::plan::Plan;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
@@ -74,7 +74,7 @@ pub(crate) fn run(
     points: &[Table],
     numbers: &[usize],
     progress: &mut dyn FnMut(usize),
-) -> Result<Vec<(usize, Vec<f64>)>, Misfit> {
+) -> Result<Vec<(usize, Vec<f64>)>, ParameterError> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicUsize::new(0);
     let rows = Mutex::new(Vec::with_capacity(numbers.len()));

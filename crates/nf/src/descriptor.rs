@@ -128,7 +128,7 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Why it cannot.
-    fn check_succession(&self, _former: &dyn FunctionConfig) -> Result<(), SuccessionError> {
+    fn check_migration(&self, _former: &dyn FunctionConfig) -> Result<(), MigrationError> {
         Ok(())
     }
 
@@ -191,4 +191,4 @@ impl FunctionError {
 /// Why a function cannot go on with another configuration, and what would do.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SuccessionError(pub &'static str);
+pub struct MigrationError(pub &'static str);

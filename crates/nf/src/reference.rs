@@ -25,17 +25,17 @@ pub(crate) fn run(
         started,
         words: words.to_vec(),
         temporaries: vec![0; program.temporaries.into()],
-        changes: Vec::new(),
+        rewrites: Vec::new(),
     };
     let exit = trial.decide().unwrap_or(Exit::Escalate);
     let Trial {
         words: new_words,
-        changes,
+        rewrites,
         ..
     } = trial;
     if exit != Exit::Escalate {
         words.copy_from_slice(&new_words);
-        changes.into_iter().for_each(|change| change.apply(packet));
+        rewrites.into_iter().for_each(|change| change.apply(packet));
     }
     exit
 }
@@ -48,7 +48,7 @@ pub(crate) fn is_always_complex(program: &FastProgram, packet: &Packet) -> bool 
         started: Instant::ZERO,
         words: Vec::new(),
         temporaries: Vec::new(),
-        changes: Vec::new(),
+        rewrites: Vec::new(),
     };
     program
         .always_complex
@@ -57,7 +57,7 @@ pub(crate) fn is_always_complex(program: &FastProgram, packet: &Packet) -> bool 
 }
 
 /// What a packet will go through if it does not escalate.
-enum Change {
+enum Rewrite {
     End(PacketEnd, EndpointRow),
     Mac(EndpointRow),
     Reply { status: u8, value: Vec<u8> },
@@ -69,7 +69,7 @@ struct Trial<'a> {
     started: Instant,
     words: Vec<u32>,
     temporaries: Vec<u32>,
-    changes: Vec<Change>,
+    rewrites: Vec<Rewrite>,
 }
 
 impl Trial<'_> {
@@ -184,11 +184,11 @@ impl Trial<'_> {
                 let row = self.row(table, row)?;
                 (row.endpoint.address.is_v4() == self.packet.source().address.is_v4())
                     .then_some(())?;
-                self.changes.push(Change::End(end, row));
+                self.rewrites.push(Rewrite::End(end, row));
             }
             Action::RewriteMac { table, row } => {
                 let row = self.row(table, row)?;
-                self.changes.push(Change::Mac(row));
+                self.rewrites.push(Rewrite::Mac(row));
             }
             Action::StoreValue { first, words } => self.store(first.into(), words.into())?,
             Action::ReplyValue {
@@ -202,7 +202,7 @@ impl Trial<'_> {
                     .collect();
                 let value = all.get(..self.value(length) as usize)?.to_vec();
                 self.request()?;
-                self.changes.push(Change::Reply { status, value });
+                self.rewrites.push(Rewrite::Reply { status, value });
             }
         }
         Some(())
@@ -248,7 +248,7 @@ fn calculate(operation: Operation, a: u32, b: u32) -> u32 {
     }
 }
 
-impl Change {
+impl Rewrite {
     fn apply(self, packet: &mut Packet) {
         match self {
             Self::End(PacketEnd::Source, row) => {

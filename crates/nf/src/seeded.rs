@@ -13,10 +13,10 @@ pub(crate) type SeededMap<K, V> = HashMap<K, V, Seed>;
 pub(crate) struct Seed(pub u64);
 
 impl BuildHasher for Seed {
-    type Hasher = Lanes;
+    type Hasher = LaneHasher;
 
-    fn build_hasher(&self) -> Lanes {
-        Lanes {
+    fn build_hasher(&self) -> LaneHasher {
+        LaneHasher {
             lanes: [0; 5],
             count: 0,
             seed: self.0,
@@ -26,13 +26,13 @@ impl BuildHasher for Seed {
 
 /// Collects up to five lanes at a time.
 #[derive(Debug)]
-pub(crate) struct Lanes {
+pub(crate) struct LaneHasher {
     lanes: [u64; 5],
     count: usize,
     seed: u64,
 }
 
-impl Hasher for Lanes {
+impl Hasher for LaneHasher {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {

@@ -92,7 +92,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long a client may take to say what it wants and to hear the answer, and a path to do it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a change is tried that finds another under way.
 const ATTEMPTS: usize = 100;
@@ -118,8 +118,8 @@ impl Control {
 
     fn attend(&mut self, mut client: UnixStream) -> io::Result<()> {
         client.set_nonblocking(false)?;
-        client.set_read_timeout(Some(PATIENCE))?;
-        client.set_write_timeout(Some(PATIENCE))?;
+        client.set_read_timeout(Some(TIMEOUT))?;
+        client.set_write_timeout(Some(TIMEOUT))?;
         let answer = match read_line(&client) {
             Ok(request) => self.answer(request),
             Err(error) => Err(format!("the request cannot be read: {error}")),
@@ -159,7 +159,7 @@ impl Control {
         self.commands
             .send(Command::Ask(Box::new(question)))
             .map_err(|_| over())?;
-        receiver.recv_timeout(PATIENCE).map_err(|_| over())
+        receiver.recv_timeout(TIMEOUT).map_err(|_| over())
     }
 
     fn apply(&mut self, text: &str, path: &Path) -> Result<Answer, String> {
@@ -260,7 +260,7 @@ impl Control {
             self.commands
                 .send(Command::Replace(replacement, sender))
                 .map_err(|_| over())?;
-            match receiver.recv_timeout(PATIENCE) {
+            match receiver.recv_timeout(TIMEOUT) {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err((returned, Refusal::Busy))) => replacement = returned,
                 Ok(Err((_, why))) => return Err(why.to_string()),
@@ -269,7 +269,7 @@ impl Control {
                     self.unanswered = Some((receiver, Box::new(new.clone())));
                     return Err(format!(
                         "the run has not answered for {} s: the change may still be made",
-                        PATIENCE.as_secs()
+                        TIMEOUT.as_secs()
                     ));
                 }
             }

@@ -30,9 +30,9 @@ use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::{Named, Pools, Steering};
-use twinpath_nf::descriptor::SuccessionError;
+use twinpath_nf::descriptor::MigrationError;
 use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
-use twinpath_slowpath::{Chain, NetworkFunction, Successor};
+use twinpath_slowpath::{Chain, NetworkFunction, NextFunction};
 
 /// One element of the new chain on the fast path.
 pub enum FastPlan {
@@ -53,7 +53,7 @@ pub enum CorePlan {
     /// A new one, still without functions, and those that it gets.
     Rules(Box<RuleCores>, Vec<FunctionPlan>),
     /// The flows of the old chain's element with this number, and the functions that follow there.
-    Flows(usize, Vec<Successor>),
+    Flows(usize, Vec<NextFunction>),
     /// One that knows no flow.
     NewFlows(Box<Cores>),
 }
@@ -125,11 +125,11 @@ pub enum ReplaceError {
     Seed,
     /// A function cannot go on with what it knows.
     #[error("{function}: {source}")]
-    Succession {
+    Migration {
         /// The function's name in the chain.
         function: String,
         /// Why not.
-        source: SuccessionError,
+        source: MigrationError,
     },
     /// The new functions cannot be built.
     #[error(transparent)]
@@ -349,8 +349,8 @@ fn check_functions(old: &Service, new: &Service) -> Result<(), ReplaceError> {
         let Some(former) = old.chain.iter().find(|former| function.is_heir_of(former)) else {
             continue;
         };
-        let checked = function.config.check_succession(&*former.config);
-        checked.map_err(|source| ReplaceError::Succession {
+        let checked = function.config.check_migration(&*former.config);
+        checked.map_err(|source| ReplaceError::Migration {
             function: function.name.to_string(),
             source,
         })?;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use twinpath_core::wire::layout::{Fragment, Transport};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
-use twinpath_io::{CaptureError, Place};
+use twinpath_io::{CaptureError, Location};
 
 /// The longest payload of a UDP datagram over IPv4; over IPv6 it is 20 bytes more.
 const MAX_DATAGRAM_BYTES: usize = 65_527;
@@ -87,7 +87,7 @@ impl UdpFeed {
     }
 
     fn failed(&self, source: io::Error) -> CaptureError {
-        let place = Place {
+        let place = Location {
             record: self.datagrams + 1,
             offset: self.bytes,
         };

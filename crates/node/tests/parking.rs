@@ -151,7 +151,7 @@ fn firewall_and_load_balancer_with_several_workers() {
 
 /// Functions with rules and functions with flow state, both ways: payloads wait while their
 /// headers are on the cores for one element after the other. In front of each they may have to wait
-/// for others, far longer than the patience that payloads have with the cores.
+/// for others, far longer than the header timeout that payloads have with the cores.
 #[test]
 fn chains_of_rules() {
     let trace = generate(
@@ -166,7 +166,7 @@ fn chains_of_rules() {
         "\"acl\", \"napt\", \"router\"",
         "\"acl\", \"firewall\", \"napt\", \"router\", \"monitor\"",
     ];
-    let parking = "[parking]\npatience = \"1ms\"\n";
+    let parking = "[parking]\nheader_timeout = \"1ms\"\n";
     for chain in chains {
         let text =
             format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
@@ -279,12 +279,12 @@ fn a_short_queue_sends_packets_whole_or_drops_them() {
 /// The cores take 200 us and payloads wait for 20: each is given up, none leaves with another's
 /// header.
 #[test]
-fn cores_slower_than_the_patience_cost_their_packets() {
+fn cores_slower_than_the_header_timeout_cost_their_packets() {
     let text = format!("{}[link]\nround_trip = \"200us\"\n", firewall());
     let trace = tcp_traffic(0.0, 5_000);
     let whole = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
     let hasty = [
-        "[parking]\npatience = \"20us\"\n",
+        "[parking]\nheader_timeout = \"20us\"\n",
         "[parking]\nmode = \"multicast\"\nmulticast = { target_bytes = 20000, late = \"discard\" }\n",
     ];
     for mode in hasty {

@@ -52,8 +52,8 @@ fn requests() -> Trace {
 
 const MODES: [&str; 3] = [
     "[parking]\n",
-    "[parking]\nmode = \"recirculate\"\npatience = \"1ms\"\n",
-    "[parking]\nmode = \"multicast\"\npatience = \"1ms\"\n",
+    "[parking]\nmode = \"recirculate\"\nheader_timeout = \"1ms\"\n",
+    "[parking]\nmode = \"multicast\"\nheader_timeout = \"1ms\"\n",
 ];
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Most slots of one lot.
+/// Most slots of one buffer.
 pub const MAX_SLOTS: u32 = 1 << 20;
-/// Most partitions of one lot.
+/// Most partitions of one buffer.
 pub const MAX_PARTITIONS: u32 = 1 << 16;
 /// Longest window of one partition, in packets.
 pub const MAX_WINDOW: u32 = 1 << 16;
@@ -28,7 +28,7 @@ pub struct Config {
     /// Payloads that may be parked at a time.
     pub slots: u32,
     /// How long a payload waits for its header each time that the cores have it.
-    pub patience: Duration,
+    pub header_timeout: Duration,
 }
 
 /// How the queue is kept long enough.
@@ -54,7 +54,7 @@ pub enum Order {
     },
     /// Packets of a flow leave in the order in which their headers came back: a number is given to
     /// a header when it is back, and to a whole packet that must not overtake it
-    /// ([`Lot::follow`](crate::Lot::follow)). A header that never comes back holds nobody up.
+    /// ([`PayloadBuffer::follow`](crate::PayloadBuffer::follow)). A header that never comes back holds nobody up.
     AsReturned {
         /// Flows are hashed to so many pairs of counters.
         partitions: u32,
@@ -164,7 +164,7 @@ impl Default for Config {
             cores_choose_port: false,
             limit_bytes: 850_000,
             slots: 1 << 14,
-            patience: Duration::from_millis(1),
+            header_timeout: Duration::from_millis(1),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the switch does with frames: split, park, take headers back, join, in the time of a port
 //! that runs in a circle.
 
+use crate::buffer::{Answer, Dequeued, End, Followed, Load, PayloadBuffer, Received, Refusal};
 use crate::config::{Config, ConfigError};
-use crate::lot::{Answer, Dequeued, End, Followed, Load, Lot, Received, Refusal};
 use crate::port::{Port, PortConfig};
 use crate::split::{cut, header_bytes, join, split};
 use crate::stats::Stats;
@@ -12,12 +12,12 @@ use twinpath_core::{Frame, Instant, Pools, Ticket};
 /// A parking queue of frames, and the port that it belongs to.
 #[derive(Debug)]
 pub struct Stage {
-    lot: Lot<Parcel, Parcel>,
+    buffer: PayloadBuffer<Parcel, Parcel>,
     port: Port,
     counts: StageCounts,
 }
 
-/// What a stage counts beside its [`Lot`]. Packets that went to the cores whole are in one of the
+/// What a stage counts beside its [`PayloadBuffer`]. Packets that went to the cores whole are in one of the
 /// first five.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageCounts {
@@ -120,7 +120,7 @@ impl Stage {
     /// What is wrong with the configuration.
     pub fn new(config: Config, port: PortConfig) -> Result<Self, ConfigError> {
         Ok(Self {
-            lot: Lot::new(config)?,
+            buffer: PayloadBuffer::new(config)?,
             port: Port::new(port),
             counts: StageCounts::default(),
         })
@@ -142,11 +142,11 @@ impl Stage {
             self.counts.unsuited += 1;
             return Sent::Whole(frame);
         }
-        if frame.len() - at < self.lot.config().least_payload_bytes as usize {
+        if frame.len() - at < self.buffer.config().least_payload_bytes as usize {
             self.counts.small += 1;
             return Sent::Whole(frame);
         }
-        if let Err(refusal) = self.lot.check_room((frame.len() - at) as u32) {
+        if let Err(refusal) = self.buffer.check_room((frame.len() - at) as u32) {
             return self.without_room(frame, refusal, has_state);
         }
         self.park(frame, at, now, pools)
@@ -165,8 +165,8 @@ impl Stage {
             frame: payload,
             is_reply: false,
         };
-        self.port.begins(&mut self.lot, now);
-        match self.lot.park(parcel, 0, now) {
+        self.port.begins(&mut self.buffer, now);
+        match self.buffer.park(parcel, 0, now) {
             Ok(ticket) => {
                 header.set_ticket(ticket);
                 self.counts.parked_bytes += bytes;
@@ -183,7 +183,7 @@ impl Stage {
     }
 
     fn without_room(&mut self, frame: Frame, refusal: Refusal, has_state: bool) -> Sent {
-        self.lot.count_refusal(refusal);
+        self.buffer.count_refusal(refusal);
         match (self.port.config().drops_overflow, has_state) {
             (false, _) => self.counts.no_room += 1,
             (true, true) => self.counts.with_state += 1,
@@ -197,18 +197,18 @@ impl Stage {
 
     /// A header came back from the cores and goes on, and perhaps waits for others.
     pub fn came_back(&mut self, ticket: Ticket) {
-        self.lot.came_back(ticket);
+        self.buffer.came_back(ticket);
     }
 
     /// A header goes to the cores again.
     pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
-        self.lot.goes_again(ticket, now);
+        self.buffer.goes_again(ticket, now);
     }
 
     /// Whether the flow's hash matters to what leaves now.
     pub fn asks_for_flow(&self, frame: &Frame) -> bool {
         let is_header = frame.trip().parked_bytes != 0;
-        is_header && self.lot.keeps_order() || self.lot.may_hold_back()
+        is_header && self.buffer.keeps_order() || self.buffer.may_hold_back()
     }
 
     /// A frame has passed the chain and is about to leave.
@@ -222,15 +222,15 @@ impl Stage {
             return Left::Stale;
         }
         let answer = Answer::Header(parcel);
-        match self.lot.answered_for(ticket, answer, flow_hash, now) {
+        match self.buffer.answered_for(ticket, answer, flow_hash, now) {
             Received::Kept => Left::Waits,
             Received::Doubled | Received::Stale => Left::Stale,
         }
     }
 
     fn follow(&mut self, parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
-        self.port.begins(&mut self.lot, now);
-        match self.lot.follow(parcel, flow_hash, now) {
+        self.port.begins(&mut self.buffer, now);
+        match self.buffer.follow(parcel, flow_hash, now) {
             Followed::Leaves(parcel) => Left::Now(parcel),
             Followed::Waits => {
                 self.note_queue();
@@ -242,19 +242,19 @@ impl Stage {
 
     fn note_queue(&mut self) {
         let most = &mut self.counts.most_queue_bytes;
-        *most = self.lot.queue_bytes().max(*most);
+        *most = self.buffer.queue_bytes().max(*most);
     }
 
     /// The packet of a header was dropped somewhere.
     pub fn dropped(&mut self, ticket: Ticket, now: Instant) {
-        let received = self.lot.answered(ticket, Answer::Dropped, now);
+        let received = self.buffer.answered(ticket, Answer::Dropped, now);
         self.counts.dropped_late += u64::from(received == Received::Stale);
     }
 
     /// Lets the port go on, to the next thing that leaves or ends, or to `until`. Returns it with
     /// its time.
     pub fn pass(&mut self, until: Instant) -> Option<(Instant, Output)> {
-        let (at, dequeued) = self.port.pass(&mut self.lot, until)?;
+        let (at, dequeued) = self.port.pass(&mut self.buffer, until)?;
         Some((at, self.output(dequeued)?))
     }
 
@@ -286,17 +286,17 @@ impl Stage {
 
     /// Whether nothing waits here.
     pub fn is_empty(&self) -> bool {
-        self.lot.head_bytes().is_none()
+        self.buffer.head_bytes().is_none()
     }
 
-    /// See [`Lot`].
-    pub fn lot(&self) -> &Lot<Parcel, Parcel> {
-        &self.lot
+    /// See [`PayloadBuffer`].
+    pub fn buffer(&self) -> &PayloadBuffer<Parcel, Parcel> {
+        &self.buffer
     }
 
-    /// What the lot has counted.
+    /// What the buffer has counted.
     pub fn stats(&self) -> &Stats {
-        self.lot.stats()
+        self.buffer.stats()
     }
 
     /// What the stage itself has counted.

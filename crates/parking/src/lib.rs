@@ -8,7 +8,7 @@
 //!  packet ── Stage::send ──► header with ticket ──► cores (slow::PendingHeaders) ──┐
 //!                │                                                         │ the rest of the chain
 //!                ▼                                                         ▼
-//!            Lot::park                                     Stage::leave, Lot::answered_for
+//!            PayloadBuffer::park                                     Stage::leave, PayloadBuffer::answered_for
 //!                │   ┌──────────── again, through loopback ◄──────────┐
 //!                ▼   ▼                                                │
 //!             byte queue ──► Stage::pass ── header here, its turn? ───┴─► joined packet leaves
@@ -21,8 +21,8 @@
 //!   end, in front of a packet, as many as the queue is short of its target.
 //!
 //! What is modelled: the queue, the tickets, the numbers and the controller, as registers and
-//! tables that a switch has. The [`Lot`] knows no ports, rates or time: whoever owns the device
-//! calls [`Lot::dequeue`] when its port is free. It is generic over what is parked, so that the
+//! tables that a switch has. The [`PayloadBuffer`] knows no ports, rates or time: whoever owns the device
+//! calls [`PayloadBuffer::dequeue`] when its port is free. It is generic over what is parked, so that the
 //! laboratory parks sizes where production parks frames. Production has a [`Stage`], with a
 //! [`port`] of its own: time passes in it when its owner says so, and rounds of the queue in which
 //! nothing can happen are counted and not made.
@@ -35,7 +35,7 @@
 //! | no room in the queue, no slot | crosses whole, or is dropped, as the operator chose; with flow state it always crosses | there |
 //! | the header comes back | leaves with its payload | `departed` |
 //! | a function drops the packet | the payload is freed by a notice | `declined` |
-//! | the header is lost, or late | the payload is dropped when its patience ends | `expired`, `late` |
+//! | the header is lost, or late | the payload is dropped when its header timeout ends | `expired`, `late` |
 //! | a late or doubled header | freed; it never meets another payload | `headers_stale`, `headers_doubled` |
 //! | the header has grown beyond the room in front of its payload | both are dropped | `header_too_long` |
 //! | a whole packet would overtake a parked one of its flow | waits in the queue; without room it is dropped | `followers`, `followers_refused` |
@@ -43,7 +43,7 @@
 //! What was added to the paper:
 //! * **Tickets** have a generation. A header that was lost, doubled, or came back after its payload
 //!   was given up can never be joined with another payload.
-//! * **Patience** bounds how long a payload waits for its header each time that the cores have it: a
+//! * **Header timeout** bounds how long a payload waits for its header each time that the cores have it: a
 //!   header that is lost costs one packet, one that waits for others between two visits none.
 //! * **Numbers at return** ([`Order::AsReturned`]): the paper numbers packets when they arrive, so
 //!   that the lost and the dropped leave gaps, and says nothing of packets that never see the cores.
@@ -51,17 +51,17 @@
 //!   whole one that finds others of its flow before it. Flows leave in the order in which they
 //!   would have left without parking, whatever became of others.
 //! * **A target that follows the cores' latency** ([`latency`]): the paper takes it for constant.
-//!   When the buffer is too small for the latency seen, [`Lot::fit`] says so.
+//!   When the buffer is too small for the latency seen, [`PayloadBuffer::fit`] says so.
 //! * **Every end of a packet is counted** ([`Stats`]), and the counts add up.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod buffer;
 pub mod config;
 pub mod controller;
 pub mod facts;
 pub mod fast;
 pub mod latency;
-pub mod lot;
 pub mod order;
 pub mod port;
 mod queue;
@@ -70,11 +70,13 @@ pub mod slow;
 pub mod split;
 pub mod stats;
 
+pub use buffer::{
+    Answer, Dequeued, End, Followed, Load, PayloadBuffer, Received, Refusal, Refused, Resident,
+};
 pub use config::{Config, ConfigError, Correction, Late, Multicast, Order, Small, Target, Variant};
 pub use controller::Reading;
 pub use fast::Stage;
 pub use latency::Fit;
-pub use lot::{Answer, Dequeued, End, Followed, Load, Lot, Received, Refusal, Refused, Resident};
 pub use port::PortConfig;
 pub use stats::Stats;
 pub use twinpath_core::Ticket;

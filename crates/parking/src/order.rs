@@ -11,7 +11,7 @@
 
 /// A packet's number in its partition.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     partition: u32,
     number: u64,
 }
@@ -50,21 +50,21 @@ impl Turns {
         counters.is_some_and(|counters| counters.next_in != counters.next_out)
     }
 
-    pub(crate) fn number(&mut self, flow_hash: u64) -> Option<Place> {
+    pub(crate) fn number(&mut self, flow_hash: u64) -> Option<Position> {
         let partition = partition(flow_hash, self.partitions.len());
         let counters = self.partitions.get_mut(partition as usize)?;
         let number = counters.next_in;
         counters.next_in += 1;
         self.under_way += 1;
-        Some(Place { partition, number })
+        Some(Position { partition, number })
     }
 
-    fn is_next(&self, place: Place) -> bool {
+    fn is_next(&self, place: Position) -> bool {
         let counters = self.partitions.get(place.partition as usize);
         counters.is_some_and(|counters| counters.next_out == place.number)
     }
 
-    fn pass(&mut self, place: Place) {
+    fn pass(&mut self, place: Position) {
         if let Some(counters) = self.partitions.get_mut(place.partition as usize) {
             counters.next_out += 1;
             self.under_way -= 1;
@@ -85,7 +85,7 @@ pub(crate) enum Numbers {
 
 impl Numbers {
     /// Whether the packet at this place may leave.
-    pub(crate) fn is_next(&self, place: Place) -> bool {
+    pub(crate) fn is_next(&self, place: Position) -> bool {
         match self {
             Self::None => true,
             Self::AtArrival(partitions) => partitions.is_next(place),
@@ -94,7 +94,7 @@ impl Numbers {
     }
 
     /// Nobody waits for the packet at this place any more.
-    pub(crate) fn pass(&mut self, place: Place) {
+    pub(crate) fn pass(&mut self, place: Position) {
         match self {
             Self::None => (),
             Self::AtArrival(partitions) => partitions.pass(place),
@@ -139,7 +139,7 @@ impl Partitions {
     }
 
     /// The next number for a packet of the flow with this hash; `None` if the window is used up.
-    pub(crate) fn number(&mut self, flow_hash: u64) -> Option<Place> {
+    pub(crate) fn number(&mut self, flow_hash: u64) -> Option<Position> {
         let partition = partition(flow_hash, self.partitions.len());
         let counters = self.partitions.get_mut(partition as usize)?;
         let number = counters.next_in;
@@ -147,18 +147,18 @@ impl Partitions {
             return None;
         }
         counters.next_in += 1;
-        Some(Place { partition, number })
+        Some(Position { partition, number })
     }
 
     /// Whether the packet at this place is the next of its partition to leave.
-    pub(crate) fn is_next(&self, place: Place) -> bool {
+    pub(crate) fn is_next(&self, place: Position) -> bool {
         self.partitions
             .get(place.partition as usize)
             .is_some_and(|partition| partition.next_out == place.number)
     }
 
     /// The packet at this place leaves, or will never leave: nobody waits for it any more.
-    pub(crate) fn pass(&mut self, place: Place) {
+    pub(crate) fn pass(&mut self, place: Position) {
         let Some(partition) = self.partitions.get_mut(place.partition as usize) else {
             return;
         };
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn the_turn_passes_over_what_is_skipped() {
         let mut partitions = Partitions::new(1, 64);
-        let places: Vec<Place> = (0..4).map(|_| partitions.number(0).unwrap()).collect();
+        let places: Vec<Position> = (0..4).map(|_| partitions.number(0).unwrap()).collect();
         partitions.pass(places[1]);
         partitions.pass(places[2]);
         assert!(partitions.is_next(places[0]));
@@ -237,7 +237,7 @@ mod tests {
         #[test]
         fn the_turn_is_the_first_that_is_not_gone(order in Just((0..150u64).collect::<Vec<_>>()).prop_shuffle()) {
             let mut partitions = Partitions::new(1, 192);
-            let places: Vec<Place> = (0..150).map(|_| partitions.number(0).unwrap()).collect();
+            let places: Vec<Position> = (0..150).map(|_| partitions.number(0).unwrap()).collect();
             let mut gone = BTreeSet::new();
             for index in order {
                 partitions.pass(places[index as usize]);

@@ -1,7 +1,7 @@
 //! The port whose queue payloads are parked in, in time: it sends what is at the head, at its rate,
 //! and what must go round is at the tail when it has been sent.
 
-use crate::lot::{Dequeued, Load, Lot};
+use crate::buffer::{Dequeued, Load, PayloadBuffer};
 use std::time::Duration;
 use twinpath_core::Instant;
 
@@ -16,7 +16,7 @@ pub struct PortConfig {
     pub drops_overflow: bool,
 }
 
-/// Drives a lot.
+/// Drives a buffer.
 #[derive(Debug)]
 pub(crate) struct Port {
     config: PortConfig,
@@ -47,35 +47,35 @@ impl Port {
     }
 
     /// Something may join the queue now. A port that has nothing to send can send it at once.
-    pub(crate) fn begins<P: Load, H>(&mut self, lot: &mut Lot<P, H>, now: Instant) {
+    pub(crate) fn begins<P: Load, H>(&mut self, buffer: &mut PayloadBuffer<P, H>, now: Instant) {
         self.now = self.now.max(now);
         self.idle_passes = 0;
-        if lot.head_bytes().is_none() {
+        if buffer.head_bytes().is_none() {
             self.free_at_ps = self.free_at_ps.max(picoseconds(self.now));
         }
-        self.read(lot, self.now);
+        self.read(buffer, self.now);
     }
 
     /// Goes on to the next thing that leaves or ends, or to `until`.
     pub(crate) fn pass<P: Load, H>(
         &mut self,
-        lot: &mut Lot<P, H>,
+        buffer: &mut PayloadBuffer<P, H>,
         until: Instant,
     ) -> Option<(Instant, Dequeued<P, H>)> {
         // An answer may have come since.
         self.idle_passes = 0;
-        while let Some(bytes) = lot.head_bytes()
+        while let Some(bytes) = buffer.head_bytes()
             && self.free_at_ps <= picoseconds(until)
         {
-            if self.idle_passes > lot.queue_packets() {
-                self.skip_rounds(lot, until);
+            if self.idle_passes > buffer.queue_packets() {
+                self.skip_rounds(buffer, until);
                 continue;
             }
             let at = instant(self.free_at_ps);
             self.now = self.now.max(at);
-            self.read(lot, at);
+            self.read(buffer, at);
             self.free_at_ps += self.sending_ps(bytes.into());
-            match lot.dequeue(at)? {
+            match buffer.dequeue(at)? {
                 Dequeued::Copy => self.idle_passes = 0,
                 Dequeued::Again(resident) => {
                     self.idle_passes = match resident.is_joined() {
@@ -83,7 +83,7 @@ impl Port {
                         true => 0,
                         false => self.idle_passes + 1,
                     };
-                    lot.recirculated(resident);
+                    buffer.recirculated(resident);
                 }
                 leaving => return Some((at, leaving)),
             }
@@ -92,22 +92,22 @@ impl Port {
     }
 
     /// When all have gone round and none has left, all will go round until an answer comes or a
-    /// patience ends: these rounds need not be made.
-    fn skip_rounds<P: Load, H>(&mut self, lot: &mut Lot<P, H>, until: Instant) {
+    /// header timeout ends: these rounds need not be made.
+    fn skip_rounds<P: Load, H>(&mut self, buffer: &mut PayloadBuffer<P, H>, until: Instant) {
         self.idle_passes = 0;
-        let expiry = lot.next_expiry().unwrap_or(until);
+        let expiry = buffer.next_expiry().unwrap_or(until);
         let free_ps = picoseconds(expiry.min(until)).saturating_sub(self.free_at_ps);
-        let round_ps = self.sending_ps(lot.queue_bytes()).max(1);
+        let round_ps = self.sending_ps(buffer.queue_bytes()).max(1);
         let rounds = free_ps / round_ps;
         self.free_at_ps += rounds * round_ps;
-        lot.went_round(u64::try_from(rounds).unwrap_or(u64::MAX));
+        buffer.went_round(u64::try_from(rounds).unwrap_or(u64::MAX));
     }
 
     /// The controller hears of the queue now and then.
-    fn read<P: Load, H>(&mut self, lot: &mut Lot<P, H>, at: Instant) {
+    fn read<P: Load, H>(&mut self, buffer: &mut PayloadBuffer<P, H>, at: Instant) {
         if at.since(self.read_at) >= self.config.reading_interval {
             self.read_at = at;
-            lot.learn(lot.reading(at));
+            buffer.learn(buffer.reading(at));
         }
     }
 
@@ -127,11 +127,11 @@ fn instant(ps: u128) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::{Answer, End};
     use crate::config::Config;
-    use crate::lot::{Answer, End};
 
     /// A byte takes a nanosecond, and payloads wait for a hundred microseconds.
-    fn port_and_lot(cores_choose_port: bool) -> (Port, Lot<u32, &'static str>) {
+    fn port_and_buffer(cores_choose_port: bool) -> (Port, PayloadBuffer<u32, &'static str>) {
         let port = Port::new(PortConfig {
             rate_bps: 8_000_000_000,
             reading_interval: Duration::from_micros(1),
@@ -139,44 +139,47 @@ mod tests {
         });
         let config = Config {
             cores_choose_port,
-            patience: Duration::from_micros(100),
+            header_timeout: Duration::from_micros(100),
             ..Config::default()
         };
-        (port, Lot::new(config).expect("a sound configuration"))
+        (
+            port,
+            PayloadBuffer::new(config).expect("a sound configuration"),
+        )
     }
 
     /// Rounds are skipped only when a whole one has changed nothing: a packet that is whole, and
-    /// takes its last pass, leaves in the next round, not when another's patience ends.
+    /// takes its last pass, leaves in the next round, not when another's header timeout ends.
     #[test]
     fn the_last_pass_is_not_skipped() {
-        let (mut port, mut lot) = port_and_lot(true);
-        port.begins(&mut lot, Instant::ZERO);
+        let (mut port, mut buffer) = port_and_buffer(true);
+        port.begins(&mut buffer, Instant::ZERO);
         for _ in 0..3 {
-            lot.park(1000, 0, Instant::ZERO).unwrap();
+            buffer.park(1000, 0, Instant::ZERO).unwrap();
         }
-        let ticket = lot.park(1000, 0, Instant::ZERO).unwrap();
-        lot.answered(ticket, Answer::Header("whole"), Instant::ZERO);
-        let (at, first) = port.pass(&mut lot, Instant(1_000_000)).unwrap();
+        let ticket = buffer.park(1000, 0, Instant::ZERO).unwrap();
+        buffer.answered(ticket, Answer::Header("whole"), Instant::ZERO);
+        let (at, first) = port.pass(&mut buffer, Instant(1_000_000)).unwrap();
         assert!(matches!(first, Dequeued::Depart { .. }), "{first:?}");
         assert_eq!(at, Instant(7000), "the eighth of 1000 ns each");
     }
 
     /// Nothing leaves while all headers are between two visits to the cores; then all that do not
-    /// come back are given up when their patience ends.
+    /// come back are given up when their header timeout ends.
     #[test]
-    fn rounds_are_skipped_until_a_patience_ends() {
-        let (mut port, mut lot) = port_and_lot(false);
-        port.begins(&mut lot, Instant::ZERO);
-        let ticket = lot.park(1000, 0, Instant::ZERO).unwrap();
-        lot.came_back(ticket);
-        assert!(port.pass(&mut lot, Instant(500_000)).is_none());
-        lot.goes_again(ticket, Instant(500_000));
-        let (at, end) = port.pass(&mut lot, Instant(1_000_000)).unwrap();
+    fn rounds_are_skipped_until_a_header_times_out() {
+        let (mut port, mut buffer) = port_and_buffer(false);
+        port.begins(&mut buffer, Instant::ZERO);
+        let ticket = buffer.park(1000, 0, Instant::ZERO).unwrap();
+        buffer.came_back(ticket);
+        assert!(port.pass(&mut buffer, Instant(500_000)).is_none());
+        buffer.goes_again(ticket, Instant(500_000));
+        let (at, end) = port.pass(&mut buffer, Instant(1_000_000)).unwrap();
         let Dequeued::Ended { end, .. } = end else {
             panic!("{end:?}");
         };
         assert_eq!(end, End::Expired);
         assert!((600_000..602_000).contains(&at.0), "{at:?}");
-        assert!(lot.stats().recirculations > 500, "skipped rounds count");
+        assert!(buffer.stats().recirculations > 500, "skipped rounds count");
     }
 }

@@ -1,6 +1,6 @@
 //! The records of parked payloads, and the headers that have come back for them.
 
-use crate::order::Place;
+use crate::order::Position;
 use std::collections::VecDeque;
 use twinpath_core::{Instant, Ticket};
 
@@ -20,7 +20,7 @@ pub(crate) enum Awaited<H> {
 #[derive(Debug)]
 pub(crate) struct Record<H> {
     pub(crate) awaited: Awaited<H>,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Position>,
 }
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl<H> Slots<H> {
     }
 
     /// A ticket for a packet split now, or `None` if all slots are taken.
-    pub(crate) fn take(&mut self, place: Option<Place>, parked_at: Instant) -> Option<Ticket> {
+    pub(crate) fn take(&mut self, place: Option<Position>, parked_at: Instant) -> Option<Ticket> {
         let index = self.free.pop_front()?;
         let slot = self.slots.get_mut(index as usize)?;
         slot.record = Some(Record {

@@ -1,6 +1,6 @@
 //! How many packets came to which end.
 
-/// Counts since the lot was made. Every packet ends in exactly one of the groups below.
+/// Counts since the buffer was made. Every packet ends in exactly one of the groups below.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Payloads that joined the queue.
@@ -16,7 +16,7 @@ pub struct Stats {
     pub departed: u64,
     /// Given up: the cores dropped the packet.
     pub declined: u64,
-    /// Given up: no header within the patience; it was lost, or the cores are slower than that.
+    /// Given up: no header in time; it was lost, or the cores are slower than that.
     pub expired: u64,
     /// Given up: the header was not back when the payload came out, and there is no second pass.
     pub late: u64,

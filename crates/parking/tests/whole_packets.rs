@@ -82,7 +82,7 @@ fn config() -> impl Strategy<Value = Config> {
             cores_choose_port: cores_choose_port && variant < 2,
             limit_bytes: 9000,
             slots,
-            patience: Duration::from_nanos(5000),
+            header_timeout: Duration::from_nanos(5000),
             ..Config::default()
         },
     )
@@ -407,7 +407,7 @@ fn without_faults_every_packet_leaves() {
 #[test]
 fn a_long_wait_costs_no_time() {
     let config = Config {
-        patience: Duration::from_secs(3600),
+        header_timeout: Duration::from_secs(3600),
         ..Config::default()
     };
     let mut world = World::new(config, false);

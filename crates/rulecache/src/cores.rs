@@ -13,7 +13,7 @@ use crate::function::{Answers, RuleFunction};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
 use crate::message::CacheMessage;
-use crate::pending::{Flow, Journey, Pending, Suspended, Ticket};
+use crate::pending::{Flow, Pending, Progress, Suspended, Ticket};
 use crate::recorded::Dependents;
 use crate::recording::{EntryId, Obstacle, Recording};
 use crate::selection::{Selection, SelectionConfig};
@@ -382,14 +382,14 @@ impl RuleCores {
     /// Takes a packet on that had to wait.
     fn go_on(
         &mut self,
-        journey: Journey,
+        progress: Progress,
         settled: Option<EntryId>,
         waited: (Flow, Ticket),
         pools: &mut Pools,
         out: &mut Vec<Output>,
     ) {
-        self.recording = journey.recording;
-        let Journey { packet, step, .. } = journey;
+        self.recording = progress.recording;
+        let Progress { packet, step, .. } = progress;
         let start = Start {
             step,
             settled,
@@ -519,17 +519,17 @@ impl RuleCores {
             Some((flow, ticket)) => (flow, Some(ticket)),
             None => (flow_of(&packet), None),
         };
-        let mut journey = Journey {
+        let mut progress = Progress {
             packet,
             recording: self.recording,
             step,
         };
         // What it met before may be changed by the time it goes on.
-        journey.recording.obstruct(Obstacle::StateChanged);
+        progress.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);
         self.send(out);
         let suspended = Box::new(Suspended {
-            journey,
+            progress,
             entry,
             is_closing: false,
         });
@@ -580,7 +580,7 @@ impl RuleCores {
         let entry = suspended.entry;
         let is_free = self.manager.is_free(entry);
         if is_free {
-            self.go_on(suspended.journey, Some(entry), (flow, ticket), pools, out);
+            self.go_on(suspended.progress, Some(entry), (flow, ticket), pools, out);
             if !self.pending.is_closing(entry) {
                 self.manager.open(entry);
             }
@@ -589,8 +589,8 @@ impl RuleCores {
         if suspended.is_closing || !self.manager.is_answered(entry) {
             return self.pending.suspend(flow, Some(ticket), suspended);
         }
-        let Journey { step, .. } = suspended.journey;
-        self.go_on(suspended.journey, None, (flow, ticket), pools, out);
+        let Progress { step, .. } = suspended.progress;
+        self.go_on(suspended.progress, None, (flow, ticket), pools, out);
         self.close_if_it_waits(ticket, (entry, step), now, out);
     }
 
@@ -605,7 +605,7 @@ impl RuleCores {
         let Some((flow, mut suspended)) = self.pending.take(ticket) else {
             return;
         };
-        if suspended.entry == entry && suspended.journey.step == step {
+        if suspended.entry == entry && suspended.progress.step == step {
             suspended.is_closing = true;
             self.manager.close(entry, now, &mut self.messages);
             self.send(out);

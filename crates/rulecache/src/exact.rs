@@ -7,7 +7,7 @@
 //! are its *guard*. There is one rule for a flow; a second one with another guard has to go
 //! elsewhere.
 
-use crate::key::{Lanes, MatchKey};
+use crate::key::{KeyLanes, MatchKey};
 use crate::message::RuleId;
 use twinpath_core::hash::hash_lanes;
 use twinpath_core::memory::{CacheLine, ZeroedArray};
@@ -40,14 +40,14 @@ pub(crate) enum Refused {
 }
 
 #[inline(always)]
-const fn compared(key: &Lanes) -> Compared {
+const fn compared(key: &KeyLanes) -> Compared {
     let [a, b, c, d, last, _] = *key;
     [a, b, c, d, last & MatchKey::EXACT.0[4]]
 }
 
 /// The bits of a key that differ within a flow, in one lane.
 #[inline(always)]
-const fn within_flow(key: &Lanes) -> u64 {
+const fn within_flow(key: &KeyLanes) -> u64 {
     let [.., flags, ingress] = MatchKey::WITHIN_FLOW.0;
     key[4] & flags | key[5] & ingress
 }
@@ -110,22 +110,22 @@ impl ExactTable {
 
     /// The rule that packets with a key meet.
     #[inline]
-    pub fn find(&self, key: &Lanes) -> Option<RuleId> {
+    pub fn find(&self, key: &KeyLanes) -> Option<RuleId> {
         let lanes = &self.places[self.search(compared(key))].0;
         let is_kept_out = (within_flow(key) ^ lanes[GUARD_VALUE]) & lanes[GUARD] != 0;
         rule_in(lanes).filter(|_| !is_kept_out)
     }
 
     /// The rule of a key's flow, whatever its guard.
-    pub fn find_any(&self, key: &Lanes) -> Option<RuleId> {
+    pub fn find_any(&self, key: &KeyLanes) -> Option<RuleId> {
         rule_in(&self.places[self.search(compared(key))].0)
     }
 
     /// Adds a rule; returns the one of the same packets if there was one.
     pub fn insert(
         &mut self,
-        mask: &Lanes,
-        value: &Lanes,
+        mask: &KeyLanes,
+        value: &KeyLanes,
         id: RuleId,
     ) -> Result<Option<RuleId>, Refused> {
         let (key, guard) = (compared(value), within_flow(mask));
@@ -150,7 +150,7 @@ impl ExactTable {
     }
 
     /// Removes a rule; false if it is not there.
-    pub fn remove(&mut self, value: &Lanes, id: RuleId) -> bool {
+    pub fn remove(&mut self, value: &KeyLanes, id: RuleId) -> bool {
         let key = compared(value);
         let place = self.search(key);
         let lanes = &self.places[place].0;
@@ -199,7 +199,7 @@ mod tests {
     use std::collections::HashMap;
 
     /// A rule of a flow for packets with one value of some TCP flags; guard 0 looks at none.
-    fn rule(flow: u64, guard: u64) -> (Lanes, Lanes) {
+    fn rule(flow: u64, guard: u64) -> (KeyLanes, KeyLanes) {
         let (mask, value) = [(0, 0), (7, 0), (7, 2), (0xff, 0)][guard as usize];
         let key = |flags: u64| [flow, 1, 2, 3, 4 << 32 | flags << 16, 0];
         let mut lanes = MatchKey::EXACT.0;
@@ -207,7 +207,7 @@ mod tests {
         (lanes, key(value))
     }
 
-    fn packet(flow: u64, flags: u64) -> Lanes {
+    fn packet(flow: u64, flags: u64) -> KeyLanes {
         [flow, 1, 2, 3, 4 << 32 | flags << 16, 9 << 48]
     }
 

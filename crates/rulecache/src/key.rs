@@ -17,11 +17,11 @@ use twinpath_core::wire::{Endpoint, fields, icmp, ipv4, ipv6};
 pub const LANES: usize = 6;
 
 /// A key as bare lanes, as the tables take it.
-pub type Lanes = [u64; LANES];
+pub type KeyLanes = [u64; LANES];
 
 /// What a packet shows to the rules, or a mask over it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct MatchKey(pub Lanes);
+pub struct MatchKey(pub KeyLanes);
 
 /// Bits of the shape lane.
 mod shape {

@@ -39,7 +39,7 @@ enum Stage {
 
 /// One place of the fast path's table.
 #[derive(Default)]
-struct Place {
+struct Slot {
     stage: Stage,
     generation: u32,
     rule: Option<NewRule>,
@@ -88,7 +88,7 @@ struct Successor {
 /// The book of cached rules.
 pub struct Manager {
     config: ManagerConfig,
-    places: Vec<Place>,
+    slots: Vec<Slot>,
     free: Vec<RuleId>,
     index: Index,
     /// Places by mask and value.
@@ -123,7 +123,7 @@ impl Manager {
         let rules = config.exact + config.masked;
         Self {
             config,
-            places: Vec::new(),
+            slots: Vec::new(),
             free: (0..rules as u32).rev().collect(),
             index: Index::default(),
             by_match: Map::default(),
@@ -154,7 +154,7 @@ impl Manager {
 
     /// The cached rules, by place.
     pub fn iter(&self) -> impl Iterator<Item = CachedRule<'_>> {
-        (0..).zip(&self.places).filter_map(|(id, place)| {
+        (0..).zip(&self.slots).filter_map(|(id, place)| {
             Some(CachedRule {
                 name: name_of(id, place),
                 rule: place.rule.as_ref()?,
@@ -224,13 +224,13 @@ impl Manager {
         now: Instant,
         out: &mut Vec<CacheMessage>,
     ) -> Offer {
-        if self.places.len() <= id as usize {
-            self.places.resize_with(id as usize + 1, Place::default);
+        if self.slots.len() <= id as usize {
+            self.slots.resize_with(id as usize + 1, Slot::default);
         }
         self.by_match.insert((rule.mask, rule.value), id);
         self.count_kind(&rule.mask, 1);
-        let place = &mut self.places[id as usize];
-        *place = Place {
+        let place = &mut self.slots[id as usize];
+        *place = Slot {
             stage: Stage::Adding,
             generation: place.generation.wrapping_add(1),
             rule: Some(NewRule {
@@ -245,7 +245,7 @@ impl Manager {
             // The packet that it was made from, so that its first window counts as used whenever
             // the hand comes by.
             packets: 1,
-            ..Place::default()
+            ..Slot::default()
         };
         self.counters.added += 1;
         self.send(id, now, out);
@@ -291,7 +291,7 @@ impl Manager {
     }
 
     fn clear(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
-        let place = &mut self.places[id as usize];
+        let place = &mut self.slots[id as usize];
         if matches!(place.stage, Stage::Adding | Stage::Installed) {
             place.stage = Stage::Clearing;
             self.send(id, now, out);
@@ -301,7 +301,7 @@ impl Manager {
     /// Sends what a place waits to be answered, and notes when to send it again.
     fn send(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
         let retry = now + self.config.retry;
-        let place = &mut self.places[id as usize];
+        let place = &mut self.slots[id as usize];
         let name = name_of(id, place);
         match (place.stage, &place.rule) {
             (Stage::Adding, Some(rule)) => out.push(CacheMessage::Add(name, Box::new(*rule))),
@@ -319,7 +319,7 @@ impl Manager {
     pub fn query(&mut self, entry: EntryId, now: Instant, out: &mut Vec<CacheMessage>) {
         let rules: Vec<RuleId> = self.index.rules(entry).collect();
         for id in rules {
-            let place = &mut self.places[id as usize];
+            let place = &mut self.slots[id as usize];
             if !place.is_queried && place.stage != Stage::Clearing {
                 place.is_queried = true;
                 self.send(id, now, out);
@@ -331,7 +331,7 @@ impl Manager {
     pub fn is_answered(&self, entry: EntryId) -> bool {
         self.index
             .rules(entry)
-            .all(|id| !self.places[id as usize].is_queried)
+            .all(|id| !self.slots[id as usize].is_queried)
     }
 
     /// When what is unanswered is asked again at the earliest.
@@ -371,7 +371,7 @@ impl Manager {
     }
 
     fn invalidate(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
-        if self.places[id as usize].stage != Stage::Clearing {
+        if self.slots[id as usize].stage != Stage::Clearing {
             self.counters.invalidated += 1;
         }
         self.clear(id, now, out);
@@ -381,8 +381,8 @@ impl Manager {
     pub fn clear_segment(&mut self, segment: u8, now: Instant, out: &mut Vec<CacheMessage>) {
         self.successors
             .retain(|successor| successor.rule.segment() != segment);
-        for id in 0..self.places.len() as u32 {
-            let rule = self.places[id as usize].rule.as_ref();
+        for id in 0..self.slots.len() as u32 {
+            let rule = self.slots[id as usize].rule.as_ref();
             if rule.is_some_and(|rule| rule.value.segment() == segment) {
                 self.invalidate(id, now, out);
             }
@@ -431,14 +431,14 @@ impl Manager {
         }
     }
 
-    fn current(&mut self, name: RuleName) -> Option<&mut Place> {
-        self.places
+    fn current(&mut self, name: RuleName) -> Option<&mut Slot> {
+        self.slots
             .get_mut(name.id as usize)
             .filter(|place| place.generation == name.generation && place.stage != Stage::Free)
     }
 
     fn credit(&mut self, id: RuleId, uses: &Uses, credit: &mut dyn FnMut(EntryId, &Hits)) {
-        let place = &mut self.places[id as usize];
+        let place = &mut self.slots[id as usize];
         let packets = uses.packets.saturating_sub(place.credited.packets);
         if packets == 0 {
             return;
@@ -457,12 +457,12 @@ impl Manager {
 
     /// A place is free; whoever waits for it gets it.
     fn give_back(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
-        let place = &mut self.places[id as usize];
+        let place = &mut self.slots[id as usize];
         place.stage = Stage::Free;
         place.is_queried = false;
         let (links, rule) = (std::mem::take(&mut place.links), place.rule.take());
         self.news.extend(links.iter().map(|link| link.entry));
-        let places = &mut self.places;
+        let places = &mut self.slots;
         self.index.remove(&links, |other, number, place| {
             places[other as usize].links[usize::from(number)].move_to(place);
         });
@@ -490,7 +490,7 @@ impl Manager {
     }
 }
 
-fn name_of(id: RuleId, place: &Place) -> RuleName {
+fn name_of(id: RuleId, place: &Slot) -> RuleName {
     RuleName {
         id,
         generation: place.generation,

@@ -24,7 +24,7 @@ pub(crate) struct MatchCounts {
 
 /// Where an entry is counted, and under which name; no name is 0, which is that of a free place.
 #[derive(Copy, Clone)]
-struct Place {
+struct Location {
     line: usize,
     name: u32,
 }
@@ -106,10 +106,10 @@ impl MatchCounts {
     }
 
     #[inline(always)]
-    fn place(&self, EntryId { function, entry }: EntryId) -> Place {
+    fn place(&self, EntryId { function, entry }: EntryId) -> Location {
         let mixed = mix(u64::from(function) << 32 | u64::from(entry >> 1));
         let line = ((mixed >> 32) * self.lines.len() as u64) >> 32;
-        Place {
+        Location {
             line: line as usize,
             // Two bits for the number's lowest, so that there is always one.
             name: mixed as u32 & !0b11 | 0b10 >> (entry & 1),
@@ -126,7 +126,7 @@ impl MatchCounts {
     /// `None` if there is no place for the entry.
     #[inline(always)]
     pub fn count(&mut self, entry: EntryId, window: u32) -> Option<u32> {
-        let Place { line, name } = self.place(entry);
+        let Location { line, name } = self.place(entry);
         let lanes = &mut self.lines[line].0;
         // Nearly always it has been used in this window before.
         let usual = Count::who(name, window);

@@ -14,7 +14,7 @@ pub(crate) type Flow = (FlowKey, Side);
 pub(crate) type Ticket = u64;
 
 /// A packet half way through the chain.
-pub(crate) struct Journey {
+pub(crate) struct Progress {
     pub packet: Packet,
     pub recording: Recording,
     pub step: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Journey {
 
 /// A packet that waits for an entry.
 pub(crate) struct Suspended {
-    pub journey: Journey,
+    pub progress: Progress,
     pub entry: EntryId,
     /// The rules are being taken out; before that, the fast path is asked about them.
     pub is_closing: bool,
@@ -90,7 +90,7 @@ impl Pending {
     /// A packet waits for an entry, the first of its flow. One that has waited before keeps its
     /// ticket.
     pub fn suspend(&mut self, flow: Flow, ticket: Option<Ticket>, suspended: Box<Suspended>) {
-        let ticket = ticket.unwrap_or_else(|| self.ticket(&suspended.journey.packet));
+        let ticket = ticket.unwrap_or_else(|| self.ticket(&suspended.progress.packet));
         self.by_entry.insert((suspended.entry, ticket));
         self.behind.entry(flow).or_default();
         self.suspended.insert(ticket, (flow, suspended));

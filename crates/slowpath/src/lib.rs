@@ -8,13 +8,13 @@
 
 pub mod chain;
 pub mod function;
+pub mod migration;
 pub mod slab;
 pub mod store;
-pub mod succession;
 pub mod timers;
 
 pub use chain::Chain;
 pub use function::{Flow, NetworkFunction, Outbox};
+pub use migration::{Migration, NextFunction};
 pub use slab::Slab;
 pub use store::{FlowId, FlowStore};
-pub use succession::{Passage, Successor};

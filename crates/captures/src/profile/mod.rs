@@ -17,7 +17,7 @@ pub use networks::Fresh;
 pub use signatures::{Deep, Signatures, Spanning};
 
 use heat::{Heat, Kind};
-use order::{Order, Place};
+use order::{Order, SegmentOrder};
 use payloads::Payloads;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -143,9 +143,9 @@ impl<'a> Scan<'a> {
         self.payloads.add(frame, layout, keyed);
         if layout.transport == Transport::Tcp {
             match self.order.segment(frame, layout, keyed, at_ns) {
-                Place::Ahead => self.counts.ahead += 1,
-                Place::Repeated => self.counts.repeated += 1,
-                Place::Elsewhere => {}
+                SegmentOrder::Ahead => self.counts.ahead += 1,
+                SegmentOrder::Repeated => self.counts.repeated += 1,
+                SegmentOrder::Elsewhere => {}
             }
         }
     }

@@ -13,7 +13,7 @@ const SILENCE_NS: u64 = 60_000_000_000;
 
 /// Where a segment lies in its direction's stream.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SegmentOrder {
     /// Bytes in front of it are missing.
     Ahead,
     /// All of its bytes have come before.
@@ -38,7 +38,13 @@ struct Next {
 
 impl Order {
     /// Notes a TCP segment.
-    pub fn segment(&mut self, frame: &[u8], layout: &Layout, keyed: &Keyed, at_ns: u64) -> Place {
+    pub fn segment(
+        &mut self,
+        frame: &[u8],
+        layout: &Layout,
+        keyed: &Keyed,
+        at_ns: u64,
+    ) -> SegmentOrder {
         let flags = fields::tcp_flags(frame, layout);
         let bytes = fields::payload(frame, layout).len() as u32;
         let first = fields::tcp_seq(frame, layout);
@@ -46,18 +52,18 @@ impl Order {
         if flags & (RST | FIN) != 0 {
             self.directions.remove(&name);
             self.directions.remove(&(keyed.key, keyed.side.other()));
-            return Place::Elsewhere;
+            return SegmentOrder::Elsewhere;
         }
         if flags & SYN != 0 {
             self.start(name, first.wrapping_add(1 + bytes), at_ns);
-            return Place::Elsewhere;
+            return SegmentOrder::Elsewhere;
         }
         match self.directions.get_mut(&name) {
             None if bytes > 0 => self.start(name, first.wrapping_add(bytes), at_ns),
             Some(next) if bytes > 0 => return next.segment(first, bytes, at_ns),
             _ => {}
         }
-        Place::Elsewhere
+        SegmentOrder::Elsewhere
     }
 
     fn start(&mut self, name: (FlowKey, Side), byte: u32, last_ns: u64) {
@@ -72,26 +78,26 @@ impl Order {
 }
 
 impl Next {
-    fn segment(&mut self, first: u32, bytes: u32, at_ns: u64) -> Place {
+    fn segment(&mut self, first: u32, bytes: u32, at_ns: u64) -> SegmentOrder {
         let was_silent = at_ns.saturating_sub(self.last_ns) > SILENCE_NS;
         self.is_certain &= !was_silent;
         self.last_ns = at_ns;
         let (ahead, behind) = (first.wrapping_sub(self.byte), self.byte.wrapping_sub(first));
         if !self.is_certain {
-            return Place::Elsewhere;
+            return SegmentOrder::Elsewhere;
         }
         match ahead {
             0 => self.byte = first.wrapping_add(bytes),
             1..WINDOW_BYTES => {
                 self.is_certain = false;
-                return Place::Ahead;
+                return SegmentOrder::Ahead;
             }
             // One byte again is a probe, which receivers answer and nobody holds.
             _ if (2..=bytes.max(WINDOW_BYTES)).contains(&behind) && bytes <= behind => {
-                return Place::Repeated;
+                return SegmentOrder::Repeated;
             }
             _ => self.is_certain = false,
         }
-        Place::Elsewhere
+        SegmentOrder::Elsewhere
     }
 }

@@ -29,7 +29,7 @@ impl State {
         self.last_packet += 1;
         let packet = self.last_packet;
         match self.fsm_of(flow) {
-            None => self.stranger(rules, flow, packet, class),
+            None => self.without_slot(rules, flow, packet, class),
             Some(Fsm::Active) => self.active(rules, flow, packet, class),
             Some(_) => self.waiting(rules, flow, packet, class),
         }
@@ -61,7 +61,7 @@ impl State {
         self.punt(message, flow, packet);
     }
 
-    fn stranger(&mut self, rules: &Rules, flow: Flow, packet: u8, class: Class) {
+    fn without_slot(&mut self, rules: &Rules, flow: Flow, packet: u8, class: Class) {
         let event = event(class);
         if event != (Event::Simple { hot: true }) || self.slot.fsm != Fsm::Initial {
             return self.punt(Message::Plain, flow, packet);

@@ -55,7 +55,7 @@ impl Simulation {
         let answer = self.workers[worker].execute(order, pools, &mut self.returns);
         if replaces && self.workers[worker].drops() != drops {
             let what = format!("worker {worker} forgets {drops:?}");
-            self.step.fault(Rule::Succession, what);
+            self.step.fault(Rule::Migration, what);
         }
         self.after(worker, &before, None);
         self.check();
@@ -140,7 +140,7 @@ impl Simulation {
         );
         let mut replacement = match made {
             Ok(replacement) => replacement,
-            Err(error) => return self.step.fault(Rule::Succession, error.to_string()),
+            Err(error) => return self.step.fault(Rule::Migration, error.to_string()),
         };
         if self.sabotage() == Some(Sabotage::HastyChange) {
             replacement.brings_flows_home = false;
@@ -202,7 +202,7 @@ impl Simulation {
         let taken = |slot: &&Slot| changes_state && slot.fsm != Fsm::Initial;
         if let Some(slot) = self.slots.iter().find(taken) {
             let what = format!("the chain changes while a slot is {}", slot.fsm.name());
-            self.step.fault(Rule::Succession, what);
+            self.step.fault(Rule::Migration, what);
         }
     }
 

@@ -17,7 +17,7 @@ use twinpath_nf::load_balancer::LoadBalancer;
 use twinpath_nf::reassembler::Reassembler;
 use twinpath_node::replacement::{CorePlan, FastPlan, FunctionPlan, Replacement};
 use twinpath_node::worker::Blueprint;
-use twinpath_slowpath::{Chain, NetworkFunction, Successor};
+use twinpath_slowpath::{Chain, NetworkFunction, NextFunction};
 use twinpath_traffic::TrafficConfig;
 use twinpath_traffic::config::{
     FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp,
@@ -149,7 +149,7 @@ fn successors(
     former: Variant,
     next: Variant,
     notes: &Notes,
-) -> Result<Vec<Successor>, SetupError> {
+) -> Result<Vec<NextFunction>, SetupError> {
     let names: Vec<_> = list(scenario, former, notes)?
         .iter()
         .map(|function| function.name())
@@ -157,9 +157,9 @@ fn successors(
     let follow = |function: Box<dyn NetworkFunction>| {
         let place = names.iter().position(|&name| name == function.name());
         match place.filter(|_| function.name() != "blank") {
-            Some(place) if former.is_other == next.is_other => Successor::Same(place),
-            Some(place) => Successor::Reconfigured(place, function.into()),
-            None => Successor::New(function.into()),
+            Some(place) if former.is_other == next.is_other => NextFunction::Same(place),
+            Some(place) => NextFunction::Reconfigured(place, function.into()),
+            None => NextFunction::New(function.into()),
         }
     };
     let functions = list(scenario, next, notes)?;

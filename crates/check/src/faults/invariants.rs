@@ -39,7 +39,7 @@ pub enum Rule {
     /// Every packet is somewhere.
     Conserved,
     /// A change of the chain.
-    Succession,
+    Migration,
     /// Rules do what the functions alone would do.
     AsAlone,
     /// Rules are of entries as they are.
@@ -67,7 +67,7 @@ impl Rule {
         Self::Progress,
         Self::LinkChecked,
         Self::Conserved,
-        Self::Succession,
+        Self::Migration,
         Self::AsAlone,
         Self::InForce,
         Self::AliveInUse,
@@ -105,7 +105,7 @@ impl Rule {
             Self::Conserved => {
                 "every packet has left, was dropped for a counted reason, was lost on the link or in a crash, or is held; every buffer comes home"
             }
-            Self::Succession => {
+            Self::Migration => {
                 "a change of the chain: no flow is at the fast path, no drop is forgotten, and pulls are numbered on"
             }
             Self::AsAlone => {
@@ -141,7 +141,7 @@ impl Rule {
             Self::Progress => progress(world, step),
             // These show while a step is made, and are reported from there.
             Self::LinkChecked
-            | Self::Succession
+            | Self::Migration
             | Self::AsAlone
             | Self::InForce
             | Self::AliveInUse

@@ -86,7 +86,7 @@ impl Simulation {
         if fsm == Fsm::Incomplete && generation != self.pulled[place] {
             if generation <= newest {
                 let what = format!("a pull is numbered {generation}, {newest} was before");
-                self.step.fault(Rule::Succession, what);
+                self.step.fault(Rule::Migration, what);
             }
             self.pulled[place] = generation;
             self.newest_generation = self.newest_generation.max(generation);

@@ -46,7 +46,7 @@ impl ParkingSettings {
                 least_payload_bytes: draw.pick(&[1, 10, 20]),
                 limit_bytes: if draw.one_in(3) { 400 } else { 1 << 20 },
                 slots,
-                patience: round_trip * draw.pick(&[1, 2, 8, 100]) + gap(traffic),
+                header_timeout: round_trip * draw.pick(&[1, 2, 8, 100]) + gap(traffic),
             },
             port: PortConfig {
                 rate_bps,

@@ -73,7 +73,7 @@ impl Sabotage {
         (Self::SwallowedAcknowledgements, Rule::Progress),
         (Self::WrongNumbers, Rule::LinkChecked),
         (Self::StolenPackets, Rule::Conserved),
-        (Self::HastyChange, Rule::Succession),
+        (Self::HastyChange, Rule::Migration),
         (Self::HastyProgress, Rule::Watermark),
         (Self::ChangedRules, Rule::AsAlone),
         (Self::OldRules, Rule::InForce),

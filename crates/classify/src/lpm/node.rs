@@ -4,14 +4,14 @@
 pub(super) const STRIDE: u32 = 5;
 
 /// A node as it lies in memory: half a cache line.
-pub(super) type Lanes = [u64; 4];
+pub(super) type NodeLanes = [u64; 4];
 
 /// A place within a node: a prefix of 0 to 5 bits. Numbered 1 for none, 2 and 3 for one bit, and
 /// so on up to 63, as in a binary heap.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place(pub u32);
+pub(super) struct PrefixNumber(pub u32);
 
-impl Place {
+impl PrefixNumber {
     /// The place of the last `length` of the bits before `end` of an address's five.
     pub const fn new(bits: usize, length: u32) -> Self {
         Self(1 << length | bits as u32)
@@ -74,7 +74,7 @@ impl Node {
     };
 
     #[inline(always)]
-    pub const fn read(lanes: &Lanes) -> Self {
+    pub const fn read(lanes: &NodeLanes) -> Self {
         Self {
             prefixes: lanes[0],
             values: lanes[1] as u32,
@@ -83,7 +83,7 @@ impl Node {
         }
     }
 
-    pub const fn write(self) -> Lanes {
+    pub const fn write(self) -> NodeLanes {
         let links = (self.children as u64) << 32 | self.values as u64;
         [self.prefixes, links, self.results as u64, 0]
     }
@@ -99,13 +99,13 @@ impl Node {
     }
 
     /// Whether a prefix ends at a place.
-    pub const fn ends_at(&self, place: Place) -> bool {
+    pub const fn ends_at(&self, place: PrefixNumber) -> bool {
         self.prefixes & place.bit() != 0
     }
 
     /// Where the next hop of a place is, or would be, kept.
     #[inline(always)]
-    pub const fn result(&self, place: Place) -> u32 {
+    pub const fn result(&self, place: PrefixNumber) -> u32 {
         self.results + rank(self.prefixes, place.0)
     }
 
@@ -138,7 +138,7 @@ impl Node {
     /// such that no prefix ends below them and nothing leads on.
     pub fn deciding_bits(&self, value: usize) -> u32 {
         let decides = |length: u32| {
-            let place = Place::new(value >> (STRIDE - length), length);
+            let place = PrefixNumber::new(value >> (STRIDE - length), length);
             let below = BELOW[place.0 as usize];
             // A value is the place of five bits; below a shorter one they are in the upper half.
             let values = (below | place.bit()) >> 32;
@@ -149,12 +149,12 @@ impl Node {
             .unwrap_or(STRIDE)
     }
 
-    pub const fn with_prefix(mut self, place: Place) -> Self {
+    pub const fn with_prefix(mut self, place: PrefixNumber) -> Self {
         self.prefixes |= place.bit();
         self
     }
 
-    pub const fn without_prefix(mut self, place: Place) -> Self {
+    pub const fn without_prefix(mut self, place: PrefixNumber) -> Self {
         self.prefixes &= !place.bit();
         self
     }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn places_are_a_heap() {
-        assert_eq!(Place::new(0b10110, 5), Place(54));
+        assert_eq!(PrefixNumber::new(0b10110, 5), PrefixNumber(54));
         assert_eq!(
             COVERING[0b10110],
             1 << 54 | 1 << 27 | 1 << 13 | 1 << 6 | 1 << 3
@@ -194,22 +194,22 @@ mod tests {
             ..Node::EMPTY
         };
         let node = node
-            .with_prefix(Place(3))
-            .with_prefix(Place(54))
+            .with_prefix(PrefixNumber(3))
+            .with_prefix(PrefixNumber(54))
             .with_value(9)
             .with_value(31);
         let node = Node::read(&node.write());
         assert_eq!(node.covering(0b10110), 1 << 54 | 1 << 3);
         assert_eq!(node.covering(0b10111), 1 << 3);
         assert_eq!(node.covering(0), 0);
-        assert_eq!(node.result(Place(54)), 8);
+        assert_eq!(node.result(PrefixNumber(54)), 8);
         assert_eq!(
             (node.child(31), node.child(9), node.child(8)),
             (Some(101), Some(100), None)
         );
         assert!(
-            node.without_prefix(Place(3))
-                .without_prefix(Place(54))
+            node.without_prefix(PrefixNumber(3))
+                .without_prefix(PrefixNumber(54))
                 .without_value(9)
                 .without_value(31)
                 .is_empty()
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn fewest_bits_decide() {
         let node = Node::EMPTY
-            .with_prefix(Place::new(0b10110, 5))
+            .with_prefix(PrefixNumber::new(0b10110, 5))
             .with_value(0);
         assert_eq!(node.deciding_bits(0b10110), 5);
         assert_eq!(node.deciding_bits(0b10101), 4);

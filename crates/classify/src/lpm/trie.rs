@@ -2,7 +2,7 @@
 
 use super::RouteError;
 use super::flat::{Flat, MAX_NODES};
-use super::node::{Lanes, Node, Place, STRIDE, rank};
+use super::node::{Node, NodeLanes, PrefixNumber, STRIDE, rank};
 use super::runs::Runs;
 use crate::word::Word;
 
@@ -17,7 +17,7 @@ const LONGEST: usize = 23;
 pub(super) struct Trie<A> {
     flat: Flat,
     /// Number 0 stands for no node.
-    nodes: Runs<Lanes>,
+    nodes: Runs<NodeLanes>,
     results: Runs<u32>,
     flat_bits: u32,
     routes: usize,
@@ -198,9 +198,9 @@ impl<A: Word> Trie<A> {
     }
 
     /// Where in its node a prefix ends.
-    fn place(&self, network: A, length: u32) -> Place {
+    fn place(&self, network: A, length: u32) -> PrefixNumber {
         let relative = (length - self.flat_bits - 1) % STRIDE + 1;
-        Place::new((network << (length - relative)).bits(0, relative), relative)
+        PrefixNumber::new((network << (length - relative)).bits(0, relative), relative)
     }
 
     pub fn insert(
@@ -279,7 +279,7 @@ impl<A: Word> Trie<A> {
     fn set_result(
         &mut self,
         index: u32,
-        place: Place,
+        place: PrefixNumber,
         next_hop: u32,
     ) -> Result<Option<u32>, RouteError> {
         let old = self.node(index);
@@ -324,7 +324,7 @@ impl<A: Word> Trie<A> {
         Some(before)
     }
 
-    fn remove_result(&mut self, index: u32, place: Place) {
+    fn remove_result(&mut self, index: u32, place: PrefixNumber) {
         let old = self.node(index);
         let position = (old.result(place) - old.results) as usize;
         let results = self

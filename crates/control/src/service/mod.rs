@@ -20,7 +20,7 @@
 //! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
 //! | `[slow_path]` | `workers`, `flows` |
 //! | `[rule_cache]` | `enabled`, `exact`, `masked`, `masks`, `held`, `window`, `threshold`, `idle_windows` |
-//! | `[parking]` | `mode` ("recirculate", "recirculate_ordered", "multicast"), `limit_bytes`, `slots`, `port_bps`, `partitions`, `least_payload_bytes`, `patience`, `overflow` ("send_whole", "drop"), `port_pass`, `multicast` (`target_bytes`, `quantile`, `margin_bytes`, `first_bytes`, `gain`, `most_copies`, `reading_interval`, `late`) |
+//! | `[parking]` | `mode` ("recirculate", "recirculate_ordered", "multicast"), `limit_bytes`, `slots`, `port_bps`, `partitions`, `least_payload_bytes`, `header_timeout`, `overflow` ("send_whole", "drop"), `port_pass`, `multicast` (`target_bytes`, `quantile`, `margin_bytes`, `first_bytes`, `gain`, `most_copies`, `reading_interval`, `late`) |
 //! | `[link]` | `ring_frames`, `round_trip`, `incomplete_timeout`, `write_back_timeout` |
 //! | `[traffic]` | what to generate when no capture is given (see the traffic generator) |
 //! | one per function | `function` (what it is; may be absent if the table is called like the function), and what the function has |

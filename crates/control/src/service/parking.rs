@@ -30,7 +30,7 @@ pub struct Parking {
     /// A packet with less payload goes to the cores whole.
     pub least_payload_bytes: u32,
     /// How long a payload waits for its header, each time that the cores have it.
-    pub patience: Human,
+    pub header_timeout: Human,
     /// What becomes of a packet whose payload finds no room.
     pub overflow: Overflow,
     /// Whether a packet makes one more pass when its header is back, as on a switch that cannot
@@ -109,7 +109,7 @@ impl Default for Parking {
             port_bps: 100_000_000_000,
             partitions: 1024,
             least_payload_bytes: 64,
-            patience: Human(Duration::from_millis(50)),
+            header_timeout: Human(Duration::from_millis(50)),
             overflow: Overflow::default(),
             port_pass: false,
             multicast: None,
@@ -150,7 +150,7 @@ impl Parking {
             cores_choose_port: self.port_pass,
             limit_bytes: self.limit_bytes as u64,
             slots: self.slots as u32,
-            patience: self.patience.duration(),
+            header_timeout: self.header_timeout.duration(),
         }
     }
 

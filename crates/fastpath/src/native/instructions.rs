@@ -32,7 +32,7 @@ use register::{SCRATCH, SECOND};
 
 /// Where a value lies.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     Constant(u32),
     Register(u8),
     /// At an offset from a register.
@@ -72,48 +72,48 @@ pub(super) struct Instructions(pub Assembler);
 
 impl Instructions {
     /// `to = from`. Spoils the processor's flags.
-    pub fn load(&mut self, to: u8, from: Place) {
+    pub fn load(&mut self, to: u8, from: Location) {
         let ops = &mut self.0;
         match from {
-            Place::Constant(0) => dynasm!(ops; .arch x64; xor Rd(to), Rd(to)),
-            Place::Constant(value) => dynasm!(ops; .arch x64; mov Rd(to), value as i32),
-            Place::Register(from) => dynasm!(ops; .arch x64; mov Rd(to), Rd(from)),
-            Place::Memory { base, offset } => {
+            Location::Constant(0) => dynasm!(ops; .arch x64; xor Rd(to), Rd(to)),
+            Location::Constant(value) => dynasm!(ops; .arch x64; mov Rd(to), value as i32),
+            Location::Register(from) => dynasm!(ops; .arch x64; mov Rd(to), Rd(from)),
+            Location::Memory { base, offset } => {
                 dynasm!(ops; .arch x64; mov Rd(to), [Rq(base) + offset]);
             }
-            Place::TcpFlags => dynasm!(ops; .arch x64; movzx Rd(to), BYTE [rsi + 13]),
-            Place::TcpLong(at) => {
+            Location::TcpFlags => dynasm!(ops; .arch x64; movzx Rd(to), BYTE [rsi + 13]),
+            Location::TcpLong(at) => {
                 dynasm!(ops; .arch x64; mov Rd(to), [rsi + at]; bswap Rd(to));
             }
-            Place::TcpWindow => {
+            Location::TcpWindow => {
                 dynasm!(ops; .arch x64; movzx Rd(to), WORD [rsi + 14]; rol Rw(to), 8);
             }
         }
     }
 
     /// Stores at an offset from a register.
-    pub fn store(&mut self, base: u8, offset: i32, from: Place) {
+    pub fn store(&mut self, base: u8, offset: i32, from: Location) {
         match from {
-            Place::Constant(value) => {
+            Location::Constant(value) => {
                 dynasm!(self.0; .arch x64; mov DWORD [Rq(base) + offset], value as i32);
             }
-            Place::Register(from) => {
+            Location::Register(from) => {
                 dynasm!(self.0; .arch x64; mov [Rq(base) + offset], Rd(from));
             }
             _ => {
                 self.load(SCRATCH, from);
-                self.store(base, offset, Place::Register(SCRATCH));
+                self.store(base, offset, Location::Register(SCRATCH));
             }
         }
     }
 
     /// `to = to operation with`.
-    pub fn binary(&mut self, operation: Binary, to: u8, with: Place) {
+    pub fn binary(&mut self, operation: Binary, to: u8, with: Location) {
         match with {
-            Place::Constant(value) => self.with_constant(operation, to, value as i32),
-            Place::Register(with) => self.with_register(operation, to, with),
-            Place::Memory { base, offset } => self.with_memory(operation, to, base, offset),
-            Place::TcpFlags | Place::TcpLong(_) | Place::TcpWindow => {
+            Location::Constant(value) => self.with_constant(operation, to, value as i32),
+            Location::Register(with) => self.with_register(operation, to, with),
+            Location::Memory { base, offset } => self.with_memory(operation, to, base, offset),
+            Location::TcpFlags | Location::TcpLong(_) | Location::TcpWindow => {
                 self.load(SECOND, with);
                 self.with_register(operation, to, SECOND);
             }
@@ -160,10 +160,10 @@ impl Instructions {
     }
 
     /// Compares, for [`Self::jump`].
-    pub fn compare(&mut self, left: Place, right: Place) {
+    pub fn compare(&mut self, left: Location, right: Location) {
         match (left, right) {
-            (Place::Register(left), _) => self.binary(Binary::Compare, left, right),
-            (Place::Memory { base, offset }, Place::Constant(value)) => {
+            (Location::Register(left), _) => self.binary(Binary::Compare, left, right),
+            (Location::Memory { base, offset }, Location::Constant(value)) => {
                 dynasm!(self.0; .arch x64; cmp DWORD [Rq(base) + offset], value as i32);
             }
             _ => {
@@ -174,16 +174,16 @@ impl Instructions {
     }
 
     /// Compares some bits with zero, for [`Self::jump`].
-    pub fn test_bits(&mut self, left: Place, mask: u32) {
+    pub fn test_bits(&mut self, left: Location, mask: u32) {
         match left {
-            Place::TcpFlags => {
+            Location::TcpFlags => {
                 // There are no higher bits.
                 dynasm!(self.0; .arch x64; test BYTE [rsi + 13], mask as i8);
             }
-            Place::Memory { base, offset } => {
+            Location::Memory { base, offset } => {
                 dynasm!(self.0; .arch x64; test DWORD [Rq(base) + offset], mask as i32);
             }
-            Place::Register(left) => self.with_constant(Binary::Test, left, mask as i32),
+            Location::Register(left) => self.with_constant(Binary::Test, left, mask as i32),
             _ => {
                 self.load(SCRATCH, left);
                 self.with_constant(Binary::Test, SCRATCH, mask as i32);
@@ -233,13 +233,13 @@ impl Instructions {
 
     /// The end: returns a number.
     pub fn leave(&mut self, answer: u32) {
-        self.load(SCRATCH, Place::Constant(answer));
+        self.load(SCRATCH, Location::Constant(answer));
         dynasm!(self.0; .arch x64; ret);
     }
 
     /// `to <<= by`, with the number of places in a register (modulo 32, as programs have it).
-    pub fn shift_left(&mut self, to: u8, by: Place) {
-        if let Place::Constant(places) = by {
+    pub fn shift_left(&mut self, to: u8, by: Location) {
+        if let Location::Constant(places) = by {
             return dynasm!(self.0; .arch x64; shl Rd(to), (places & 31) as i8);
         }
         self.load(SECOND, by);
@@ -248,8 +248,8 @@ impl Instructions {
     }
 
     /// `to >>= by`, likewise.
-    pub fn shift_right(&mut self, to: u8, by: Place) {
-        if let Place::Constant(places) = by {
+    pub fn shift_right(&mut self, to: u8, by: Location) {
+        if let Location::Constant(places) = by {
             return dynasm!(self.0; .arch x64; shr Rd(to), (places & 31) as i8);
         }
         self.load(SECOND, by);
@@ -257,19 +257,19 @@ impl Instructions {
     }
 
     /// `to = with` if `to` is larger.
-    pub fn minimum(&mut self, to: u8, with: Place) {
+    pub fn minimum(&mut self, to: u8, with: Location) {
         self.load(SECOND, with);
         dynasm!(self.0; .arch x64; cmp Rd(to), r11d; cmova Rd(to), r11d);
     }
 
     /// `to = with` if `to` is smaller.
-    pub fn maximum(&mut self, to: u8, with: Place) {
+    pub fn maximum(&mut self, to: u8, with: Location) {
         self.load(SECOND, with);
         dynasm!(self.0; .arch x64; cmp Rd(to), r11d; cmovb Rd(to), r11d);
     }
 
     /// `to = with` if `to - with` is negative.
-    pub fn later(&mut self, to: u8, with: Place) {
+    pub fn later(&mut self, to: u8, with: Location) {
         self.load(SECOND, with);
         dynasm!(self.0; .arch x64; cmp Rd(to), r11d; cmovs Rd(to), r11d);
     }
@@ -279,7 +279,7 @@ impl Instructions {
         &mut self,
         offset: i32,
         numbers: *const u64,
-        row: Place,
+        row: Location,
         to: DynamicLabel,
     ) {
         self.load(SCRATCH, row);

@@ -14,7 +14,7 @@ mod translate;
 #[cfg(test)]
 mod tests;
 
-use crate::compile::{Compiled, MAX_CHANGES, Opcode};
+use crate::compile::{Compiled, MAX_REWRITES, Opcode};
 use crate::outcome::Outcome;
 use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer};
@@ -68,7 +68,7 @@ impl Planned {
 struct Context {
     planned: u32,
     /// Where nothing is planned the first is nothing.
-    changes: [Planned; MAX_CHANGES],
+    rewrites: [Planned; MAX_REWRITES],
     /// Nanoseconds since the run began.
     elapsed: u64,
     /// Fields that are not passed in registers, each at its number.
@@ -149,7 +149,7 @@ impl Native {
             reasons,
             context: Box::new(Context {
                 planned: 0,
-                changes: [Planned::default(); MAX_CHANGES],
+                rewrites: [Planned::default(); MAX_REWRITES],
                 elapsed: 0,
                 fields: [0; Field::COUNT],
                 spare: [0; SPARE],
@@ -235,14 +235,14 @@ impl Native {
     #[inline(always)]
     pub fn planned(&self) -> &[Planned] {
         let count = self.context.planned as usize;
-        &self.context.changes[..count.min(MAX_CHANGES)]
+        &self.context.rewrites[..count.min(MAX_REWRITES)]
     }
 
     /// The first of them, or nothing; `None` if there are several.
     #[inline(always)]
     pub fn only_planned(&self) -> Option<Planned> {
         match self.context.planned {
-            0 | 1 => Some(self.context.changes[0]),
+            0 | 1 => Some(self.context.rewrites[0]),
             _ => None,
         }
     }

@@ -5,11 +5,11 @@
 //! packet leaves, so that one which escalates has changed nothing.
 #![deny(unsafe_code)]
 
-use super::instructions::{Binary, Instructions, Jump, Place, register};
+use super::instructions::{Binary, Instructions, Jump, Location, register};
 use super::{Context, Planned, SPARE, answer};
 use crate::compile::{
-    Code, Compiled, Do, FIRST_WORD, FunctionCode, MAX_CHANGES, Opcode, Passes, StepCode, Test,
-    calculate,
+    Code, Compiled, FIRST_WORD, FunctionCode, Instruction, MAX_REWRITES, Opcode, Passes, StepCode,
+    Test, calculate,
 };
 use dynasmrt::DynamicLabel;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ pub(super) struct Translator<'a> {
     /// Where packets go that are complex.
     pub complex: DynamicLabel,
     /// Words of functions that have let the packet on: their numbers, and where the values wait.
-    pub waiting: Vec<(u8, Place)>,
+    pub waiting: Vec<(u8, Location)>,
     /// Places of the context in use.
     pub spare_used: usize,
 }
@@ -52,7 +52,7 @@ pub(super) struct Translator<'a> {
 #[derive(Clone)]
 struct Scope {
     /// Registers of the interpreter whose value is not where it was at the start.
-    moved: BTreeMap<u8, Place>,
+    moved: BTreeMap<u8, Location>,
     written: BTreeSet<u8>,
     free_register: Option<u8>,
     spare_used: usize,
@@ -63,7 +63,10 @@ struct Scope {
 impl Translator<'_> {
     /// Writes it all.
     pub fn translate(mut self, code: &Code) -> Result<(), Unsupported> {
-        let rewrites = |code: &Code| code.doings().any(|doing| doing.opcode.rewrites());
+        let rewrites = |code: &Code| {
+            code.instructions()
+                .any(|instruction| instruction.opcode.rewrites())
+        };
         if self.compiled.codes.iter().any(rewrites) {
             self.plan_nothing();
         }
@@ -116,8 +119,8 @@ impl Translator<'_> {
             None => Vec::new(),
         };
         scope.spare_used = self.spare_used;
-        for doing in &function.prologue {
-            self.compute(&mut scope, doing)?;
+        for instruction in &function.prologue {
+            self.compute(&mut scope, instruction)?;
         }
         let mut planned_after = BTreeSet::new();
         let mut is_open = true;
@@ -151,14 +154,17 @@ impl Translator<'_> {
     }
 
     /// Places for the words that a function may write, where they wait for the packet to leave.
-    fn places_to_wait(&mut self, function: &FunctionCode) -> Result<Vec<(u8, Place)>, Unsupported> {
-        let steps = function.steps.iter().flat_map(|step| &step.doings);
+    fn places_to_wait(
+        &mut self,
+        function: &FunctionCode,
+    ) -> Result<Vec<(u8, Location)>, Unsupported> {
+        let steps = function.steps.iter().flat_map(|step| &step.instructions);
         let written: BTreeSet<u8> = function
             .prologue
             .iter()
             .chain(steps)
-            .filter(|doing| !doing.opcode.rewrites())
-            .map(|doing| doing.to)
+            .filter(|instruction| !instruction.opcode.rewrites())
+            .map(|instruction| instruction.to)
             .filter(|&register| self.is_word(register))
             .collect();
         written
@@ -172,17 +178,17 @@ impl Translator<'_> {
         &mut self,
         scope: &mut Scope,
         step: &StepCode,
-        on: Option<(DynamicLabel, &[(u8, Place)])>,
+        on: Option<(DynamicLabel, &[(u8, Location)])>,
     ) -> Result<bool, Unsupported> {
         if step.exit == Exit::Escalate {
             self.instructions.go(self.complex);
             return Ok(false);
         }
         let before = scope.planned;
-        for doing in &step.doings {
-            match doing.opcode.rewrites() {
-                true => self.plan(scope, doing)?,
-                false => self.compute(scope, doing)?,
+        for instruction in &step.instructions {
+            match instruction.opcode.rewrites() {
+                true => self.plan(scope, instruction)?,
+                false => self.compute(scope, instruction)?,
             }
         }
         if let Some(planned) = scope.planned
@@ -223,8 +229,8 @@ impl Translator<'_> {
         self.instructions.leave(answer);
     }
 
-    fn store(&mut self, to: Place, value: Place) {
-        if let Place::Memory { base, offset } = to
+    fn store(&mut self, to: Location, value: Location) {
+        if let Location::Memory { base, offset } = to
             && value != to
         {
             self.instructions.store(base, offset, value);
@@ -233,28 +239,31 @@ impl Translator<'_> {
 
     fn plan_nothing(&mut self) {
         self.plan_count(0);
-        let first = offset_of!(Context, changes) + offset_of!(Planned, what);
-        let nothing = Place::Constant(0);
+        let first = offset_of!(Context, rewrites) + offset_of!(Planned, what);
+        let nothing = Location::Constant(0);
         self.instructions
             .store(register::CONTEXT, first as i32, nothing);
     }
 
     fn plan_count(&mut self, count: usize) {
         let offset = offset_of!(Context, planned) as i32;
-        let count = Place::Constant(count as u32);
+        let count = Location::Constant(count as u32);
         self.instructions.store(register::CONTEXT, offset, count);
     }
 
     /// Plans a rewrite to a row, which must be there.
-    fn plan(&mut self, scope: &mut Scope, doing: &Do) -> Result<(), Unsupported> {
+    fn plan(&mut self, scope: &mut Scope, instruction: &Instruction) -> Result<(), Unsupported> {
         let planned = scope.planned.ok_or(Unsupported)?;
-        if planned >= MAX_CHANGES {
+        if planned >= MAX_REWRITES {
             self.instructions.go(self.complex);
             return Ok(());
         }
-        let rows = self.tables.get(usize::from(doing.to)).ok_or(Unsupported)?;
-        let row = self.place(scope, doing.a);
-        let count = Place::Constant(u32::try_from(rows.count).map_err(|_| Unsupported)?);
+        let rows = self
+            .tables
+            .get(usize::from(instruction.to))
+            .ok_or(Unsupported)?;
+        let row = self.place(scope, instruction.a);
+        let count = Location::Constant(u32::try_from(rows.count).map_err(|_| Unsupported)?);
         self.instructions.compare(row, count);
         let is_outside = Jump {
             comparison: Comparison::AtLeast,
@@ -266,16 +275,16 @@ impl Translator<'_> {
             self.instructions
                 .jump_if_at_least(elapsed, until.as_ptr(), row, self.complex);
         }
-        let change = offset_of!(Context, changes) + planned * size_of::<Planned>();
-        let what = Place::Constant(doing.opcode as u32);
+        let change = offset_of!(Context, rewrites) + planned * size_of::<Planned>();
+        let what = Location::Constant(instruction.opcode as u32);
         let first = u32::try_from(rows.first).map_err(|_| Unsupported)?;
         let row = match first {
             0 => row,
             _ => {
                 let instructions = &mut self.instructions;
                 instructions.load(register::SCRATCH, row);
-                instructions.binary(Binary::Add, register::SCRATCH, Place::Constant(first));
-                Place::Register(register::SCRATCH)
+                instructions.binary(Binary::Add, register::SCRATCH, Location::Constant(first));
+                Location::Register(register::SCRATCH)
             }
         };
         let mut store = |field, value| {
@@ -288,22 +297,25 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn compute(&mut self, scope: &mut Scope, doing: &Do) -> Result<(), Unsupported> {
-        let (a, b) = (self.place(scope, doing.a), self.place(scope, doing.b));
-        let value = match (simplified(doing.opcode, a, b), a) {
+    fn compute(&mut self, scope: &mut Scope, instruction: &Instruction) -> Result<(), Unsupported> {
+        let (a, b) = (
+            self.place(scope, instruction.a),
+            self.place(scope, instruction.b),
+        );
+        let value = match (simplified(instruction.opcode, a, b), a) {
             (Some(place), _) if !is_in_table(place) => place,
             (Some(place), _) => self.copied(scope, place)?,
-            (None, _) => self.calculated(scope, doing.opcode, a, b)?,
+            (None, _) => self.calculated(scope, instruction.opcode, a, b)?,
         };
-        scope.moved.insert(doing.to, value);
-        if self.is_word(doing.to) {
-            scope.written.insert(doing.to);
+        scope.moved.insert(instruction.to, value);
+        if self.is_word(instruction.to) {
+            scope.written.insert(instruction.to);
         }
         Ok(())
     }
 
     /// Words in the table are overwritten at the end, in any order: none may be read then.
-    fn copied(&mut self, scope: &mut Scope, place: Place) -> Result<Place, Unsupported> {
+    fn copied(&mut self, scope: &mut Scope, place: Location) -> Result<Location, Unsupported> {
         self.filled_place(scope, |instructions, to| instructions.load(to, place))
     }
 
@@ -311,9 +323,9 @@ impl Translator<'_> {
         &mut self,
         scope: &mut Scope,
         opcode: Opcode,
-        a: Place,
-        b: Place,
-    ) -> Result<Place, Unsupported> {
+        a: Location,
+        b: Location,
+    ) -> Result<Location, Unsupported> {
         if opcode.copies_payload() {
             return Err(Unsupported);
         }
@@ -339,14 +351,14 @@ impl Translator<'_> {
         &mut self,
         scope: &mut Scope,
         write: impl FnOnce(&mut Instructions, u8),
-    ) -> Result<Place, Unsupported> {
+    ) -> Result<Location, Unsupported> {
         if let Some(free) = scope.free_register.take() {
             write(self.instructions, free);
-            return Ok(Place::Register(free));
+            return Ok(Location::Register(free));
         }
         let place = spare(&mut scope.spare_used)?;
         write(self.instructions, register::SCRATCH);
-        self.store(place, Place::Register(register::SCRATCH));
+        self.store(place, Location::Register(register::SCRATCH));
         Ok(place)
     }
 
@@ -365,7 +377,7 @@ impl Translator<'_> {
 
     fn decided(&self, scope: &Scope, test: &Test) -> Option<bool> {
         let constant = |register| match self.place(scope, register) {
-            Place::Constant(value) => Some(value),
+            Location::Constant(value) => Some(value),
             _ => None,
         };
         let left = constant(test.a)?.wrapping_sub(constant(test.b)?) & test.mask;
@@ -393,14 +405,14 @@ impl Translator<'_> {
                 Comparison::NotEqual
             }
             Passes::Within { low: 0, span } => {
-                self.compare_left(scope, test, Place::Constant(span));
+                self.compare_left(scope, test, Location::Constant(span));
                 Comparison::AtMost
             }
             Passes::Within { low, span } => {
                 self.load_left(scope, test);
                 let instructions = &mut self.instructions;
-                instructions.binary(Binary::Subtract, register::SCRATCH, Place::Constant(low));
-                instructions.binary(Binary::Compare, register::SCRATCH, Place::Constant(span));
+                instructions.binary(Binary::Subtract, register::SCRATCH, Location::Constant(low));
+                instructions.binary(Binary::Compare, register::SCRATCH, Location::Constant(span));
                 Comparison::AtMost
             }
         };
@@ -411,41 +423,41 @@ impl Translator<'_> {
     fn compare_with_constant(&mut self, scope: &Scope, test: &Test, value: u32) {
         let (a, b) = (self.place(scope, test.a), self.place(scope, test.b));
         match (b, test.mask, value) {
-            (Place::Constant(0), mask, 0) if mask != u32::MAX => {
+            (Location::Constant(0), mask, 0) if mask != u32::MAX => {
                 self.instructions.test_bits(a, mask);
             }
             (_, u32::MAX, 0) => self.instructions.compare(a, b),
-            _ => self.compare_left(scope, test, Place::Constant(value)),
+            _ => self.compare_left(scope, test, Location::Constant(value)),
         }
     }
 
-    fn compare_left(&mut self, scope: &Scope, test: &Test, with: Place) {
+    fn compare_left(&mut self, scope: &Scope, test: &Test, with: Location) {
         let (a, b) = (self.place(scope, test.a), self.place(scope, test.b));
-        if b == Place::Constant(0) && test.mask == u32::MAX {
+        if b == Location::Constant(0) && test.mask == u32::MAX {
             return self.instructions.compare(a, with);
         }
         self.load_left(scope, test);
         self.instructions
-            .compare(Place::Register(register::SCRATCH), with);
+            .compare(Location::Register(register::SCRATCH), with);
     }
 
     /// `(a - b) & mask`, in the scratch register.
     fn load_left(&mut self, scope: &Scope, test: &Test) {
         let (a, b) = (self.place(scope, test.a), self.place(scope, test.b));
         self.instructions.load(register::SCRATCH, a);
-        if b != Place::Constant(0) {
+        if b != Location::Constant(0) {
             self.instructions
                 .binary(Binary::Subtract, register::SCRATCH, b);
         }
         if test.mask != u32::MAX {
-            let mask = Place::Constant(test.mask);
+            let mask = Location::Constant(test.mask);
             self.instructions
                 .binary(Binary::And, register::SCRATCH, mask);
         }
     }
 
     /// Where the value of one of the interpreter's registers is.
-    fn place(&self, scope: &Scope, number: u8) -> Place {
+    fn place(&self, scope: &Scope, number: u8) -> Location {
         if let Some(place) = scope.moved.get(&number) {
             return *place;
         }
@@ -453,25 +465,25 @@ impl Translator<'_> {
             Some(&field) => self.field(field),
             None if self.is_word(number) => self.home(number),
             // A constant, or a temporary, which is zero at first.
-            None => Place::Constant(self.compiled.initial[usize::from(number)]),
+            None => Location::Constant(self.compiled.initial[usize::from(number)]),
         }
     }
 
-    fn field(&self, field: Field) -> Place {
+    fn field(&self, field: Field) -> Location {
         match field {
-            Field::Direction => Place::Constant(self.direction as u32),
-            Field::TcpFlags => Place::TcpFlags,
-            Field::TcpSequence => Place::TcpLong(4),
-            Field::TcpAcknowledgement => Place::TcpLong(8),
-            Field::TcpWindow => Place::TcpWindow,
-            Field::PayloadLength => Place::Register(register::PAYLOAD_LENGTH),
-            Field::NowTicks => Place::Register(register::NOW),
-            Field::AliasRow => Place::Register(register::ALIAS_ROW),
+            Field::Direction => Location::Constant(self.direction as u32),
+            Field::TcpFlags => Location::TcpFlags,
+            Field::TcpSequence => Location::TcpLong(4),
+            Field::TcpAcknowledgement => Location::TcpLong(8),
+            Field::TcpWindow => Location::TcpWindow,
+            Field::PayloadLength => Location::Register(register::PAYLOAD_LENGTH),
+            Field::NowTicks => Location::Register(register::NOW),
+            Field::AliasRow => Location::Register(register::ALIAS_ROW),
             Field::Protocol
             | Field::SegmentLength
             | Field::WindowMatch
             | Field::KvOperation
-            | Field::KvValueLength => Place::Memory {
+            | Field::KvValueLength => Location::Memory {
                 base: register::CONTEXT,
                 offset: (offset_of!(Context, fields) + 4 * field as usize) as i32,
             },
@@ -483,8 +495,8 @@ impl Translator<'_> {
     }
 
     /// A word's place in the table.
-    fn home(&self, word: u8) -> Place {
-        Place::Memory {
+    fn home(&self, word: u8) -> Location {
+        Location::Memory {
             base: register::WORDS,
             offset: 4 * (i32::from(word) - FIRST_WORD as i32),
         }
@@ -503,10 +515,10 @@ impl Scope {
     }
 }
 
-const fn is_in_table(place: Place) -> bool {
+const fn is_in_table(place: Location) -> bool {
     matches!(
         place,
-        Place::Memory {
+        Location::Memory {
             base: register::WORDS,
             ..
         }
@@ -514,30 +526,32 @@ const fn is_in_table(place: Place) -> bool {
 }
 
 /// One more place of the context.
-fn spare(used: &mut usize) -> Result<Place, Unsupported> {
+fn spare(used: &mut usize) -> Result<Location, Unsupported> {
     let number = *used;
     if number >= SPARE {
         return Err(Unsupported);
     }
     *used += 1;
-    Ok(Place::Memory {
+    Ok(Location::Memory {
         base: register::CONTEXT,
         offset: (offset_of!(Context, spare) + 4 * number) as i32,
     })
 }
 
 /// What needs no instruction: arithmetic on constants, and copies.
-fn simplified(opcode: Opcode, a: Place, b: Place) -> Option<Place> {
+fn simplified(opcode: Opcode, a: Location, b: Location) -> Option<Location> {
     use Opcode::{Add, Or, ShiftLeft, ShiftRight, Subtract, Xor};
     if opcode.copies_payload() {
         return None;
     }
     match (a, b) {
-        (Place::Constant(a), Place::Constant(b)) => Some(Place::Constant(calculate(opcode, a, b))),
-        (_, Place::Constant(0)) => {
+        (Location::Constant(a), Location::Constant(b)) => {
+            Some(Location::Constant(calculate(opcode, a, b)))
+        }
+        (_, Location::Constant(0)) => {
             matches!(opcode, Add | Or | ShiftLeft | ShiftRight | Subtract | Xor).then_some(a)
         }
-        (Place::Constant(0), _) => matches!(opcode, Add | Or | Xor).then_some(b),
+        (Location::Constant(0), _) => matches!(opcode, Add | Or | Xor).then_some(b),
         _ => None,
     }
 }

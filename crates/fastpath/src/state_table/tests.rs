@@ -64,9 +64,9 @@ proptest! {
             prop_assert_eq!(held.as_ref(), Some(&parts));
             let is_known = V4Key::of(&own).is_some() && value != 0;
             prop_assert_eq!(known(&mut table, slot, &own), is_known.then_some(parts));
-            for stranger in [other, key(number ^ 1), key(number ^ 2)] {
-                prop_assert!(table.held(slot, &stranger).is_none());
-                prop_assert_eq!(known(&mut table, slot, &stranger), None);
+            for absent in [other, key(number ^ 1), key(number ^ 2)] {
+                prop_assert!(table.held(slot, &absent).is_none());
+                prop_assert_eq!(known(&mut table, slot, &absent), None);
             }
             prop_assert!(table.held(NO_SLOT, &own).is_none());
             prop_assert_eq!(known(&mut table, NO_SLOT, &own), None);

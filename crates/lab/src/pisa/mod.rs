@@ -25,7 +25,7 @@ mod world;
 
 pub use parameters::{Freeze, Parameters};
 
-use crate::model::{Column, Misfit, Model};
+use crate::model::{Column, Model, ParameterError};
 use resources::{Chip, Table as StateTable};
 use std::path::Path;
 use toml::Table;
@@ -80,11 +80,11 @@ impl Model for Pisa {
         &COLUMNS
     }
 
-    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), ParameterError> {
         Parameters::read(parameters).map(|_| ())
     }
 
-    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, ParameterError> {
         let parameters = Parameters::read(parameters)?;
         let outcome = world::run(&parameters);
         let table = StateTable {

@@ -1,6 +1,6 @@
 //! What a plan can say of the pipeline.
 
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use serde::Deserialize;
 use toml::Table;
 
@@ -67,13 +67,13 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn read(table: &Table) -> Result<Self, Misfit> {
+    pub(crate) fn read(table: &Table) -> Result<Self, ParameterError> {
         let parameters: Self = table.clone().try_into()?;
         parameters.check()?;
         Ok(parameters)
     }
 
-    fn check(&self) -> Result<(), Misfit> {
+    fn check(&self) -> Result<(), ParameterError> {
         let checks = [
             (
                 (1..=100_000_000).contains(&self.packets),
@@ -120,7 +120,7 @@ impl Parameters {
         ];
         let wrong = checks.into_iter().find(|(holds, ..)| !holds);
         wrong.map_or(Ok(()), |(_, field, range)| {
-            Err(Misfit::new(field, format!("must be {range}")))
+            Err(ParameterError::new(field, format!("must be {range}")))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Frames of flows that are no more than a number.
 
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, layout::Layout, rewrite};
 
 /// What a frame takes of a wire besides its own bytes: preamble, gap and checksum.
@@ -20,9 +20,9 @@ pub(super) struct Template {
 
 impl Template {
     /// A packet of this length.
-    pub(super) fn new(frame_bytes: usize) -> Result<Self, Misfit> {
+    pub(super) fn new(frame_bytes: usize) -> Result<Self, ParameterError> {
         check_length(frame_bytes)?;
-        let wrong = || Misfit::new("frame_bytes", "cannot be built");
+        let wrong = || ParameterError::new("frame_bytes", "cannot be built");
         let payload = vec![0; frame_bytes.saturating_sub(HEADERS)];
         let (to, port) = SERVICE;
         let packet = PacketBuilder::udp(source(0), Endpoint::v4(to, port)).payload(&payload);
@@ -46,10 +46,10 @@ impl Template {
 }
 
 /// Whether frames have such a length.
-pub(super) fn check_length(frame_bytes: usize) -> Result<(), Misfit> {
+pub(super) fn check_length(frame_bytes: usize) -> Result<(), ParameterError> {
     match (60..=9000).contains(&frame_bytes) {
         true => Ok(()),
-        false => Err(Misfit::new("frame_bytes", "must be 60 to 9000")),
+        false => Err(ParameterError::new("frame_bytes", "must be 60 to 9000")),
     }
 }
 

@@ -33,7 +33,7 @@ pub use parameters::{
 
 pub(crate) use frames::SERVICE;
 
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use frames::Template;
 use replay::Replay;
 use twinpath_engine::Time;
@@ -72,7 +72,10 @@ impl Traffic {
     ///
     /// # Errors
     /// A file that cannot be read, or numbers that do not go together.
-    pub fn new(parameters: &TrafficParameters, config: &TrafficConfig) -> Result<Self, Misfit> {
+    pub fn new(
+        parameters: &TrafficParameters,
+        config: &TrafficConfig,
+    ) -> Result<Self, ParameterError> {
         let source = match (&parameters.capture, parameters.flow_model) {
             (Some(path), _) => Source::Replay(Replay::load(path, parameters.time_scale)?),
             (None, FlowModel::Open) => {

@@ -1,6 +1,6 @@
 //! What a plan says of its traffic.
 
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use twinpath_engine::Time;
@@ -148,7 +148,7 @@ impl TrafficParameters {
     ///
     /// # Errors
     /// The first parameter that is out of range.
-    pub(crate) fn check(&self) -> Result<(), Misfit> {
+    pub(crate) fn check(&self) -> Result<(), ParameterError> {
         let within = |value: f64, low: f64, high: f64| (low..=high).contains(&value);
         let rate = |value: Option<f64>| value.is_none_or(|value| within(value, 1e-6, 1e5));
         let checks = [
@@ -204,36 +204,36 @@ impl TrafficParameters {
         ];
         for (holds, field, range) in checks {
             if !holds {
-                return Err(Misfit::new(field, format!("must be {range}")));
+                return Err(ParameterError::new(field, format!("must be {range}")));
             }
         }
         self.check_together()
     }
 
-    fn check_together(&self) -> Result<(), Misfit> {
+    fn check_together(&self) -> Result<(), ParameterError> {
         let both = self.input_gbps.is_some() && self.input_mpps.is_some();
         if both {
-            return Err(Misfit::new(
+            return Err(ParameterError::new(
                 "input_mpps",
                 "either this or input_gbps, not both",
             ));
         }
         let has_rate = self.input_gbps.is_some() || self.input_mpps.is_some();
         if self.capture.is_some() && has_rate {
-            return Err(Misfit::new(
+            return Err(ParameterError::new(
                 "capture",
                 "a capture has its own rate: time_scale changes it, input_gbps and input_mpps do not",
             ));
         }
         if self.flow_model == FlowModel::Open {
             if self.flow_sizes.is_none() {
-                return Err(Misfit::new(
+                return Err(ParameterError::new(
                     "flow_sizes",
                     "missing: the open model needs it",
                 ));
             }
             if self.flow_sizes.is_some() && self.flow_size_unit != SizeUnit::Packets {
-                return Err(Misfit::new(
+                return Err(ParameterError::new(
                     "flow_size_unit",
                     "the open model counts packets",
                 ));
@@ -243,11 +243,11 @@ impl TrafficParameters {
     }
 
     /// Checks that a rate is given where one is needed: when all of a point's parameters are known.
-    pub(crate) fn check_complete(&self) -> Result<(), Misfit> {
+    pub(crate) fn check_complete(&self) -> Result<(), ParameterError> {
         let has_rate = self.input_gbps.is_some() || self.input_mpps.is_some();
         match has_rate || self.capture.is_some() {
             true => Ok(()),
-            false => Err(Misfit::new(
+            false => Err(ParameterError::new(
                 "input_gbps",
                 "missing: how fast packets come (or input_mpps, or a capture)",
             )),
@@ -259,10 +259,10 @@ impl TrafficParameters {
             .map_or(Time(u64::MAX), |ms| Time::from_us_f64(ms * 1e3))
     }
 
-    pub(crate) fn fixed_frame_bytes(&self) -> Result<usize, Misfit> {
+    pub(crate) fn fixed_frame_bytes(&self) -> Result<usize, ParameterError> {
         match self.frame_bytes {
             FrameBytes::Fixed(bytes) => Ok(bytes.into()),
-            FrameBytes::Named(_) => Err(Misfit::new(
+            FrameBytes::Named(_) => Err(ParameterError::new(
                 "frame_bytes",
                 "the open model needs one length",
             )),
@@ -283,7 +283,7 @@ impl TrafficParameters {
     }
 
     /// The mean length of frames, in bytes.
-    fn mean_bytes(&self) -> Result<f64, Misfit> {
+    fn mean_bytes(&self) -> Result<f64, ParameterError> {
         Ok(match self.packet_size() {
             PacketSize::Fixed { frame_bytes } => frame_bytes.into(),
             PacketSize::Imix {} => (7.0 * 64.0 + 4.0 * 594.0 + 1514.0) / 12.0,
@@ -299,7 +299,7 @@ impl TrafficParameters {
     ///
     /// # Errors
     /// A distribution file that cannot be read.
-    pub fn packets_per_s(&self, wire_bytes: f64) -> Result<f64, Misfit> {
+    pub fn packets_per_s(&self, wire_bytes: f64) -> Result<f64, ParameterError> {
         if let Some(mpps) = self.input_mpps {
             return Ok(mpps * 1e6);
         }
@@ -311,7 +311,7 @@ impl TrafficParameters {
     ///
     /// # Errors
     /// A distribution file that cannot be read, or frames of a length that there is not.
-    pub(crate) fn generator(&self, wire_bytes: f64) -> Result<TrafficConfig, Misfit> {
+    pub(crate) fn generator(&self, wire_bytes: f64) -> Result<TrafficConfig, ParameterError> {
         let packets_per_s = self.packets_per_s(wire_bytes)?;
         let mut config = self.generator_at(packets_per_s)?;
         let is_of_sizes = self.flow_sizes.is_some() && self.flow_model == FlowModel::Closed;
@@ -325,7 +325,7 @@ impl TrafficParameters {
     }
 
     /// The mean length of the first frames that a generator makes, in bytes.
-    fn sampled_bytes(&self, config: &TrafficConfig) -> Result<f64, Misfit> {
+    fn sampled_bytes(&self, config: &TrafficConfig) -> Result<f64, ParameterError> {
         // The flows of the start all begin at once, so a few packets would not tell.
         const SAMPLE: u64 = 1_000_000;
         let generator = Generator::new(config, self.seed);
@@ -342,7 +342,7 @@ impl TrafficParameters {
         Ok(bytes / f64::max(frames, 1.0))
     }
 
-    fn generator_at(&self, packets_per_s: f64) -> Result<TrafficConfig, Misfit> {
+    fn generator_at(&self, packets_per_s: f64) -> Result<TrafficConfig, ParameterError> {
         if let FrameBytes::Fixed(bytes) = self.frame_bytes {
             super::frames::check_length(bytes.into())?;
         }
@@ -392,7 +392,7 @@ impl TrafficParameters {
         }
     }
 
-    pub(crate) fn open_config(&self) -> Result<OpenConfig, Misfit> {
+    pub(crate) fn open_config(&self) -> Result<OpenConfig, ParameterError> {
         let file = self.flow_sizes.as_deref().unwrap_or(Path::new(""));
         let sizes = Cdf::read(file, SizeUnit::Packets, false);
         let sizes = sizes.map_err(|error| named(&error, "flow_sizes"))?;
@@ -407,7 +407,7 @@ impl TrafficParameters {
 }
 
 /// An error of the generator, with the parameter that it is about.
-pub fn misfit_of_traffic(error: &TrafficError) -> Misfit {
+pub fn misfit_of_traffic(error: &TrafficError) -> ParameterError {
     let of_field = |field: &str| {
         let known = [
             ("arrivals.rate", "input_gbps"),
@@ -435,14 +435,14 @@ pub fn misfit_of_traffic(error: &TrafficError) -> Misfit {
         TrafficError::CdfRead { .. } | TrafficError::CdfSyntax { .. } => Some("flow_sizes"),
         _ => None,
     };
-    Misfit {
+    ParameterError {
         field: parameter,
         message: with_cause(error),
     }
 }
 
-fn named(error: &TrafficError, field: &'static str) -> Misfit {
-    Misfit::new(field, with_cause(error))
+fn named(error: &TrafficError, field: &'static str) -> ParameterError {
+    ParameterError::new(field, with_cause(error))
 }
 
 /// The message, and what the system said beneath it.

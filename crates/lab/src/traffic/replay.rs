@@ -1,7 +1,7 @@
 //! A capture, as often as it is needed, faster or slower.
 
 use super::Incoming;
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use std::path::Path;
 use twinpath_engine::Time;
 use twinpath_io::Trace;
@@ -22,8 +22,8 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    pub(super) fn load(path: &Path, time_scale: f64) -> Result<Self, Misfit> {
-        let wrong = |message: String| Misfit::new("capture", message);
+    pub(super) fn load(path: &Path, time_scale: f64) -> Result<Self, ParameterError> {
+        let wrong = |message: String| ParameterError::new("capture", message);
         let trace =
             Trace::load_at_most(path, MOST_BYTES).map_err(|error| wrong(error.to_string()))?;
         let times = || trace.iter().map(|frame| frame.timestamp_ns);

@@ -182,8 +182,8 @@ fn what_does_not_go_together_is_refused_by_name() {
         ("churn_per_minute = 1e12", "churn_per_minute"),
     ] {
         let parameters: TrafficParameters = toml::from_str(text).expect(text);
-        let misfit = parameters.check().expect_err(text);
-        assert_eq!(misfit.field, Some(field), "{text}");
+        let error = parameters.check().expect_err(text);
+        assert_eq!(error.field, Some(field), "{text}");
     }
     for (text, field) in [
         ("flow_sizes = '/no/such/file'\ninput_gbps = 1", "flow_sizes"),
@@ -199,8 +199,8 @@ fn what_does_not_go_together_is_refused_by_name() {
         let made = parameters
             .generator(24.0)
             .and_then(|config| Traffic::new(&parameters, &config));
-        let misfit = made.err().expect(text);
-        assert_eq!(misfit.field, Some(field), "{text}: {misfit}");
+        let error = made.err().expect(text);
+        assert_eq!(error.field, Some(field), "{text}: {error}");
     }
     let none = TrafficParameters::default().check_complete();
     assert_eq!(none.expect_err("no rate").field, Some("input_gbps"));

@@ -1,6 +1,6 @@
 //! TurboSwitch §IV: a switch with an input, an output and a port that congests itself.
 //!
-//! The mechanism is the one of production, [`twinpath_parking::Lot`]; it parks sizes here and frames
+//! The mechanism is the one of production, [`twinpath_parking::PayloadBuffer`]; it parks sizes here and frames
 //! there. Around it are packets that arrive at random, cores that answer after their latency, and
 //! the port that drains the queue.
 //!
@@ -19,7 +19,7 @@ pub use parameters::{
     Arrivals, ControllerName, CoresLatency, LateName, Parameters, SizesName, VariantName,
 };
 
-use crate::model::{Column, Misfit, Model};
+use crate::model::{Column, Model, ParameterError};
 use std::path::Path;
 use toml::Table;
 
@@ -36,11 +36,11 @@ impl Model for TurboSwitch {
         &measures::COLUMNS
     }
 
-    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, _folder: &Path) -> Result<(), ParameterError> {
         Parameters::read(parameters).map(|_| ())
     }
 
-    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, _folder: &Path) -> Result<Vec<f64>, ParameterError> {
         let parameters = Parameters::read(parameters)?;
         let world = world::run(&parameters)?;
         Ok(measures::row(&parameters, &world).to_vec())

@@ -1,6 +1,6 @@
 //! What a plan can say of the testbed, and what holds if it says nothing.
 
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use serde::Deserialize;
 use std::time::Duration;
 use toml::Table;
@@ -187,13 +187,13 @@ const SLOTS: u32 = 1 << 14;
 const WINDOW: u32 = 1 << 13;
 
 impl Parameters {
-    pub(crate) fn read(table: &Table) -> Result<Self, Misfit> {
+    pub(crate) fn read(table: &Table) -> Result<Self, ParameterError> {
         let parameters: Self = table.clone().try_into()?;
         parameters.check()?;
         Ok(parameters)
     }
 
-    fn check(&self) -> Result<(), Misfit> {
+    fn check(&self) -> Result<(), ParameterError> {
         let rates = [
             ("input_gbps", self.input_gbps),
             ("loopback_gbps", self.loopback_gbps),
@@ -228,10 +228,10 @@ impl Parameters {
             )
         })?;
         self.check_counts()?;
-        self.config().check().map_err(|error| misfit(&error))
+        self.config().check().map_err(|error| wrong(&error))
     }
 
-    fn check_counts(&self) -> Result<(), Misfit> {
+    fn check_counts(&self) -> Result<(), ParameterError> {
         let packets = (10..=1_000_000_000).contains(&self.packets);
         require(packets, "packets", "must be 10 to a thousand million")?;
         require(
@@ -258,7 +258,7 @@ impl Parameters {
         )
     }
 
-    /// The parking lot of this testbed.
+    /// The payload buffer of this testbed.
     pub(crate) fn config(&self) -> Config {
         Config {
             variant: self.variant(),
@@ -267,7 +267,7 @@ impl Parameters {
             cores_choose_port: self.cores_choose_port,
             limit_bytes: self.queue_limit_bytes,
             slots: SLOTS,
-            patience: Duration::from_nanos((self.patience_us * 1e3) as u64),
+            header_timeout: Duration::from_nanos((self.patience_us * 1e3) as u64),
             ..Config::default()
         }
     }
@@ -334,13 +334,13 @@ impl Parameters {
     }
 }
 
-fn require(holds: bool, field: &'static str, otherwise: &str) -> Result<(), Misfit> {
+fn require(holds: bool, field: &'static str, otherwise: &str) -> Result<(), ParameterError> {
     holds
         .then_some(())
-        .ok_or_else(|| Misfit::new(field, otherwise))
+        .ok_or_else(|| ParameterError::new(field, otherwise))
 }
 
-pub(crate) fn misfit(error: &ConfigError) -> Misfit {
+pub(crate) fn wrong(error: &ConfigError) -> ParameterError {
     let field = match error {
         ConfigError::Slots => "queue_limit_bytes",
         ConfigError::Partitions => "partitions",
@@ -351,5 +351,5 @@ pub(crate) fn misfit(error: &ConfigError) -> Misfit {
         ConfigError::Drain => "loopback_gbps",
         ConfigError::PassNeedsLoopback => "cores_choose_port",
     };
-    Misfit::new(field, error.to_string())
+    ParameterError::new(field, error.to_string())
 }

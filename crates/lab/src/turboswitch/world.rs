@@ -1,12 +1,12 @@
 //! The testbed, event by event.
 
 use super::measures::Measures;
-use super::parameters::{Arrivals, CoresLatency, Parameters, VariantName, misfit};
+use super::parameters::{Arrivals, CoresLatency, Parameters, VariantName, wrong};
 use super::sizes::Sizes;
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use twinpath_core::{Instant, hash};
 use twinpath_engine::{Agenda, Rate, Time, World};
-use twinpath_parking::{Answer, Dequeued, Load, Lot, Reading, Resident, Ticket};
+use twinpath_parking::{Answer, Dequeued, Load, PayloadBuffer, Reading, Resident, Ticket};
 use twinpath_traffic::random::{Chance, Random, RandomSource};
 
 /// What is parked: a packet without its bytes.
@@ -41,7 +41,7 @@ pub(crate) enum Event {
 
 struct Testbed<'a> {
     parameters: &'a Parameters,
-    lot: Lot<Parcel, ()>,
+    buffer: PayloadBuffer<Parcel, ()>,
     port: Rate,
     is_sending: bool,
     switch: Time,
@@ -76,9 +76,9 @@ impl Streams {
 }
 
 /// Runs until the last packet has arrived.
-pub(crate) fn run(parameters: &Parameters) -> Result<Measures, Misfit> {
-    let lot = Lot::new(parameters.config()).map_err(|error| misfit(&error))?;
-    let mut testbed = Testbed::new(parameters, lot);
+pub(crate) fn run(parameters: &Parameters) -> Result<Measures, ParameterError> {
+    let buffer = PayloadBuffer::new(parameters.config()).map_err(|error| wrong(&error))?;
+    let mut testbed = Testbed::new(parameters, buffer);
     let mut agenda = Agenda::default();
     agenda.at(Time::ZERO, Event::Arrival);
     if parameters.variant == VariantName::Multicast {
@@ -92,7 +92,7 @@ pub(crate) fn run(parameters: &Parameters) -> Result<Measures, Misfit> {
         testbed.happen(event, &mut agenda);
         events += 1;
     }
-    let stats = *testbed.lot.stats();
+    let stats = *testbed.buffer.stats();
     let mut measures = testbed.measures;
     measures.end(&stats, agenda.now(), events);
     Ok(measures)
@@ -110,32 +110,33 @@ impl World for Testbed<'_> {
         match event {
             Event::Arrival => self.arrival(agenda),
             Event::Header(ticket) => {
-                self.lot.answered(ticket, Answer::Header(()), instant(now));
+                self.buffer
+                    .answered(ticket, Answer::Header(()), instant(now));
             }
             Event::Sent(resident) => {
                 self.is_sending = false;
                 match (resident, self.switch) {
                     (None, _) => (),
-                    (Some(resident), Time::ZERO) => self.lot.recirculated(resident),
+                    (Some(resident), Time::ZERO) => self.buffer.recirculated(resident),
                     (Some(resident), switch) => agenda.after(switch, Event::Back(resident)),
                 }
                 self.send(agenda);
             }
             Event::Back(resident) => {
-                self.lot.recirculated(resident);
+                self.buffer.recirculated(resident);
                 self.send(agenda);
             }
             Event::Read => self.read(agenda),
-            Event::Learn(reading) => self.lot.learn(reading),
+            Event::Learn(reading) => self.buffer.learn(reading),
         }
     }
 }
 
 impl<'a> Testbed<'a> {
-    fn new(parameters: &'a Parameters, lot: Lot<Parcel, ()>) -> Self {
+    fn new(parameters: &'a Parameters, buffer: PayloadBuffer<Parcel, ()>) -> Self {
         let packets_per_ps = parameters.input_gbps * 1e-3 / (8.0 * parameters.mean_bytes);
         Self {
-            lot,
+            buffer,
             port: parameters.loopback(),
             is_sending: false,
             switch: Time::from_us_f64(parameters.switch_us),
@@ -155,11 +156,14 @@ impl<'a> Testbed<'a> {
         let (now, number) = (agenda.now(), self.arrived);
         self.arrived += 1;
         if number == self.warm_up {
-            self.measures.begin(self.lot.stats(), now);
+            self.measures.begin(self.buffer.stats(), now);
         }
         self.park(number, agenda);
-        let queue = (self.lot.queue_bytes(), self.lot.queue_packets() as u64);
-        self.measures.arrival(queue, self.lot.fit());
+        let queue = (
+            self.buffer.queue_bytes(),
+            self.buffer.queue_packets() as u64,
+        );
+        self.measures.arrival(queue, self.buffer.fit());
         self.send(agenda);
         let gap = self.gap();
         agenda.after(gap, Event::Arrival);
@@ -183,7 +187,7 @@ impl<'a> Testbed<'a> {
             number,
         };
         let parked = self
-            .lot
+            .buffer
             .park(parcel, self.flow_hash(flow), instant(agenda.now()));
         if let (Ok(ticket), false) = (parked, is_lost) {
             agenda.after(latency, Event::Header(ticket));
@@ -216,7 +220,7 @@ impl<'a> Testbed<'a> {
     /// Takes the head of the queue and puts it on the wire, if the port is free. A copy takes its time
     /// there, too: that is what it is for.
     fn send(&mut self, agenda: &mut Agenda<Event>) {
-        let Some(bytes) = self.lot.head_bytes().filter(|_| !self.is_sending) else {
+        let Some(bytes) = self.buffer.head_bytes().filter(|_| !self.is_sending) else {
             return;
         };
         self.is_sending = true;
@@ -228,7 +232,7 @@ impl<'a> Testbed<'a> {
 
     /// Answers with the payload that must go round, if it is one.
     fn dequeue(&mut self, now: Time, on_wire: Time) -> Option<Resident<Parcel>> {
-        match self.lot.dequeue(instant(now))? {
+        match self.buffer.dequeue(instant(now))? {
             Dequeued::Depart {
                 payload,
                 parked_at,
@@ -256,7 +260,7 @@ impl<'a> Testbed<'a> {
     }
 
     fn read(&mut self, agenda: &mut Agenda<Event>) {
-        let reading = self.lot.reading(instant(agenda.now()));
+        let reading = self.buffer.reading(instant(agenda.now()));
         let delay = Time::from_us_f64(self.parameters.reading_delay_us);
         agenda.after(delay, Event::Learn(reading));
         let every = Time::from_us_f64(self.parameters.reading_every_us);

@@ -2,14 +2,14 @@
 //! those inside have left (SFCache §V-D).
 
 use super::parameters::Setting;
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use std::collections::VecDeque;
 use twinpath_core::Frame;
 use twinpath_engine::Time;
 use twinpath_node::replacement::Replacement;
 
 /// A change that is to come, is under way, or is over.
-pub(super) struct Change {
+pub(super) struct ChainChange {
     setting: Setting,
     replacement: Option<Box<Replacement>>,
     is_under_way: bool,
@@ -21,20 +21,20 @@ pub(super) struct Change {
 }
 
 /// Whether the change that is asked for, if one is, can be made.
-pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
+pub(super) fn check(setting: &Setting) -> Result<(), ParameterError> {
     match setting.replaced()? {
         Some(after) => replacement(setting, &after).map(drop),
         None => Ok(()),
     }
 }
 
-fn replacement(before: &Setting, after: &Setting) -> Result<Replacement, Misfit> {
+fn replacement(before: &Setting, after: &Setting) -> Result<Replacement, ParameterError> {
     let change = Replacement::between(&before.service()?, &after.service()?);
-    change.map_err(|error| Misfit::new("replace_chain", error.to_string()))
+    change.map_err(|error| ParameterError::new("replace_chain", error.to_string()))
 }
 
-impl Change {
-    pub(super) fn new(before: &Setting, after: Setting) -> Result<Self, Misfit> {
+impl ChainChange {
+    pub(super) fn new(before: &Setting, after: Setting) -> Result<Self, ParameterError> {
         Ok(Self {
             replacement: Some(Box::new(replacement(before, &after)?)),
             setting: after,

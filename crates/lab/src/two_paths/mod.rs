@@ -46,7 +46,7 @@ mod world;
 
 pub use parameters::{Parameters, RateName, System};
 
-use crate::model::{Column, Misfit, Model};
+use crate::model::{Column, Model, ParameterError};
 use parameters::Setting;
 use std::path::Path;
 use toml::Table;
@@ -64,17 +64,17 @@ impl Model for TwoPaths {
         &measures::COLUMNS
     }
 
-    fn check(&self, parameters: &Table, folder: &Path) -> Result<(), Misfit> {
+    fn check(&self, parameters: &Table, folder: &Path) -> Result<(), ParameterError> {
         setting(parameters, folder).map(drop)
     }
 
-    fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, Misfit> {
+    fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, ParameterError> {
         throughput::run(&setting(parameters, folder)?)
     }
 }
 
 /// What the parameters say, if a node can be built of it.
-fn setting(parameters: &Table, folder: &Path) -> Result<Setting, Misfit> {
+fn setting(parameters: &Table, folder: &Path) -> Result<Setting, ParameterError> {
     let setting = Parameters::read(parameters, folder)?.setting()?;
     node::check(&setting)?;
     change::check(&setting)?;

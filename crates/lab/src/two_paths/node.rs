@@ -2,7 +2,7 @@
 
 use super::parameters::{Setting, System};
 use super::read_only::ReadOnly;
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use std::sync::Arc;
 use twinpath_coherence::{Cores, StateStage};
 use twinpath_control::service::{Instance, Paths, Service};
@@ -14,16 +14,16 @@ use twinpath_node::{CoreElement, FastElement, FastPath, Limits, Node, Worker};
 use twinpath_slowpath::{Chain, NetworkFunction};
 
 /// Whether a node can be built, without building its tables.
-pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
+pub(super) fn check(setting: &Setting) -> Result<(), ParameterError> {
     let service = setting.service()?;
     let shares_state = service.chain.iter().any(|function| !function.makes_rules());
     let system = setting.parameters.system;
     if system == System::RuleCache && !service.chain.iter().any(Instance::makes_rules) {
         let message = "no function of the chain makes rules";
-        return Err(Misfit::new("system", message));
+        return Err(ParameterError::new("system", message));
     }
     if system == System::ReadOnlyCache && !shares_state {
-        return Err(Misfit::new(
+        return Err(ParameterError::new(
             "system",
             "no function of the chain has flow state",
         ));
@@ -33,7 +33,7 @@ pub(super) fn check(setting: &Setting) -> Result<(), Misfit> {
 
 impl Setting {
     /// The functions, element by element.
-    pub(super) fn elements(&self) -> Result<Vec<Vec<String>>, Misfit> {
+    pub(super) fn elements(&self) -> Result<Vec<Vec<String>>, ParameterError> {
         let service = self.service()?;
         let names =
             |instances: &[Instance]| instances.iter().map(|one| one.name.to_string()).collect();
@@ -41,9 +41,9 @@ impl Setting {
     }
 
     /// How packets of a flow find each other.
-    pub(super) fn steering(&self) -> Result<Steering, Misfit> {
+    pub(super) fn steering(&self) -> Result<Steering, ParameterError> {
         let steering = wiring::steering(&self.service()?);
-        steering.map_err(|error| Misfit::new("chain", error.to_string()))
+        steering.map_err(|error| ParameterError::new("chain", error.to_string()))
     }
 }
 
@@ -55,7 +55,7 @@ const LIMITS: Limits = Limits {
 };
 
 /// Builds the node.
-pub(super) fn build(setting: &Setting) -> Result<Node, Misfit> {
+pub(super) fn build(setting: &Setting) -> Result<Node, ParameterError> {
     let service = setting.service()?;
     let built = match setting.parameters.system {
         System::TwoPaths => wiring::build(&service, Paths::Both),
@@ -63,7 +63,7 @@ pub(super) fn build(setting: &Setting) -> Result<Node, Misfit> {
         System::RuleCache => rules_alone(&service),
         System::ReadOnlyCache => read_only(&service),
     };
-    let mut node = built.map_err(|error| Misfit::new("chain", error.to_string()))?;
+    let mut node = built.map_err(|error| ParameterError::new("chain", error.to_string()))?;
     node.machine.set_limits(LIMITS);
     Ok(node)
 }

@@ -1,6 +1,6 @@
 //! What a plan says of the system under test.
 
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use crate::testbed::{AgentPreset, CoresPreset, StorePreset, Testbed};
 use crate::traffic::{self, TrafficParameters};
 use serde::Deserialize;
@@ -160,7 +160,7 @@ pub(super) struct Setting {
 
 impl Parameters {
     /// Reads and checks the parameters by themselves.
-    pub(super) fn read(table: &Table, folder: &Path) -> Result<Self, Misfit> {
+    pub(super) fn read(table: &Table, folder: &Path) -> Result<Self, ParameterError> {
         let (traffic, own): (Table, Table) = table
             .clone()
             .into_iter()
@@ -175,7 +175,7 @@ impl Parameters {
         Ok(parameters)
     }
 
-    fn check(&self) -> Result<(), Misfit> {
+    fn check(&self) -> Result<(), ParameterError> {
         let within = |value: f64, low: f64, high: f64| (low..=high).contains(&value);
         let count =
             |count: Option<usize>, most: usize| count.is_none_or(|n| (1..=most).contains(&n));
@@ -233,7 +233,7 @@ impl Parameters {
         ];
         let wrong = checks.into_iter().find(|(holds, ..)| !holds);
         wrong.map_or(Ok(()), |(_, field, range)| {
-            Err(Misfit::new(field, format!("must be {range}")))
+            Err(ParameterError::new(field, format!("must be {range}")))
         })
     }
 
@@ -246,12 +246,13 @@ impl Parameters {
     }
 
     /// Finds everything that the parameters refer to.
-    pub(super) fn setting(self) -> Result<Setting, Misfit> {
+    pub(super) fn setting(self) -> Result<Setting, ParameterError> {
         let path = self
             .testbed
             .as_deref()
-            .ok_or_else(|| Misfit::new("testbed", "missing: the file with the devices"))?;
-        let testbed = Testbed::load(path).map_err(|e| Misfit::new("testbed", e.to_string()))?;
+            .ok_or_else(|| ParameterError::new("testbed", "missing: the file with the devices"))?;
+        let testbed =
+            Testbed::load(path).map_err(|e| ParameterError::new("testbed", e.to_string()))?;
         self.traffic.check_complete()?;
         let on = self.cores_name(&testbed)?;
         let preset = &testbed.cores[&on];
@@ -271,7 +272,7 @@ impl Parameters {
         Ok(setting)
     }
 
-    fn cores_name(&self, testbed: &Testbed) -> Result<String, Misfit> {
+    fn cores_name(&self, testbed: &Testbed) -> Result<String, ParameterError> {
         let usual = match self.system {
             System::ServerOnly | System::HeaderSplit => testbed.cores.get_key_value("server"),
             _ => None,
@@ -288,21 +289,21 @@ impl Parameters {
         };
         found.map(|(name, _)| name.clone()).ok_or_else(|| {
             let names: Vec<&str> = testbed.cores.keys().map(String::as_str).collect();
-            Misfit::new(
+            ParameterError::new(
                 "on",
                 format!("the testbed's cores are: {}", names.join(", ")),
             )
         })
     }
 
-    fn stages(&self, functions: usize, cores: usize) -> Result<Vec<usize>, Misfit> {
+    fn stages(&self, functions: usize, cores: usize) -> Result<Vec<usize>, ParameterError> {
         let Some(text) = &self.stage_cores else {
             return Ok(vec![cores]);
         };
         let wrong = || {
             let expected =
                 format!("expected {functions} numbers with + between them, {cores} cores together");
-            Misfit::new("stage_cores", expected)
+            ParameterError::new("stage_cores", expected)
         };
         let numbers: Result<Vec<usize>, _> = text.split('+').map(|n| n.trim().parse()).collect();
         let numbers = numbers.map_err(|_| wrong())?;
@@ -314,7 +315,7 @@ impl Parameters {
 }
 
 /// The names in a chain as plans write it.
-fn functions(chain: &str, field: &'static str) -> Result<Vec<String>, Misfit> {
+fn functions(chain: &str, field: &'static str) -> Result<Vec<String>, ParameterError> {
     let known = [
         "acl",
         "firewall",
@@ -335,20 +336,20 @@ fn functions(chain: &str, field: &'static str) -> Result<Vec<String>, Misfit> {
         None => Ok(functions),
         Some(name) => {
             let message = format!("{name:?} is none of: {}", known.join(", "));
-            Err(Misfit::new(field, message))
+            Err(ParameterError::new(field, message))
         }
     }
 }
 
 impl Setting {
     /// The same with the chain that takes the place of the first, if there is one.
-    pub(super) fn replaced(&self) -> Result<Option<Self>, Misfit> {
+    pub(super) fn replaced(&self) -> Result<Option<Self>, ParameterError> {
         let Some(chain) = &self.parameters.replace_chain else {
             return Ok(None);
         };
         if self.stages.len() > 1 {
             let message = "with stage_cores, cores belong to functions: these cannot be replaced";
-            return Err(Misfit::new("replace_chain", message));
+            return Err(ParameterError::new("replace_chain", message));
         }
         let functions = functions(chain, "replace_chain")?;
         Ok(Some(Self {
@@ -384,25 +385,25 @@ impl Setting {
         given.unwrap_or(self.preset().round_trip_us.value()) / 2.0
     }
 
-    pub(super) fn packets_per_s(&self) -> Result<f64, Misfit> {
+    pub(super) fn packets_per_s(&self) -> Result<f64, ParameterError> {
         let wire_bytes = self.testbed.switch.wire_bytes.value();
         self.parameters.traffic.packets_per_s(wire_bytes)
     }
 
-    fn check(&self) -> Result<(), Misfit> {
+    fn check(&self) -> Result<(), ParameterError> {
         let system = self.parameters.system;
         if system == System::RuleCache && self.testbed.agent.is_none() {
-            return Err(Misfit::new("system", "the testbed has no agent"));
+            return Err(ParameterError::new("system", "the testbed has no agent"));
         }
         if system == System::HeaderSplit && self.testbed.store.is_none() {
-            return Err(Misfit::new(
+            return Err(ParameterError::new(
                 "system",
                 "the testbed has no store for payloads",
             ));
         }
         if self.devices * self.cores > MOST_CORES {
             let message = format!("more than {MOST_CORES} cores of all devices together");
-            return Err(Misfit::new("devices", message));
+            return Err(ParameterError::new("devices", message));
         }
         if self.parameters.traffic.capture.is_none() {
             let most = self.testbed.switch.capacity_mpps.value();
@@ -412,7 +413,7 @@ impl Setting {
                     None => "input_gbps",
                 };
                 let message = format!("the switch takes {most} million packets a second");
-                return Err(Misfit::new(field, message));
+                return Err(ParameterError::new(field, message));
             }
         }
         Ok(())

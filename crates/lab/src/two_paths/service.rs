@@ -1,7 +1,7 @@
 //! The service file that a plan's chain becomes, and what its functions must meet.
 
 use super::parameters::{Setting, System};
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use crate::traffic::SERVICE;
 use std::fmt::Write;
 use std::path::Path;
@@ -34,10 +34,11 @@ impl Setting {
     }
 
     /// The service, as a file would say it.
-    pub(super) fn service(&self) -> Result<Service, Misfit> {
+    pub(super) fn service(&self) -> Result<Service, ParameterError> {
         let text = self.service_text();
         let path = self.folder.join("service.toml");
-        Service::parse(&text, &path).map_err(|error| Misfit::new("chain", error.to_string()))
+        Service::parse(&text, &path)
+            .map_err(|error| ParameterError::new("chain", error.to_string()))
     }
 
     fn service_text(&self) -> String {
@@ -150,7 +151,7 @@ impl Setting {
     }
 
     /// What the generator sends: what the plan says, and what the functions must meet.
-    pub(super) fn traffic(&self) -> Result<TrafficConfig, Misfit> {
+    pub(super) fn traffic(&self) -> Result<TrafficConfig, ParameterError> {
         let parameters = &self.parameters;
         let wire_bytes = self.testbed.switch.wire_bytes.value();
         let mut config = parameters.traffic.generator(wire_bytes)?;

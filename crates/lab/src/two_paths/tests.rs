@@ -3,7 +3,7 @@
 use super::TwoPaths;
 use super::parameters::Parameters;
 use super::world::run_tapped;
-use crate::model::{Misfit, Model};
+use crate::model::{Model, ParameterError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Table;
@@ -32,10 +32,10 @@ impl Found {
 
 fn run(text: &str) -> Found {
     let row = TwoPaths.run(&table(text), &plans());
-    Found(row.unwrap_or_else(|misfit| panic!("{text}: {misfit}")))
+    Found(row.unwrap_or_else(|error| panic!("{text}: {error}")))
 }
 
-fn refused(text: &str) -> Misfit {
+fn refused(text: &str) -> ParameterError {
     let checked = TwoPaths.check(&table(text), &plans());
     checked.expect_err(text)
 }
@@ -233,8 +233,8 @@ fn what_cannot_run_is_refused_by_name() {
         ("slots = 0", "slots"),
         ("ways = 3", "ways"),
     ] {
-        let misfit = refused(&format!("{good}{text}"));
-        assert_eq!(misfit.field, Some(field), "{text}: {misfit}");
+        let error = refused(&format!("{good}{text}"));
+        assert_eq!(error.field, Some(field), "{text}: {error}");
     }
     assert_eq!(refused("input_mpps = 2000").field, Some("input_mpps"));
     assert_eq!(refused("flows = 10").field, Some("input_gbps"));

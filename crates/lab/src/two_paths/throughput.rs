@@ -2,7 +2,7 @@
 
 use super::parameters::{RateName, Setting};
 use super::world::{self, Outcome};
-use crate::model::Misfit;
+use crate::model::ParameterError;
 
 /// Halvings of the last step between a rate that is too high and one that is not.
 const HALVINGS: u32 = 3;
@@ -12,7 +12,7 @@ const STEP: f64 = 0.8;
 const MOST_STEPS: u32 = 24;
 
 /// The columns of a run as the plan has it.
-pub(super) fn run(setting: &Setting) -> Result<Vec<f64>, Misfit> {
+pub(super) fn run(setting: &Setting) -> Result<Vec<f64>, ParameterError> {
     match setting.parameters.rate {
         RateName::Given => Ok(world::run(setting, 1.0)?.row),
         RateName::Highest => highest(setting),
@@ -21,7 +21,7 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<f64>, Misfit> {
 
 /// The run at the highest rate at which no more than the plan allows is lost (RFC 2544 §26.1). The
 /// search begins at what is carried of the plan's rate: nothing more will be without loss.
-fn highest(setting: &Setting) -> Result<Vec<f64>, Misfit> {
+fn highest(setting: &Setting) -> Result<Vec<f64>, ParameterError> {
     let is_good = |run: &Outcome| run.lost_share <= setting.parameters.loss_share;
     let whole = world::run(setting, 1.0)?;
     let (mut rate, mut bad) = (whole.carried_share.max(1e-3), 1.0);

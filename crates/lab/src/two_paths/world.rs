@@ -5,14 +5,14 @@ mod behind;
 mod changing;
 
 use super::barrier::Barrier;
-use super::change::Change;
+use super::change::ChainChange;
 use super::control_plane::ControlPlane;
 use super::cores::Bank;
 use super::finishing::Finishing;
 use super::measures::{End, Measures, Node as NodeCounts};
 use super::parameters::Setting;
 use super::switch::instant;
-use crate::model::Misfit;
+use crate::model::ParameterError;
 use crate::traffic::{Incoming, Traffic};
 use behind::{Crossing, Report, Return};
 use std::collections::VecDeque;
@@ -38,12 +38,16 @@ pub(super) struct Outcome {
 pub(super) type Tap<'a> = &'a mut dyn FnMut(&Departure);
 
 /// Runs at so many times the plan's rate.
-pub(super) fn run(setting: &Setting, rate: f64) -> Result<Outcome, Misfit> {
+pub(super) fn run(setting: &Setting, rate: f64) -> Result<Outcome, ParameterError> {
     run_tapped(setting, rate, &mut |_| ())
 }
 
 /// The same, with a look at what leaves.
-pub(super) fn run_tapped(setting: &Setting, rate: f64, tap: Tap<'_>) -> Result<Outcome, Misfit> {
+pub(super) fn run_tapped(
+    setting: &Setting,
+    rate: f64,
+    tap: Tap<'_>,
+) -> Result<Outcome, ParameterError> {
     let mut testbed = Testbed::new(setting, rate, tap)?;
     let mut agenda = Agenda::default();
     testbed.node.machine.start(instant(Time::ZERO));
@@ -122,7 +126,7 @@ struct Testbed<'a> {
     /// Whether packets of this flow are watched one by one.
     watches_flows: bool,
     steering: Steering,
-    change: Option<Change>,
+    change: Option<ChainChange>,
     /// What workers will have answered when all that they gave back is in.
     answers: VecDeque<(usize, Answer)>,
     /// Frames between the fast path and the cores, either way.
@@ -137,7 +141,7 @@ struct Store {
 }
 
 impl<'a> Testbed<'a> {
-    fn new(setting: &Setting, rate: f64, tap: Tap<'a>) -> Result<Self, Misfit> {
+    fn new(setting: &Setting, rate: f64, tap: Tap<'a>) -> Result<Self, ParameterError> {
         let node = super::node::build(setting)?;
         let parameters = &setting.parameters;
         let traffic = Traffic::new(&parameters.traffic, &setting.traffic()?)?;
@@ -176,7 +180,7 @@ impl<'a> Testbed<'a> {
             watches_flows: setting.agent().is_some(),
             steering: setting.steering()?,
             change: match setting.replaced()? {
-                Some(other) => Some(Change::new(setting, other)?),
+                Some(other) => Some(ChainChange::new(setting, other)?),
                 None => None,
             },
             answers: VecDeque::new(),
@@ -219,7 +223,11 @@ impl<'a> Testbed<'a> {
                 .map(ControlPlane::counts)
                 .unwrap_or_default(),
             busy: self.bank.busy(),
-            change: self.change.as_ref().map(Change::told).unwrap_or_default(),
+            change: self
+                .change
+                .as_ref()
+                .map(ChainChange::told)
+                .unwrap_or_default(),
             cores: self.bank.cores(),
         }
     }

@@ -17,18 +17,18 @@ pub struct NewList {
     origins: Vec<Option<u32>>,
     /// Where the rules were that are gone.
     gone: Vec<u32>,
-    newcomers: Vec<Newcomer>,
+    added: Vec<AddedRule>,
 }
 
 /// A rule that is new at its place.
 #[derive(Debug)]
-struct Newcomer {
+struct AddedRule {
     packets: Packets,
     /// Where rules were that match some of its packets and come after it; `None` for any.
     before: Option<Vec<u32>>,
 }
 
-/// So many rules behind newcomers are looked for; of further newcomers all rules are taken out
+/// So many rules behind added ones are looked for; of further added ones all rules are taken out
 /// that their packets meet.
 const MOST_LOOKS: usize = 10_000_000;
 
@@ -46,27 +46,27 @@ impl NewList {
             gone: (0..before.len() as u32)
                 .filter(|place| !stay.contains(place))
                 .collect(),
-            newcomers: newcomers(after, &origins),
+            added: added(after, &origins),
             origins,
         })
     }
 }
 
-fn newcomers(rules: &[Rule], origins: &[Option<u32>]) -> Vec<Newcomer> {
-    let (mut newcomers, mut looks) = (Vec::new(), 0);
+fn added(rules: &[Rule], origins: &[Option<u32>]) -> Vec<AddedRule> {
+    let (mut added, mut looks) = (Vec::new(), 0);
     let is_new = |(_, origin): &(usize, &Option<u32>)| origin.is_none();
     for (index, _) in origins.iter().enumerate().filter(is_new) {
         let rule = &rules[index];
         let behind = rules[index..].iter().zip(&origins[index..]);
         looks += behind.len();
         let meets = behind.filter(|(other, _)| other.may_meet(rule));
-        newcomers.push(Newcomer {
+        added.push(AddedRule {
             packets: packets(rule),
             before: (looks <= MOST_LOOKS)
                 .then(|| meets.filter_map(|(_, origin)| *origin).collect()),
         });
     }
-    newcomers
+    added
 }
 
 /// Where rules were before, such that as many as can stay are in the same order; `None` for those
@@ -140,7 +140,7 @@ impl Reconfigure for AccessList {
             gone.push(DEFAULT);
         }
         let mut concerns = vec![Concern::entries(gone)];
-        for Newcomer { packets, before } in &new.newcomers {
+        for AddedRule { packets, before } in &new.added {
             let behind = |places: &Vec<u32>| {
                 let entries = self.entries_at(places);
                 entries.chain([DEFAULT]).collect()

@@ -2,7 +2,7 @@
 
 use super::{Config, NAME, inspector};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, SuccessionError,
+    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -36,9 +36,9 @@ impl FunctionConfig for Config {
         Ok(Function::Flow(function))
     }
 
-    fn check_succession(&self, former: &dyn FunctionConfig) -> Result<(), SuccessionError> {
+    fn check_migration(&self, former: &dyn FunctionConfig) -> Result<(), MigrationError> {
         match former.of::<Self>() {
-            Some(former) if former.matcher != self.matcher => Err(SuccessionError(
+            Some(former) if former.matcher != self.matcher => Err(MigrationError(
                 "its matcher cannot change, because what it has half seen means nothing to another: expected the same matcher, or a chain without inspector in between",
             )),
             _ => Ok(()),

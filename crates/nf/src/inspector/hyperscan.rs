@@ -327,7 +327,7 @@ mod tests {
         let rules = rules("a ban literal \"needle\"");
         let one = HyperscanMatcher::new(&rules).unwrap();
         let other = one.another().unwrap();
-        let stranger = HyperscanMatcher::new(&rules).unwrap();
+        let other = HyperscanMatcher::new(&rules).unwrap();
         let mut state = HyperscanState::default();
         assert!(one.is_idle(&state));
         one.scan(&mut state, b"need", |_| ()).unwrap();
@@ -338,10 +338,10 @@ mod tests {
             .unwrap();
         assert_eq!(found.iter().collect::<Vec<_>>(), [0]);
         assert!(matches!(
-            stranger.scan(&mut copy, b"le", |_| ()),
+            other.scan(&mut copy, b"le", |_| ()),
             Err(HyperscanError::ForeignState)
         ));
-        assert!(stranger.is_idle(&copy));
+        assert!(other.is_idle(&copy));
     }
 
     #[test]

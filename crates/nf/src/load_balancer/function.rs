@@ -5,8 +5,8 @@ use super::backends::{Backends, ServiceIndex};
 use super::config::{Config, ReturnPath};
 use super::connection::{Connection, Kind, Timeouts};
 use super::icmp_errors::{translate_for_backend, translate_for_client};
+use super::migration::Migration;
 use super::program::program;
-use super::succession::Succession;
 use std::any::Any;
 use std::mem::swap;
 use twinpath_core::key::Role;
@@ -24,7 +24,7 @@ pub struct LoadBalancer {
     pick_up: bool,
     backends: Backends,
     /// From the configuration before.
-    succession: Succession,
+    migration: Migration,
     counters: Counters,
 }
 
@@ -47,7 +47,7 @@ impl LoadBalancer {
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
             backends: Backends::new(config),
-            succession: Succession::default(),
+            migration: Migration::default(),
             counters: Counters::default(),
         }
     }
@@ -273,7 +273,7 @@ impl NetworkFunction for LoadBalancer {
         let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
             return false;
         };
-        self.succession = Succession::between(&self.backends, &new.backends);
+        self.migration = Migration::between(&self.backends, &new.backends);
         new.backends.go_on_from(&self.backends);
         swap(&mut self.program, &mut new.program);
         swap(&mut self.timeouts, &mut new.timeouts);
@@ -283,7 +283,7 @@ impl NetworkFunction for LoadBalancer {
     }
 
     fn adapt(&mut self, words: &mut [u32], _handle: &mut u32) {
-        self.succession.adapt(words);
+        self.migration.adapt(words);
     }
 
     fn aliases(&self) -> Vec<Alias> {

@@ -90,10 +90,10 @@ mod function;
 mod icmp_errors;
 mod limits;
 pub mod maglev;
+mod migration;
 mod program;
 mod protocol;
 mod schedule;
-mod succession;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -106,7 +106,7 @@ impl Napt {
         if moved.is_none() && is_same_inside {
             return self.external.configure(&new.config);
         }
-        self.end_strangers(moved.as_deref());
+        self.end_unlisted(moved.as_deref());
         match moved {
             Some(moved) => {
                 std::mem::swap(&mut self.external, &mut new.external);
@@ -147,7 +147,7 @@ impl Napt {
 
     /// Ends the sessions of hosts that are no longer inside, and of external addresses that have
     /// no new number.
-    fn end_strangers(&mut self, moved: Option<&[Option<u32>]>) {
+    fn end_unlisted(&mut self, moved: Option<&[Option<u32>]>) {
         let Self {
             sides,
             table,

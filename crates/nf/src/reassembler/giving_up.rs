@@ -77,10 +77,10 @@ impl Reassembler {
     }
 
     fn is_overdue(&mut self, way: Direction, flow: &Flow<'_>) -> bool {
-        let patience = self.config.gap_timeout.duration();
+        let gap_timeout = self.config.gap_timeout.duration();
         self.flows
             .at_mut(*flow.handle)
-            .is_some_and(|held| held.way_mut(way).is_overdue(flow.now, patience))
+            .is_some_and(|held| held.way_mut(way).is_overdue(flow.now, gap_timeout))
     }
 
     /// Gives up all gaps of a direction if the segment that it just held was one too many.

@@ -157,19 +157,19 @@ impl Buffer {
         }
     }
 
-    /// When the first of these segments will have waited for `patience`, or a little before.
-    pub fn deadline(&self, patience: Duration) -> Instant {
-        self.earliest + patience
+    /// When the first of these segments will have waited for `gap_timeout`, or a little before.
+    pub fn deadline(&self, gap_timeout: Duration) -> Instant {
+        self.earliest + gap_timeout
     }
 
-    /// Whether a segment has waited for `patience`.
-    pub fn is_overdue(&mut self, now: Instant, patience: Duration) -> bool {
-        if self.deadline(patience) > now {
+    /// Whether a segment has waited for `gap_timeout`.
+    pub fn is_overdue(&mut self, now: Instant, gap_timeout: Duration) -> bool {
+        if self.deadline(gap_timeout) > now {
             return false;
         }
         let earliest = self.segments.iter().map(|held| held.since).min();
         self.earliest = earliest.unwrap_or(Instant::NEVER);
-        self.deadline(patience) <= now
+        self.deadline(gap_timeout) <= now
     }
 }
 
@@ -206,10 +206,10 @@ impl HeldFlow {
     }
 
     /// A timer that has to be set, if there is none that early.
-    pub fn new_timer(&mut self, patience: Duration) -> Option<Instant> {
+    pub fn new_timer(&mut self, gap_timeout: Duration) -> Option<Instant> {
         let deadline = self.ways[0]
-            .deadline(patience)
-            .min(self.ways[1].deadline(patience));
+            .deadline(gap_timeout)
+            .min(self.ways[1].deadline(gap_timeout));
         if deadline >= self.timer {
             return None;
         }

@@ -16,7 +16,7 @@ const MOST_CHANGES: usize = 1000;
 
 /// A change of a route or of a next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum RouteChange {
     /// The next hop of this name is this one; it may be new.
     SetNextHop(NextHop),
     /// There is no route to the prefix any more.
@@ -34,13 +34,13 @@ pub enum NewRoutes {
     /// Another router takes this one's place; counts go on, those of next hops by name.
     Whole(Box<Router>),
     /// These changes are made in order, which lead to this configuration.
-    Changes(Vec<Change>, Box<Config>),
+    Changes(Vec<RouteChange>, Box<Config>),
 }
 
 impl Config {
     /// The changes that make a router of the former configuration one of this; `None` if it is
     /// better built anew, because much has changed.
-    pub fn changes_from(&self, former: &Self) -> Option<Vec<Change>> {
+    pub fn changes_from(&self, former: &Self) -> Option<Vec<RouteChange>> {
         let is_read = |config: &Self| config.routes_file.is_some() == config.file_routes.is_some();
         if self.most_routes != former.most_routes || !is_read(self) || !is_read(former) {
             return None;
@@ -59,12 +59,12 @@ impl Config {
             )
         };
         if answers(self) != answers(former) {
-            changes.push(Change::SetAnswers);
+            changes.push(RouteChange::SetAnswers);
         }
         (changes.len() <= MOST_CHANGES).then_some(changes)
     }
 
-    fn changed_next_hops(&self, former: &Self) -> Vec<Change> {
+    fn changed_next_hops(&self, former: &Self) -> Vec<RouteChange> {
         let known: HashMap<_, _> = former
             .next_hops
             .iter()
@@ -72,22 +72,22 @@ impl Config {
             .collect();
         let is_other = |hop: &&NextHop| known.get(&hop.name).is_none_or(|former| former != hop);
         let changed = self.next_hops.iter().filter(is_other).cloned();
-        changed.map(Change::SetNextHop).collect()
+        changed.map(RouteChange::SetNextHop).collect()
     }
 
-    fn removed_next_hops(&self, former: &Self) -> Vec<Change> {
+    fn removed_next_hops(&self, former: &Self) -> Vec<RouteChange> {
         let names: HashSet<_> = self.next_hops.iter().map(|hop| &hop.name).collect();
         let gone = former
             .next_hops
             .iter()
             .filter(|hop| !names.contains(&hop.name));
-        gone.map(|hop| Change::RemoveNextHop(hop.name.clone()))
+        gone.map(|hop| RouteChange::RemoveNextHop(hop.name.clone()))
             .collect()
     }
 
     /// Routes that are gone first, so that there is room for others; `None` if there would be
     /// too many.
-    fn changed_routes(&self, former: &Self) -> Option<Vec<Change>> {
+    fn changed_routes(&self, former: &Self) -> Option<Vec<RouteChange>> {
         let same_file = match (&self.file_routes, &former.file_routes) {
             (Some(one), Some(other)) => {
                 Arc::ptr_eq(one, other) && self.next_hops == former.next_hops
@@ -96,27 +96,27 @@ impl Config {
         };
         let (before, after) = (former.by_prefix(!same_file), self.by_prefix(!same_file));
         let gone = before.keys().filter(|prefix| !after.contains_key(prefix));
-        let gone = gone.map(|&prefix| Change::RemoveRoute(prefix));
+        let gone = gone.map(|&prefix| RouteChange::RemoveRoute(prefix));
         let is_other = |(prefix, via): &(&Prefix, &&str)| before.get(prefix) != Some(via);
         let other = after.iter().filter(is_other);
-        let other = other.map(|(&prefix, &via)| Change::SetRoute(prefix, next_hop(via)));
-        let mut changes: Vec<Change> = gone.chain(other).collect();
+        let other = other.map(|(&prefix, &via)| RouteChange::SetRoute(prefix, next_hop(via)));
+        let mut changes: Vec<RouteChange> = gone.chain(other).collect();
         if same_file {
             self.leave_out_those_in_file(&mut changes);
         }
         changes.sort_by_key(|change| match change {
-            Change::RemoveRoute(prefix) => (0, prefix.network().0, prefix.length()),
-            Change::SetRoute(prefix, _) => (1, prefix.network().0, prefix.length()),
+            RouteChange::RemoveRoute(prefix) => (0, prefix.network().0, prefix.length()),
+            RouteChange::SetRoute(prefix, _) => (1, prefix.network().0, prefix.length()),
             _ => (2, 0, 0),
         });
         (changes.is_empty() || self.has_room()).then_some(changes)
     }
 
     /// Routes in the file count more than others.
-    fn leave_out_those_in_file(&self, changes: &mut Vec<Change>) {
+    fn leave_out_those_in_file(&self, changes: &mut Vec<RouteChange>) {
         let changed = changes
             .iter()
-            .filter_map(Change::prefix)
+            .filter_map(RouteChange::prefix)
             .collect::<HashSet<_>>();
         let in_file = self.file_routes.iter().flat_map(|routes| routes.iter());
         let in_file = in_file.flat_map(|(prefix, _)| each_version(*prefix));
@@ -162,7 +162,7 @@ fn each_version(prefix: Prefix) -> impl Iterator<Item = Prefix> {
     both.into_iter().flatten()
 }
 
-impl Change {
+impl RouteChange {
     fn prefix(&self) -> Option<Prefix> {
         match self {
             Self::RemoveRoute(prefix) | Self::SetRoute(prefix, _) => Some(*prefix),
@@ -174,7 +174,7 @@ impl Change {
 impl Router {
     /// The rules that a change concerns: of a route those whose packets go to its prefix, and
     /// came from the next hop that has covered it so far.
-    fn concern(&self, change: &Change) -> Vec<Concern> {
+    fn concern(&self, change: &RouteChange) -> Vec<Concern> {
         let of_hop = |name: &str| {
             let number = self.next_hop(name);
             number
@@ -183,7 +183,7 @@ impl Router {
                 .collect()
         };
         match change {
-            Change::SetRoute(prefix, _) | Change::RemoveRoute(prefix) => {
+            RouteChange::SetRoute(prefix, _) | RouteChange::RemoveRoute(prefix) => {
                 let concern = |prefix| Concern {
                     entries: Some(vec![self.table.covering(prefix).unwrap_or(NO_ROUTE)]),
                     packets: Packets {
@@ -193,24 +193,24 @@ impl Router {
                 };
                 each_version(*prefix).map(concern).collect()
             }
-            Change::SetNextHop(hop) => of_hop(&hop.name),
-            Change::RemoveNextHop(name) => of_hop(name),
-            Change::SetAnswers => vec![Concern::entries(vec![NO_ROUTE])],
+            RouteChange::SetNextHop(hop) => of_hop(&hop.name),
+            RouteChange::RemoveNextHop(name) => of_hop(name),
+            RouteChange::SetAnswers => vec![Concern::entries(vec![NO_ROUTE])],
         }
     }
 
-    fn make(&mut self, change: &Change, after: &Config) -> Result<(), RouteError> {
+    fn make(&mut self, change: &RouteChange, after: &Config) -> Result<(), RouteError> {
         match change {
-            Change::SetNextHop(hop) => self.set_next_hop(hop),
-            Change::RemoveNextHop(name) => self.remove_next_hop(name),
-            Change::RemoveRoute(prefix) => {
+            RouteChange::SetNextHop(hop) => self.set_next_hop(hop),
+            RouteChange::RemoveNextHop(name) => self.remove_next_hop(name),
+            RouteChange::RemoveRoute(prefix) => {
                 self.table.remove(*prefix);
             }
-            Change::SetRoute(prefix, via) => {
+            RouteChange::SetRoute(prefix, via) => {
                 let number = via.as_ref().and_then(|name| self.next_hop(name));
                 self.table.insert(*prefix, number.unwrap_or(DISCARD))?;
             }
-            Change::SetAnswers => {
+            RouteChange::SetAnswers => {
                 self.no_route = after.no_route;
                 self.quotes_payloads = after.quotes_payloads();
                 self.errors.configure(after);
@@ -241,7 +241,7 @@ impl Router {
         }
     }
 
-    fn make_all(&mut self, changes: &[Change], after: &Config) {
+    fn make_all(&mut self, changes: &[RouteChange], after: &Config) {
         let made = changes.iter().map(|change| self.make(change, after));
         let is_full = made.filter(Result::is_err).count() > 0;
         // There are no more routes than there may be, but gaps in a table's memory may have grown.

@@ -68,7 +68,7 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Change, NewRoutes};
+pub use change::{NewRoutes, RouteChange};
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
 pub use descriptor::FUNCTION;
 pub use edit::RouteEditError;

@@ -507,8 +507,8 @@ fn files_of_routes_are_compared_route_by_route() {
     std::fs::remove_dir_all(&folder).expect("ours");
     assert_eq!(one, same);
     let prefix = |text: &str| text.parse::<Prefix>().expect(text);
-    let set = |text: &str, via: &str| Change::SetRoute(prefix(text), Some(via.into()));
-    let removed = |text: &str| Change::RemoveRoute(prefix(text));
+    let set = |text: &str, via: &str| RouteChange::SetRoute(prefix(text), Some(via.into()));
+    let removed = |text: &str| RouteChange::RemoveRoute(prefix(text));
     let changes = |to: &Config| to.changes_from(&one).expect("few");
     assert_eq!(
         changes(&other),

@@ -41,9 +41,10 @@ impl FastPath {
     }
 
     /// How long a payload waits for its header each time that the slow path has it.
-    pub(crate) fn parking_patience(&self) -> Duration {
-        self.parking()
-            .map_or(Duration::ZERO, |stage| stage.lot().config().patience)
+    pub(crate) fn header_timeout(&self) -> Duration {
+        self.parking().map_or(Duration::ZERO, |stage| {
+            stage.buffer().config().header_timeout
+        })
     }
 
     /// Lets the queue in which payloads wait go on until something leaves, or until `until`.

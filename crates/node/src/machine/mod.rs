@@ -44,7 +44,7 @@ pub struct Limits {
     /// Else they are dropped, and counted.
     pub is_lossless: bool,
     /// Whether packets come faster or slower than their clock says, while the link takes its own
-    /// time. Then no payload's patience ends while its header is on its way.
+    /// time. Then no payload times out while its header is on its way.
     pub is_replay: bool,
 }
 
@@ -283,7 +283,7 @@ impl Machine {
             }
             false => clock
                 .packet
-                .min(self.floor + self.path.parking_patience() / 2),
+                .min(self.floor + self.path.header_timeout() / 2),
         };
         self.pass_parking(until, out);
     }

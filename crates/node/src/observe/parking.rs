@@ -27,6 +27,6 @@ pub(super) fn parking(stage: &Stage) -> Parking {
         target_beyond_buffer: stats.target_beyond_buffer,
         parked_bytes: counts.parked_bytes,
         most_queue_bytes: counts.most_queue_bytes,
-        limit_bytes: stage.lot().config().limit_bytes,
+        limit_bytes: stage.buffer().config().limit_bytes,
     }
 }

@@ -4,7 +4,7 @@ use super::{CorePlan, Origin, ReplaceError, elements};
 use crate::wiring::{self, BuildError};
 use std::ops::Range;
 use twinpath_control::service::{Instance, Service};
-use twinpath_slowpath::{Chain, Successor};
+use twinpath_slowpath::{Chain, NextFunction};
 
 /// What a change means for flows.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -125,9 +125,9 @@ pub(super) fn plan(
         let known = place.map(|place| &old.chain[former.start + place]);
         let is_same = known.is_some_and(|known| known == function);
         successors.push(match place {
-            Some(place) if is_same => Successor::Same(place),
-            Some(place) => Successor::Reconfigured(place, wiring::flow_function(new, function)?),
-            None => Successor::New(wiring::flow_function(new, function)?),
+            Some(place) if is_same => NextFunction::Same(place),
+            Some(place) => NextFunction::Reconfigured(place, wiring::flow_function(new, function)?),
+            None => NextFunction::New(wiring::flow_function(new, function)?),
         });
     }
     Ok(CorePlan::Flows(number, successors))

@@ -471,7 +471,7 @@ impl Worker {
         }
         while !self.pending.is_empty() {
             let Some(mut notice) = pools.take(0) else {
-                // Their payloads wait until their patience ends.
+                // Their payloads wait until they time out.
                 self.counts.no_buffer += 1;
                 return self.pending.clear();
             };

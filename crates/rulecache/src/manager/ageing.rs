@@ -29,7 +29,7 @@ impl Manager {
 
     /// A hand moves over the places once in a window.
     fn age(&mut self, now: Instant, out: &mut Vec<CacheMessage>) {
-        let places = self.places.len() as u128;
+        let places = self.slots.len() as u128;
         let window = self.config.window.as_nanos().max(1);
         let elapsed = now.since(self.aged_until).as_nanos().min(window);
         let due = (places * elapsed / window) as usize;
@@ -44,7 +44,7 @@ impl Manager {
     }
 
     fn age_place(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
-        let place = &mut self.places[id as usize];
+        let place = &mut self.slots[id as usize];
         if place.stage != Stage::Installed {
             return;
         }
@@ -61,13 +61,13 @@ impl Manager {
 
     /// The coldest of some installed rules, and how cold it is.
     pub(super) fn coldest(&mut self, exact: bool) -> Option<(RuleId, u64)> {
-        let count = self.places.len();
+        let count = self.slots.len();
         let start = self.candidate;
         self.candidate = start.wrapping_add(CANDIDATES);
         (0..count.min(MOST_LOOKED_AT))
             .map(|step| start.wrapping_add(step) % count)
             .filter(|&id| {
-                let place = &self.places[id];
+                let place = &self.slots[id];
                 let is_of_kind = |rule: &NewRule| rule.mask.is_of_a_flow() == exact;
                 place.stage == Stage::Installed && place.rule.as_ref().is_some_and(is_of_kind)
             })
@@ -75,7 +75,7 @@ impl Manager {
             .map(|id| {
                 (
                     id as RuleId,
-                    self.places[id].hotness.max(self.places[id].packets),
+                    self.slots[id].hotness.max(self.slots[id].packets),
                 )
             })
             .min_by_key(|&(_, hotness)| hotness)

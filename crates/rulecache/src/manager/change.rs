@@ -49,15 +49,15 @@ impl Manager {
 
     /// The places of the rules that a change concerns, some perhaps twice.
     fn concerned(&self, function: u8, affected: &Affected) -> Vec<RuleId> {
-        let all = 0..self.places.len() as u32;
-        let is_there = |id: &RuleId| self.places[*id as usize].rule.is_some();
+        let all = 0..self.slots.len() as u32;
+        let is_there = |id: &RuleId| self.slots[*id as usize].rule.is_some();
         let Affected::Rules(concerns) = affected else {
             return all.filter(is_there).collect();
         };
         let mut found = Vec::new();
         for Concern { entries, packets } in concerns {
             let meet = |id: &RuleId| {
-                let place = &self.places[*id as usize];
+                let place = &self.slots[*id as usize];
                 let rule = place.rule.as_ref();
                 rule.is_some_and(|rule| may_meet(packets, rule, place.hides_ends))
             };

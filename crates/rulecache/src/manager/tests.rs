@@ -90,7 +90,7 @@ impl Bench {
         let Offer::Added(id) = self.offer(rule(number, exact), number, hotness) else {
             panic!("there is room")
         };
-        let generation = self.manager.places[id as usize].generation;
+        let generation = self.manager.slots[id as usize].generation;
         let name = RuleName { id, generation };
         self.hear(CacheMessage::Installed(name));
         self.sent.clear();

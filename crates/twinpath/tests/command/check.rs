@@ -1,10 +1,10 @@
 //! `twinpath check`
 
-use crate::place::Place;
+use crate::folder::Folder;
 
 #[test]
 fn the_protocol_holds() {
-    let said = Place::new().succeed(&["check", "coherence", "--scope", "small"]);
+    let said = Folder::new().succeed(&["check", "coherence", "--scope", "small"]);
     assert!(
         said.out
             .starts_with("coherence, with all safeguards: 2 flows on one slot"),
@@ -27,7 +27,7 @@ fn without_a_safeguard_it_is_broken() {
         "ttl-write-back",
         "fifo",
     ] {
-        let said = Place::new().run(&[
+        let said = Folder::new().run(&[
             "check",
             "coherence",
             "--scope",
@@ -50,23 +50,23 @@ fn without_a_safeguard_it_is_broken() {
 
 #[test]
 fn an_unknown_safeguard_is_refused() {
-    Place::new().fail(
+    Folder::new().fail(
         &["check", "coherence", "--without", "luck"],
         "[possible values: generations, cancel, ",
     );
-    Place::new().fail(&["check"], "coherence");
+    Folder::new().fail(&["check"], "coherence");
 }
 
 #[test]
 fn seeds_hold_and_replay() {
-    let said = Place::new().succeed(&["check", "faults", "--first", "100", "--seeds", "40"]);
+    let said = Folder::new().succeed(&["check", "faults", "--first", "100", "--seeds", "40"]);
     assert!(
         said.out
             .starts_with("all 17 rules hold after every step of 40 runs"),
         "{said:?}"
     );
     assert!(said.out.contains(" frames lost"), "{said:?}");
-    let said = Place::new().succeed(&["check", "faults", "--replay", "7"]);
+    let said = Folder::new().succeed(&["check", "faults", "--replay", "7"]);
     assert!(said.out.contains("packet 1 of flow "), "{said:?}");
     assert!(said.out.ends_with("everything held\n"), "{said:?}");
 }
@@ -75,7 +75,7 @@ fn seeds_hold_and_replay() {
 #[test]
 fn a_seed_that_fails_is_told_and_can_be_replayed() {
     let sabotage = ["--sabotage", "forged-acknowledgement"];
-    let said = Place::new().run(&["check", "faults", sabotage[0], sabotage[1]]);
+    let said = Folder::new().run(&["check", "faults", sabotage[0], sabotage[1]]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.out.contains("BROKEN invariant "), "{said:?}");
     let (_, command) = said
@@ -83,13 +83,13 @@ fn a_seed_that_fails_is_told_and_can_be_replayed() {
         .rsplit_once("all its events: twinpath ")
         .expect("how to replay it");
     let words: Vec<_> = command.split_whitespace().collect();
-    let again = Place::new().run(&words);
+    let again = Folder::new().run(&words);
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(
         again.out.contains("packet 1 of flow ") && again.out.contains("BROKEN invariant "),
         "{again:?}"
     );
-    Place::new().fail(
+    Folder::new().fail(
         &["check", "faults", "--replay", "1", "--seeds", "2"],
         "--seeds",
     );

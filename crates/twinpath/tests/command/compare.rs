@@ -1,6 +1,6 @@
 //! `twinpath compare`
 
-use crate::place::Place;
+use crate::folder::Folder;
 use twinpath_core::wire::PacketBuilder;
 use twinpath_io::CaptureWriter;
 
@@ -10,8 +10,8 @@ fn udp(from: &str, to: &str, payload: &'static [u8]) -> PacketBuilder<'static> {
 }
 
 /// A capture of one packet a second.
-fn capture(place: &Place, name: &str, packets: &[PacketBuilder<'_>]) {
-    let mut writer = CaptureWriter::create(place.path(name)).expect("a capture");
+fn capture(folder: &Folder, name: &str, packets: &[PacketBuilder<'_>]) {
+    let mut writer = CaptureWriter::create(folder.path(name)).expect("a capture");
     for (second, packet) in (0..).zip(packets) {
         let frame = packet.to_vec().expect("a sound packet");
         writer
@@ -36,23 +36,23 @@ fn translated(ports: [u16; 2]) -> Vec<PacketBuilder<'static>> {
 
 #[test]
 fn captures_that_are_the_same_are_counted() {
-    let place = Place::new();
+    let folder = Folder::new();
     let mut packets = translated([7, 8]);
-    capture(&place, "a.pcap", &packets);
+    capture(&folder, "a.pcap", &packets);
     packets.swap(1, 2);
-    capture(&place, "b.pcap.gz", &packets);
-    let said = place.succeed(&["compare", "a.pcap", "b.pcap.gz"]);
+    capture(&folder, "b.pcap.gz", &packets);
+    let said = folder.succeed(&["compare", "a.pcap", "b.pcap.gz"]);
     assert_eq!(said.out, "the same: 4 packets in 4 flows and directions\n");
     assert_eq!(said.err, "");
 }
 
 #[test]
 fn the_first_difference_is_told_with_the_names_of_the_files() {
-    let place = Place::new();
+    let folder = Folder::new();
     let packets = translated([7, 8]);
-    capture(&place, "a.pcap", &packets);
-    capture(&place, "b.pcap", &[packets[0], packets[1], packets[3]]);
-    let said = place.run(&["compare", "a.pcap", "b.pcap"]);
+    capture(&folder, "a.pcap", &packets);
+    capture(&folder, "b.pcap", &[packets[0], packets[1], packets[3]]);
+    let said = folder.run(&["compare", "a.pcap", "b.pcap"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert_eq!(
         said.out,
@@ -64,13 +64,13 @@ fn the_first_difference_is_told_with_the_names_of_the_files() {
 
 #[test]
 fn ports_may_be_others_if_that_is_said() {
-    let place = Place::new();
-    capture(&place, "a.pcap", &translated([7, 8]));
-    capture(&place, "b.pcap", &translated([8, 9]));
-    capture(&place, "shared.pcap", &translated([7, 7]));
+    let folder = Folder::new();
+    capture(&folder, "a.pcap", &translated([7, 8]));
+    capture(&folder, "b.pcap", &translated([8, 9]));
+    capture(&folder, "shared.pcap", &translated([7, 7]));
     let renamed = |a, b| {
         let flags = ["--renamed", "198.51.100.0/24,203.0.113.0/24"];
-        place.run(&[&["compare", a, b], &flags[..]].concat())
+        folder.run(&[&["compare", a, b], &flags[..]].concat())
     };
     let said = renamed("a.pcap", "b.pcap");
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -78,7 +78,7 @@ fn ports_may_be_others_if_that_is_said() {
         said.out,
         "the same: 4 packets in 4 flows and directions, 2 bindings, 2 of them renamed\n"
     );
-    assert_eq!(place.run(&["compare", "a.pcap", "b.pcap"]).code, Some(1));
+    assert_eq!(folder.run(&["compare", "a.pcap", "b.pcap"]).code, Some(1));
     let said = renamed("a.pcap", "shared.pcap");
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(
@@ -92,9 +92,9 @@ fn ports_may_be_others_if_that_is_said() {
 /// Under another seed a translation gives out other ports and addresses, and nothing else differs.
 #[test]
 fn a_translation_gives_out_other_ports_under_another_seed() {
-    let place = Place::new();
+    let folder = Folder::new();
     let service = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gateway.toml");
-    place.succeed(&[
+    folder.succeed(&[
         "generate",
         "--service",
         service,
@@ -106,26 +106,26 @@ fn a_translation_gives_out_other_ports_under_another_seed() {
     for (seed, out) in [("1", "one.pcap"), ("2", "two.pcap")] {
         let ways = ["--paths", "slow", "--execution", "virtual", "--no-report"];
         let ports = ["--in", "in.pcap", "--out", out, "--seed", seed];
-        place.succeed(&[&["run", service][..], &ways, &ports].concat());
+        folder.succeed(&[&["run", service][..], &ways, &ports].concat());
     }
-    let plain = place.run(&["compare", "one.pcap", "two.pcap"]);
+    let plain = folder.run(&["compare", "one.pcap", "two.pcap"]);
     assert_eq!(plain.code, Some(1), "{plain:?}");
     let external = "198.51.100.1/32,198.51.100.2/32";
-    let said = place.succeed(&["compare", "one.pcap", "two.pcap", "--renamed", external]);
+    let said = folder.succeed(&["compare", "one.pcap", "two.pcap", "--renamed", external]);
     assert!(!said.out.contains(" 0 of them renamed"), "{said:?}");
 }
 
 #[test]
 fn a_binding_ends_when_it_is_said_to() {
-    let place = Place::new();
+    let folder = Folder::new();
     let packets = translated([7, 8]);
     let again = |port: &str| udp(port, SERVER, b"again");
-    let with = |name, last| capture(&place, name, &[packets[0], packets[1], last]);
+    let with = |name, last| capture(&folder, name, &[packets[0], packets[1], last]);
     with("a.pcap", again("198.51.100.1:7"));
     with("b.pcap", again("198.51.100.1:9"));
     let renamed = |idle| {
         let flags = ["--renamed", "198.51.100.1/32", "--binding-idle", idle];
-        place.run(&[&["compare", "a.pcap", "b.pcap"], &flags[..]].concat())
+        folder.run(&[&["compare", "a.pcap", "b.pcap"], &flags[..]].concat())
     };
     assert_eq!(renamed("2s").code, Some(1));
     assert_eq!(renamed("1s").code, Some(0));
@@ -133,17 +133,17 @@ fn a_binding_ends_when_it_is_said_to() {
 
 #[test]
 fn timestamps_and_identifications_are_flags() {
-    let place = Place::new();
+    let folder = Folder::new();
     let packet = udp("10.0.0.1:5000", SERVER, b"1");
-    capture(&place, "a.pcap", &[packet, packet]);
-    capture(&place, "b.pcap", &[packet, packet.identification(7)]);
-    let said = place.run(&["compare", "a.pcap", "b.pcap"]);
+    capture(&folder, "a.pcap", &[packet, packet]);
+    capture(&folder, "b.pcap", &[packet, packet.identification(7)]);
+    let said = folder.run(&["compare", "a.pcap", "b.pcap"]);
     assert!(
         said.out
             .contains("identification is 0x0 in a.pcap and 0x7 in b.pcap"),
         "{said:?}"
     );
-    place.succeed(&[
+    folder.succeed(&[
         "compare",
         "a.pcap",
         "b.pcap",
@@ -151,10 +151,10 @@ fn timestamps_and_identifications_are_flags() {
         "--timestamps",
     ]);
     let other = udp("10.0.0.2:5000", SERVER, b"1");
-    capture(&place, "c.pcap", &[packet, other, packet]);
-    capture(&place, "d.pcap", &[packet, packet, other]);
-    place.succeed(&["compare", "c.pcap", "d.pcap"]);
-    let said = place.run(&["compare", "c.pcap", "d.pcap", "--timestamps"]);
+    capture(&folder, "c.pcap", &[packet, other, packet]);
+    capture(&folder, "d.pcap", &[packet, packet, other]);
+    folder.succeed(&["compare", "c.pcap", "d.pcap"]);
+    let said = folder.run(&["compare", "c.pcap", "d.pcap", "--timestamps"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(
         said.out
@@ -165,11 +165,11 @@ fn timestamps_and_identifications_are_flags() {
 
 #[test]
 fn what_cannot_be_compared_is_told() {
-    let place = Place::new();
-    capture(&place, "a.pcap", &translated([7, 8]));
-    place.write("text.pcap", b"no capture");
+    let folder = Folder::new();
+    capture(&folder, "a.pcap", &translated([7, 8]));
+    folder.write("text.pcap", b"no capture");
     let fail = |arguments: &[&str], why| {
-        place.fail(&[&["compare"], arguments].concat(), why);
+        folder.fail(&[&["compare"], arguments].concat(), why);
     };
     fail(
         &["a.pcap", "none.pcap"],
@@ -199,10 +199,10 @@ fn what_cannot_be_compared_is_told() {
 fn both_paths_put_out_the_same() {
     let service =
         "[service]\nchain = [\"firewall\", \"reassembler\"]\n[firewall]\ndefault = \"allow\"\n";
-    let place = Place::with("service.toml", service);
-    place.write("traffic.toml", b"packets = 5000\nflows = 100\n");
-    place.succeed(&["generate", "traffic.toml", "--out", "a.pcap"]);
-    place.run_both_ways("service.toml", "a.pcap");
-    let said = place.succeed(&["compare", "both.pcap", "slow.pcap"]);
+    let folder = Folder::with("service.toml", service);
+    folder.write("traffic.toml", b"packets = 5000\nflows = 100\n");
+    folder.succeed(&["generate", "traffic.toml", "--out", "a.pcap"]);
+    folder.run_both_ways("service.toml", "a.pcap");
+    let said = folder.succeed(&["compare", "both.pcap", "slow.pcap"]);
     assert!(said.out.starts_with("the same: "), "{said:?}");
 }

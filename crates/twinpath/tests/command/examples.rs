@@ -1,6 +1,6 @@
 //! The service files that a user starts from.
 
-use crate::place::Place;
+use crate::folder::Folder;
 use std::fs;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ fn examples() -> Vec<PathBuf> {
 #[test]
 fn every_example_is_explained_and_fits() {
     for path in examples() {
-        let said = Place::new().succeed(&["explain", &path.to_string_lossy()]);
+        let said = Folder::new().succeed(&["explain", &path.to_string_lossy()]);
         assert!(said.out.contains("(this service's)  fits: "), "{said:?}");
     }
 }
@@ -31,8 +31,8 @@ fn every_example_is_explained_and_fits() {
 #[test]
 fn every_example_runs() {
     for path in examples() {
-        let (place, service) = (Place::new(), path.to_string_lossy());
-        place.succeed(&[
+        let (folder, service) = (Folder::new(), path.to_string_lossy());
+        folder.succeed(&[
             "generate",
             "--service",
             &service,
@@ -41,8 +41,8 @@ fn every_example_runs() {
             "--out",
             "in.pcap",
         ]);
-        place.run_both_ways(&service, "in.pcap");
-        let report = place.report("both");
+        folder.run_both_ways(&service, "in.pcap");
+        let report = folder.report("both");
         assert!(
             report.fast.share > 0.02 && report.slow.packets > 0,
             "{service}: {:?}",
@@ -55,7 +55,7 @@ fn every_example_runs() {
             report.drops
         );
         assert!(
-            place.flows("both.pcap") == place.flows("slow.pcap"),
+            folder.flows("both.pcap") == folder.flows("slow.pcap"),
             "{service}: the outputs differ"
         );
     }

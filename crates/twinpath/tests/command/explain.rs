@@ -1,12 +1,12 @@
 //! `twinpath explain`
 
-use crate::place::Place;
+use crate::folder::Folder;
 
 const SERVICE: &str = "[service]\nname = \"x\"\nchain = [\"firewall\", \"reassembler\"]\n[firewall]\n[fast_path]\nslots = 1000\nways = 4\n";
 
 #[test]
 fn programs_devices_and_memory_are_told() {
-    let said = Place::with("x.toml", SERVICE).succeed(&["explain", "x.toml"]);
+    let said = Folder::with("x.toml", SERVICE).succeed(&["explain", "x.toml"]);
     for expected in [
         "x: firewall -> reassembler\n",
         "  word[0] state: ",
@@ -26,11 +26,11 @@ fn programs_devices_and_memory_are_told() {
 
 #[test]
 fn a_chain_that_does_not_fit_its_device_is_a_negative_answer() {
-    let place = Place::with(
+    let folder = Folder::with(
         "x.toml",
         &SERVICE.replace("[fast_path]", "[fast_path]\ndevice = \"asic\""),
     );
-    let said = place.run(&["explain", "x.toml"]);
+    let said = folder.run(&["explain", "x.toml"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(
         said.out
@@ -41,7 +41,7 @@ fn a_chain_that_does_not_fit_its_device_is_a_negative_answer() {
 
 #[test]
 fn json_says_the_same() {
-    let said = Place::with("x.toml", SERVICE).succeed(&["explain", "x.toml", "--json"]);
+    let said = Folder::with("x.toml", SERVICE).succeed(&["explain", "x.toml", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
     assert_eq!(told["functions"][0]["name"], "firewall");
     assert_eq!(told["functions"][1]["steps"][0]["exit"], "continue");
@@ -52,11 +52,11 @@ fn json_says_the_same() {
 
 #[test]
 fn a_wrong_file_is_told_with_its_place() {
-    let place = Place::with(
+    let folder = Folder::with(
         "x.toml",
         "[service]\nchain = [\"reassembler\"]\n[fast_path]\nways = 3\n",
     );
-    place.fail(
+    folder.fail(
         &["explain", "x.toml"],
         "error: x.toml:4:8: 3 ways: expected 1, 2, 4 or 8",
     );
@@ -76,7 +76,7 @@ window = "1s"
 threshold = 3
 "#;
 
-fn with_rules(chain: &str) -> Place {
+fn with_rules(chain: &str) -> Folder {
     let tables = TRANSLATION.to_owned()
         + if chain.contains("firewall") {
             "[firewall]\n"
@@ -84,7 +84,7 @@ fn with_rules(chain: &str) -> Place {
             ""
         };
     let text = format!("[service]\nname = \"x\"\nchain = [{chain}]\n{tables}");
-    Place::with("x.toml", &text)
+    Folder::with("x.toml", &text)
 }
 
 const BESIDE_STATE: &str = r#""acl", "firewall", "napt", "monitor""#;
@@ -128,7 +128,7 @@ function = "firewall"
 
 #[test]
 fn flow_state_apart_is_told_by_name() {
-    let said = Place::with("x.toml", APART).succeed(&["explain", "x.toml"]);
+    let said = Folder::with("x.toml", APART).succeed(&["explain", "x.toml"]);
     for expected in [
         "x: balancer -> guard -> edge\n",
         "  guard (acl)    cached as rules ",
@@ -141,7 +141,7 @@ fn flow_state_apart_is_told_by_name() {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
     }
     let small = format!("{APART}[fast_path]\ndevice = \"asic\"\n");
-    let said = Place::with("x.toml", &small).succeed(&["explain", "x.toml"]);
+    let said = Folder::with("x.toml", &small).succeed(&["explain", "x.toml"]);
     let expected = "edge (firewall) on the cores       the device has no room";
     assert!(said.out.contains(expected), "{}", said.out);
 }
@@ -162,13 +162,13 @@ fn a_chain_without_flow_state_has_no_state_table() {
 
 #[test]
 fn json_has_rules_and_state_only_where_there_are_any() {
-    let told = |place: Place| -> serde_json::Value {
-        let said = place.succeed(&["explain", "x.toml", "--json"]);
+    let told = |folder: Folder| -> serde_json::Value {
+        let said = folder.succeed(&["explain", "x.toml", "--json"]);
         serde_json::from_str(&said.out).expect("JSON")
     };
     let alone = told(with_rules(RULES_ALONE));
     assert!(alone["state_tables"].is_null() && alone["cores"].is_null());
-    assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
+    assert_eq!(alone["rules"]["functions"][1]["folder"], "rules");
     assert_eq!(
         alone["rules"]["elements"]["reply"][0]["functions"][0],
         "monitor"
@@ -182,20 +182,20 @@ fn json_has_rules_and_state_only_where_there_are_any() {
     let both = told(with_rules(BESIDE_STATE));
     assert_eq!(both["functions"][0]["name"], "firewall");
     assert_eq!(both["rules"]["cache"]["tables"], 2);
-    let state = told(Place::with("x.toml", SERVICE));
+    let state = told(Folder::with("x.toml", SERVICE));
     assert!(state["rules"].is_null() && state["state_tables"].is_array());
 }
 
 #[test]
 fn what_the_file_keeps_on_the_cores_is_told() {
-    let place = with_rules(RULES_ALONE);
-    let text = String::from_utf8(place.read("x.toml")).expect("UTF-8");
-    place.write(
+    let folder = with_rules(RULES_ALONE);
+    let text = String::from_utf8(folder.read("x.toml")).expect("UTF-8");
+    folder.write(
         "off.toml",
         text.replace("[rule_cache]", "[rule_cache]\nenabled = false")
             .as_bytes(),
     );
-    let said = place.succeed(&["explain", "off.toml"]);
+    let said = folder.succeed(&["explain", "off.toml"]);
     assert!(
         said.out
             .contains("on the cores       [rule_cache] has enabled = false"),

@@ -1,6 +1,6 @@
 //! `twinpath generate`
 
-use crate::place::{Place, Said, interrupt};
+use crate::folder::{Folder, Said, interrupt};
 use std::io::Read;
 use std::time::Duration;
 use twinpath_io::Trace;
@@ -10,39 +10,39 @@ const TRAFFIC: &str =
 
 #[test]
 fn a_capture_is_written_and_told_about() {
-    let place = Place::with("t.toml", TRAFFIC);
-    let said = place.succeed(&["generate", "t.toml", "--out", "a.pcap"]);
+    let folder = Folder::with("t.toml", TRAFFIC);
+    let said = folder.succeed(&["generate", "t.toml", "--out", "a.pcap"]);
     assert!(said.out.starts_with("a.pcap: 3,000 packets, "), "{said:?}");
     assert!(said.out.contains("at 1.00 Mpps"), "{said:?}");
-    let trace = Trace::load(place.path("a.pcap")).expect("a capture");
+    let trace = Trace::load(folder.path("a.pcap")).expect("a capture");
     assert_eq!(trace.len(), 3000);
 }
 
 #[test]
 fn traffic_need_not_be_described() {
-    let place = Place::new();
-    let said = place.succeed(&["generate", "--out", "a.pcap", "--packets", "100"]);
+    let folder = Folder::new();
+    let said = folder.succeed(&["generate", "--out", "a.pcap", "--packets", "100"]);
     assert!(said.out.starts_with("a.pcap: 100 packets, "), "{said:?}");
 }
 
 #[test]
 fn the_seed_decides_and_gzip_is_gzip() {
-    let place = Place::with("t.toml", TRAFFIC);
+    let folder = Folder::with("t.toml", TRAFFIC);
     for (out, seed) in [
         ("1.pcap", "1"),
         ("again.pcap", "1"),
         ("2.pcap", "2"),
         ("1.pcap.gz", "1"),
     ] {
-        place.succeed(&["generate", "t.toml", "--out", out, "--seed", seed]);
+        folder.succeed(&["generate", "t.toml", "--out", out, "--seed", seed]);
     }
-    assert_eq!(place.read("1.pcap"), place.read("again.pcap"));
-    assert_ne!(place.read("1.pcap"), place.read("2.pcap"));
+    assert_eq!(folder.read("1.pcap"), folder.read("again.pcap"));
+    assert_ne!(folder.read("1.pcap"), folder.read("2.pcap"));
     let mut unpacked = Vec::new();
-    flate2::read::MultiGzDecoder::new(&place.read("1.pcap.gz")[..])
+    flate2::read::MultiGzDecoder::new(&folder.read("1.pcap.gz")[..])
         .read_to_end(&mut unpacked)
         .expect("gzip");
-    assert_eq!(unpacked, place.read("1.pcap"));
+    assert_eq!(unpacked, folder.read("1.pcap"));
 }
 
 #[test]
@@ -51,48 +51,48 @@ fn a_services_traffic_has_the_services_seed() {
         "[service]\nchain = [\"reassembler\"]\nseed = 7\n[traffic]\n{}",
         TRAFFIC.replace("[tcp]", "[traffic.tcp]")
     );
-    let place = Place::with("s.toml", &service);
-    place.write("t.toml", TRAFFIC.as_bytes());
-    place.succeed(&["generate", "--service", "s.toml", "--out", "service.pcap"]);
-    place.succeed(&["generate", "t.toml", "--seed", "7", "--out", "traffic.pcap"]);
-    assert_eq!(place.read("service.pcap"), place.read("traffic.pcap"));
+    let folder = Folder::with("s.toml", &service);
+    folder.write("t.toml", TRAFFIC.as_bytes());
+    folder.succeed(&["generate", "--service", "s.toml", "--out", "service.pcap"]);
+    folder.succeed(&["generate", "t.toml", "--seed", "7", "--out", "traffic.pcap"]);
+    assert_eq!(folder.read("service.pcap"), folder.read("traffic.pcap"));
 }
 
 #[test]
 fn what_cannot_be_generated_is_told() {
-    let place = Place::with("t.toml", "packets = 10\nflows = \"many\"\n");
-    place.fail(
+    let folder = Folder::with("t.toml", "packets = 10\nflows = \"many\"\n");
+    folder.fail(
         &["generate", "t.toml", "--out", "a.pcap"],
         "error: t.toml:2:9: invalid type: string \"many\", expected u64",
     );
-    place.write("endless.toml", b"flows = 10\n");
-    place.fail(
+    folder.write("endless.toml", b"flows = 10\n");
+    folder.fail(
         &["generate", "endless.toml", "--out", "a.pcap"],
         "the traffic has no end: give --packets",
     );
-    place.write("zero.toml", b"packets = 1\nflows = 0\n");
-    place.fail(
+    folder.write("zero.toml", b"packets = 1\nflows = 0\n");
+    folder.fail(
         &["generate", "zero.toml", "--out", "a.pcap"],
         "error: zero.toml: flows is 0: expected a number from 1",
     );
-    place.write(
+    folder.write(
         "cdf.toml",
         b"packets = 1\nflow_size = { kind = \"cdf\", file = \"none.txt\" }\n",
     );
-    place.fail(
+    folder.fail(
         &["generate", "cdf.toml", "--out", "a.pcap"],
         "none.txt: No such file",
     );
-    place.write("s.toml", b"[service]\nchain = [\"reassembler\"]\n");
-    place.fail(
+    folder.write("s.toml", b"[service]\nchain = [\"reassembler\"]\n");
+    folder.fail(
         &["generate", "s.toml", "--out", "a.pcap"],
         "this is a service file: give it with --service",
     );
-    place.fail(
+    folder.fail(
         &["generate", "--service", "s.toml", "--out", "a.pcap"],
         "it needs a table [traffic]",
     );
-    place.fail(
+    folder.fail(
         &[
             "generate",
             "endless.toml",
@@ -103,13 +103,13 @@ fn what_cannot_be_generated_is_told() {
         ],
         "cannot create no/folder.pcap",
     );
-    assert!(!place.path("a.pcap").exists());
+    assert!(!folder.path("a.pcap").exists());
 }
 
 #[test]
 fn ctrl_c_leaves_a_sound_capture() {
-    let place = Place::with("t.toml", TRAFFIC);
-    let child = place.start(&[
+    let folder = Folder::with("t.toml", TRAFFIC);
+    let child = folder.start(&[
         "generate",
         "t.toml",
         "--packets",
@@ -128,7 +128,7 @@ fn ctrl_c_leaves_a_sound_capture() {
         .and_then(|(_, rest)| rest.split_once(" packets"))
         .expect("a number")
         .0;
-    let trace = Trace::load(place.path("a.pcap")).expect("a sound capture");
+    let trace = Trace::load(folder.path("a.pcap")).expect("a sound capture");
     assert_eq!(
         trace.len(),
         packets.replace(',', "").parse::<usize>().expect("a number")

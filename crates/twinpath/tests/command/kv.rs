@@ -1,13 +1,13 @@
 //! `twinpath kv`, against `twinpath run --listen`.
 
-use crate::place::{Place, Said, interrupt};
+use crate::folder::{Folder, Said, interrupt};
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Child, ChildStderr};
 
 /// A store that serves a port of its own.
 struct Store {
-    place: Place,
+    folder: Folder,
     child: Child,
     errors: BufReader<ChildStderr>,
     address: String,
@@ -23,15 +23,15 @@ impl Store {
             "[service]\nname = \"store\"\nchain = [\"kv_store\"]\n[kv_store]\nport = {}\n{settings}",
             free.port()
         );
-        let place = Place::with("kv.toml", &service);
+        let folder = Folder::with("kv.toml", &service);
         let address = free.to_string();
-        let mut child = place.start(&["run", "kv.toml", "--listen", &address, "--report", "r"]);
+        let mut child = folder.start(&["run", "kv.toml", "--listen", &address, "--report", "r"]);
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut line = String::new();
         errors.read_line(&mut line).expect("a line");
         assert_eq!(line, format!("store serves {address}; Ctrl-C ends it\n"));
         Self {
-            place,
+            folder,
             child,
             errors,
             address,
@@ -39,7 +39,7 @@ impl Store {
     }
 
     fn ask(&self, arguments: &[&str]) -> Said {
-        self.place.run(
+        self.folder.run(
             &[
                 &["kv"][..],
                 arguments,
@@ -59,7 +59,7 @@ impl Store {
     }
 
     /// Ends it with Ctrl-C.
-    fn stop(self) -> (Place, Said) {
+    fn stop(self) -> (Folder, Said) {
         interrupt(&self.child);
         let output = self.child.wait_with_output().expect("it ends");
         let rest: Vec<_> = self
@@ -68,7 +68,7 @@ impl Store {
             .map(|line| line.expect("UTF-8"))
             .collect();
         (
-            self.place,
+            self.folder,
             Said {
                 err: rest.join("\n"),
                 ..output.into()
@@ -126,8 +126,8 @@ fn a_bench_is_answered_by_both_paths() {
         "{said:?}"
     );
     assert!(said.out.contains("latency   min "), "{said:?}");
-    let (place, said) = store.stop();
-    let report = place.report("r");
+    let (folder, said) = store.stop();
+    let report = folder.report("r");
     assert!(report.totals.packets_out >= 20_500, "{said:?}");
     assert!(
         report.fast.packets > 10_000 && report.slow.packets > 0,
@@ -137,17 +137,17 @@ fn a_bench_is_answered_by_both_paths() {
 
 #[test]
 fn silence_is_told() {
-    let place = Place::new();
+    let folder = Folder::new();
     let mute = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let address = mute.local_addr().expect("bound").to_string();
     let quickly = ["--server", &address, "--timeout", "5ms", "--attempts", "2"];
-    place.fail(
+    folder.fail(
         &[&["kv", "get", "a"][..], &quickly].concat(),
         &format!("no answer from {address} after 2 attempts"),
     );
-    place.fail(&[&["kv", "bench"][..], &quickly].concat(), "no answer from");
+    folder.fail(&[&["kv", "bench"][..], &quickly].concat(), "no answer from");
     drop(mute);
-    place.fail(
+    folder.fail(
         &[&["kv", "get", "a"][..], &quickly].concat(),
         &format!("nothing listens at {address}"),
     );
@@ -155,25 +155,25 @@ fn silence_is_told() {
 
 #[test]
 fn what_cannot_be_asked_is_told() {
-    let place = Place::new();
-    place.fail(
+    let folder = Folder::new();
+    folder.fail(
         &["kv", "get", "0123456789abcdefg"],
         "a key has 1 to 16 bytes, this one has 17",
     );
-    place.fail(&["kv", "get", ""], "a key has 1 to 16 bytes");
-    place.fail(
+    folder.fail(&["kv", "get", ""], "a key has 1 to 16 bytes");
+    folder.fail(
         &["kv", "put", "a", &"v".repeat(129)],
         "a value has at most 128 bytes, this one has 129",
     );
-    place.fail(
+    folder.fail(
         &["kv", "get", "a", "--server", "nowhere"],
         "cannot find nowhere",
     );
-    place.fail(
+    folder.fail(
         &["kv", "bench", "--get-ratio", "2"],
         "expected a number from 0 to 1",
     );
-    place.fail(
+    folder.fail(
         &["kv", "bench", "--popularity", "bell"],
         "expected uniform, zipf",
     );

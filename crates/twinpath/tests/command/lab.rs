@@ -1,6 +1,6 @@
 //! `twinpath lab`
 
-use crate::place::Place;
+use crate::folder::Folder;
 
 const PLAN: &str = r#"
 [plan]
@@ -29,25 +29,25 @@ within = 0.1
 
 #[test]
 fn a_plan_is_run_and_values_outside_without_a_cause_are_a_negative_answer() {
-    let place = Place::with("question.toml", PLAN);
-    let said = place.run(&["lab", "run", "question.toml"]);
+    let folder = Folder::with("question.toml", PLAN);
+    let said = folder.run(&["lab", "run", "question.toml"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.out.contains("1 of 3 inside"), "{said:?}");
     assert!(said.out.contains("outside at input_gbps = 20"), "{said:?}");
-    let points = String::from_utf8(place.read("lab-results/question/points.csv")).unwrap();
+    let points = String::from_utf8(folder.read("lab-results/question/points.csv")).unwrap();
     assert_eq!(points.lines().count(), 4);
 
     let explained = PLAN.replace("within = 0.1", "within = 0.1\ncause = \"it varies\"");
-    place.write("question.toml", explained.as_bytes());
-    let said = place.succeed(&["lab", "run", "question.toml", "--quick", "--out", "again"]);
+    folder.write("question.toml", explained.as_bytes());
+    let said = folder.succeed(&["lab", "run", "question.toml", "--quick", "--out", "again"]);
     assert!(said.out.contains("because: it varies"), "{said:?}");
 }
 
 #[test]
 fn shards_are_joined_to_what_one_run_writes() {
-    let place = Place::with("question.toml", PLAN);
+    let folder = Folder::with("question.toml", PLAN);
     let run = |out: &str, shard: &str| {
-        place.run(&[
+        folder.run(&[
             "lab",
             "run",
             "question.toml",
@@ -60,28 +60,28 @@ fn shards_are_joined_to_what_one_run_writes() {
     run("whole", "1/1");
     run("first", "1/2");
     run("second", "2/2");
-    let said = place.run(&["lab", "merge", "second", "first", "--out", "merged"]);
+    let said = folder.run(&["lab", "merge", "second", "first", "--out", "merged"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     for file in ["points.csv", "verdicts.csv", "queue.svg"] {
         let [whole, merged] =
-            ["whole", "merged"].map(|folder| place.read(&format!("{folder}/{file}")));
+            ["whole", "merged"].map(|part| folder.read(&format!("{part}/{file}")));
         assert!(whole == merged, "{file}");
     }
-    let said = place.run(&["lab", "merge", "first", "--out", "merged"]);
+    let said = folder.run(&["lab", "merge", "first", "--out", "merged"]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("point 1 of 3 is in no shard"), "{said:?}");
 }
 
 #[test]
 fn all_plans_make_a_page() {
-    let place = Place::new();
-    std::fs::create_dir(place.path("plans")).unwrap();
-    place.write(
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("plans")).unwrap();
+    folder.write(
         "plans/question.toml",
         PLAN.replace("within = 0.1", "within = 1.0").as_bytes(),
     );
-    place.succeed(&["lab", "all"]);
-    let page = String::from_utf8(place.read("REPRODUCTION.md")).unwrap();
+    folder.succeed(&["lab", "all"]);
+    let page = String::from_utf8(folder.read("REPRODUCTION.md")).unwrap();
     assert!(
         page.contains("](reproduction/question/queue.svg)"),
         "{page}"
@@ -90,11 +90,11 @@ fn all_plans_make_a_page() {
 
 #[test]
 fn a_wrong_plan_is_told_with_its_place() {
-    let place = Place::with(
+    let folder = Folder::with(
         "question.toml",
         &PLAN.replace("packets = 5_000", "packetz = 5_000"),
     );
-    let said = place.run(&["lab", "run", "question.toml"]);
+    let said = folder.run(&["lab", "run", "question.toml"]);
     assert_eq!(said.code, Some(2));
     assert!(
         said.err.contains("question.toml:9:11: packetz:"),
@@ -104,7 +104,7 @@ fn a_wrong_plan_is_told_with_its_place() {
 
 #[test]
 fn models_tell_what_they_measure() {
-    let said = Place::new().succeed(&["lab", "models"]);
+    let said = Folder::new().succeed(&["lab", "models"]);
     assert!(
         said.out.contains("turboswitch measures") && said.out.contains("queue_kb"),
         "{said:?}"

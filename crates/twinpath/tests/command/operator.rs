@@ -1,6 +1,6 @@
 //! `twinpath rules`, `twinpath apply` and `twinpath change`, against `twinpath run --control`.
 
-use crate::place::{Place, Said, interrupt};
+use crate::folder::{Folder, Said, interrupt};
 use serde_json::Value;
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const SERVICE: &str = "[service]\nname = \"edge\"\nchain = [\"acl\", \"napt\", \
 
 /// A service that runs until it is stopped.
 struct Running {
-    place: Place,
+    folder: Folder,
     child: Child,
 }
 
@@ -23,15 +23,15 @@ impl Running {
     }
 
     fn start_as(service: &str) -> Self {
-        let place = Place::with("edge.toml", service);
+        let folder = Folder::with("edge.toml", service);
         let flags = ["--control", "edge.sock", "--report", "r"];
-        let child = place.start(&[&["run", "edge.toml"][..], &flags].concat());
-        Self { place, child }
+        let child = folder.start(&[&["run", "edge.toml"][..], &flags].concat());
+        Self { folder, child }
     }
 
     fn ask(&self, arguments: &[&str]) -> Said {
         let control = ["--control", "edge.sock"];
-        self.place.run(&[arguments, &control].concat())
+        self.folder.run(&[arguments, &control].concat())
     }
 
     /// Asks until the answer has what is wanted.
@@ -48,11 +48,11 @@ impl Running {
     }
 
     /// Ends it with Ctrl-C.
-    fn stop(mut self) -> Place {
+    fn stop(mut self) -> Folder {
         interrupt(&self.child);
         let status = self.child.wait().expect("it ends");
         assert!(status.success(), "{status}");
-        std::mem::replace(&mut self.place, Place::new())
+        std::mem::replace(&mut self.folder, Folder::new())
     }
 }
 
@@ -79,8 +79,8 @@ fn rules_are_shown_and_filtered() {
     assert_eq!(rules.as_array().map(Vec::len), Some(2));
     let nobody = running.ask(&["rules", "--function", "router"]);
     assert_eq!((nobody.code, nobody.out.as_str()), (Some(1), "0 rules\n"));
-    let place = running.stop();
-    assert!(!place.path("edge.sock").exists(), "the socket is removed");
+    let folder = running.stop();
+    assert!(!folder.path("edge.sock").exists(), "the socket is removed");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_running_service_is_changed() {
     let denied =
         "[acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", from = \"10.0.0.0/8\" }]";
     let new = SERVICE.replace("[acl]\ndefault = \"allow\"", denied);
-    running.place.write("new.toml", new.as_bytes());
+    running.folder.write("new.toml", new.as_bytes());
     let said = running.ask(&["apply", "new.toml"]);
     let expected = "changed: acl; gone on: napt, monitor; ";
     assert!(said.out.starts_with(expected), "{said:?}");
@@ -99,8 +99,8 @@ fn a_running_service_is_changed() {
         "{said:?}"
     );
     running.ask_until(&["rules"], |said| said.out.contains("-> drop (denied)"));
-    let place = running.stop();
-    let report = place.report("r");
+    let folder = running.stop();
+    let report = folder.report("r");
     assert!(report.drops["denied"] > 0);
     let dropped: u64 = report.drops.values().sum();
     let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
@@ -116,7 +116,7 @@ fn functions_with_flow_state_are_changed() {
         |functions: &str, more: &str| SERVICE.replace("\"acl\", \"napt\"", functions) + "\n" + more;
     let beside = "\"acl\", \"firewall\", \"napt\"";
     let applied = |text: String| {
-        running.place.write("new.toml", text.as_bytes());
+        running.folder.write("new.toml", text.as_bytes());
         let said = running.ask(&["apply", "new.toml"]);
         assert_eq!(said.code, Some(0), "{said:?}");
         said.out
@@ -136,8 +136,8 @@ fn functions_with_flow_state_are_changed() {
         said.starts_with("gone on: acl, napt, monitor; removed: firewall"),
         "{said}"
     );
-    let place = running.stop();
-    let report = place.report("r");
+    let folder = running.stop();
+    let report = folder.report("r");
     let dropped: u64 = report.drops.values().sum();
     let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
     assert_eq!(totals.packets_in, gone, "nothing is lost");
@@ -194,8 +194,8 @@ fn one_thing_is_changed() {
     good(&["change", "rule", "delete", "deny", "to_port", "9"]);
     assert_eq!(good(&["change", "rule", "list"]), "");
     assert_ne!(good(&["apply", "edge.toml"]), same);
-    let place = running.stop();
-    let report = place.report("r");
+    let folder = running.stop();
+    let report = folder.report("r");
     let dropped: u64 = report.drops.values().sum();
     let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
     assert_eq!(totals.packets_in, gone, "nothing is lost");
@@ -299,7 +299,7 @@ fn wrong_changes_are_refused_and_change_nothing() {
     let service = routed();
     let running = Running::start_as(&service);
     running.ask_until(&["rules"], |said| said.code == Some(0));
-    let write = |name: &str, text: &str| running.place.write(name, text.as_bytes());
+    let write = |name: &str, text: &str| running.folder.write(name, text.as_bytes());
     write("wrong.toml", "[service]\nchain = [\"acl\", \"nat46\"]\n");
     write("link.toml", &format!("{service}[link]\nring_frames = 7\n"));
     write(
@@ -415,8 +415,8 @@ fn wrong_changes_are_refused_and_change_nothing() {
     let said = running.ask(&["apply", "edge.toml"]);
     assert!(said.out.starts_with("changed: acl"), "{said:?}");
     all_refused();
-    let place = running.stop();
-    let report = place.report("r");
+    let folder = running.stop();
+    let report = folder.report("r");
     let dropped: u64 = report.drops.values().sum();
     let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
     assert_eq!(totals.packets_in, gone, "nothing is lost");
@@ -424,8 +424,8 @@ fn wrong_changes_are_refused_and_change_nothing() {
 
 #[test]
 fn nobody_answers_where_nothing_runs() {
-    let place = Place::with("edge.toml", SERVICE);
-    let said = place.run(&["rules", "--control", "edge.sock"]);
+    let folder = Folder::with("edge.toml", SERVICE);
+    let said = folder.run(&["rules", "--control", "edge.sock"]);
     assert_eq!(said.code, Some(2));
     assert!(
         said.err.contains("cannot reach a service at edge.sock"),
@@ -440,7 +440,7 @@ fn nobody_answers_where_nothing_runs() {
         "--execution",
         "virtual",
     ];
-    let said = place.run(&virtual_time);
+    let said = folder.run(&virtual_time);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("--control needs threads"), "{}", said.err);
 }

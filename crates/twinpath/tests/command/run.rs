@@ -1,6 +1,6 @@
 //! `twinpath run`
 
-use crate::place::{Place, Said, interrupt, shared_capture};
+use crate::folder::{Folder, Said, interrupt, shared_capture};
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 use twinpath_control::report::{Execution, Paths};
@@ -22,8 +22,8 @@ tcp = { out_of_order_share = 0.02 }
 
 #[test]
 fn generated_traffic_leaves_a_summary_and_a_report() {
-    let place = Place::with("service.toml", SERVICE);
-    let said = place.succeed(&["run", "service.toml", "--pace", "lossless"]);
+    let folder = Folder::with("service.toml", SERVICE);
+    let said = folder.succeed(&["run", "service.toml", "--pace", "lossless"]);
     assert!(
         said.out
             .starts_with("small: both paths, threads, 1 worker, seed 3\n"),
@@ -38,12 +38,12 @@ fn generated_traffic_leaves_a_summary_and_a_report() {
         said.err.contains("small: 100.0 % after"),
         "the progress is on standard error: {said:?}"
     );
-    let report = place.report("twinpath-report");
+    let report = folder.report("twinpath-report");
     assert_eq!(report.totals.packets_in, 20_000);
     assert_eq!(report.totals.packets_out + report.dropped(), 20_000);
     assert!(report.fast.packets > 0 && report.slow.packets > 0);
     assert!(
-        place
+        folder
             .read("twinpath-report/report.html")
             .starts_with(b"<!DOCTYPE html>")
     );
@@ -51,7 +51,7 @@ fn generated_traffic_leaves_a_summary_and_a_report() {
 
 #[test]
 fn flags_override_the_file() {
-    let place = Place::with("service.toml", SERVICE);
+    let folder = Folder::with("service.toml", SERVICE);
     let flags = [
         "--paths",
         "slow",
@@ -62,25 +62,25 @@ fn flags_override_the_file() {
         "--report",
         "here/and/there",
     ];
-    let said = place.succeed(&[&["run", "service.toml"][..], &flags].concat());
+    let said = folder.succeed(&[&["run", "service.toml"][..], &flags].concat());
     assert!(
         said.out
             .starts_with("small: slow path only, virtual time, 1 worker, seed 9\n"),
         "{said:?}"
     );
-    let report = place.report("here/and/there");
+    let report = folder.report("here/and/there");
     assert_eq!(
         (report.run.paths, report.run.execution, report.run.seed),
         (Paths::Slow, Execution::Virtual, 9)
     );
     assert_eq!(report.fast.packets, 0);
-    assert!(!place.path("twinpath-report").exists());
+    assert!(!folder.path("twinpath-report").exists());
 }
 
 #[test]
 fn quiet_is_quiet() {
-    let place = Place::with("service.toml", SERVICE);
-    let said = place.succeed(&[
+    let folder = Folder::with("service.toml", SERVICE);
+    let said = folder.succeed(&[
         "run",
         "service.toml",
         "--execution",
@@ -89,13 +89,13 @@ fn quiet_is_quiet() {
         "--quiet",
     ]);
     assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
-    assert!(!place.path("twinpath-report").exists());
+    assert!(!folder.path("twinpath-report").exists());
 }
 
 #[test]
 fn both_paths_write_the_file_that_the_cores_alone_write() {
-    let place = Place::with("service.toml", SERVICE);
-    place.succeed(&[
+    let folder = Folder::with("service.toml", SERVICE);
+    folder.succeed(&[
         "generate",
         "--service",
         "service.toml",
@@ -105,9 +105,9 @@ fn both_paths_write_the_file_that_the_cores_alone_write() {
     let mut captures = vec!["generated.pcap.gz".to_owned()];
     captures.extend(shared_capture("pcpp_browse_136flows.pcap"));
     for capture in captures {
-        place.run_both_ways("service.toml", &capture);
+        folder.run_both_ways("service.toml", &capture);
         assert!(
-            place.read("both.pcap") == place.read("slow.pcap"),
+            folder.read("both.pcap") == folder.read("slow.pcap"),
             "{capture}: the outputs differ"
         );
     }
@@ -116,11 +116,11 @@ fn both_paths_write_the_file_that_the_cores_alone_write() {
 /// Packets of different flows that have one timestamp may leave in either order.
 #[test]
 fn both_paths_write_the_packets_that_the_cores_alone_write() {
-    let place = Place::with("service.toml", SERVICE);
+    let folder = Folder::with("service.toml", SERVICE);
     if let Some(capture) = shared_capture("zeek_echo_500conn.pcap.gz") {
-        place.run_both_ways("service.toml", &capture);
+        folder.run_both_ways("service.toml", &capture);
         assert!(
-            place.flows("both.pcap") == place.flows("slow.pcap"),
+            folder.flows("both.pcap") == folder.flows("slow.pcap"),
             "{capture}: the outputs differ"
         );
     }
@@ -128,8 +128,8 @@ fn both_paths_write_the_packets_that_the_cores_alone_write() {
 
 #[test]
 fn a_capture_leaves_no_report_unless_asked() {
-    let place = Place::with("service.toml", SERVICE);
-    place.succeed(&[
+    let folder = Folder::with("service.toml", SERVICE);
+    folder.succeed(&[
         "generate",
         "--service",
         "service.toml",
@@ -138,18 +138,18 @@ fn a_capture_leaves_no_report_unless_asked() {
         "--out",
         "a.pcap",
     ]);
-    let said = place.succeed(&["run", "service.toml", "--in", "a.pcap"]);
+    let said = folder.succeed(&["run", "service.toml", "--in", "a.pcap"]);
     assert!(
         said.out.contains("\na.pcap: ") && !said.out.contains("report:"),
         "{said:?}"
     );
-    assert!(!place.path("twinpath-report").exists());
+    assert!(!folder.path("twinpath-report").exists());
 }
 
 #[test]
 fn a_capture_that_breaks_off_is_run_as_far_as_it_goes() {
-    let place = Place::with("service.toml", SERVICE);
-    place.succeed(&[
+    let folder = Folder::with("service.toml", SERVICE);
+    folder.succeed(&[
         "generate",
         "--service",
         "service.toml",
@@ -158,46 +158,46 @@ fn a_capture_that_breaks_off_is_run_as_far_as_it_goes() {
         "--out",
         "whole.pcap",
     ]);
-    let whole = place.read("whole.pcap");
-    place.write("cut.pcap", &whole[..whole.len() - 5]);
-    let said = place.succeed(&["run", "service.toml", "--in", "cut.pcap", "--report", "r"]);
+    let whole = folder.read("whole.pcap");
+    folder.write("cut.pcap", &whole[..whole.len() - 5]);
+    let said = folder.succeed(&["run", "service.toml", "--in", "cut.pcap", "--report", "r"]);
     assert!(
         said.err
             .contains("warning: cut.pcap is truncated: the file ends within record 100"),
         "{said:?}"
     );
-    assert_eq!(place.report("r").totals.packets_in, 99);
+    assert_eq!(folder.report("r").totals.packets_in, 99);
 }
 
 #[test]
 fn what_is_wrong_with_a_file_is_told_with_its_place() {
-    let place = Place::with("bad.toml", "[service]\nchain = [\"firewall\", \"nat46\"]\n");
-    place.fail(
+    let folder = Folder::with("bad.toml", "[service]\nchain = [\"firewall\", \"nat46\"]\n");
+    folder.fail(
         &["run", "bad.toml"],
         "error: bad.toml:2:22: no function is called nat46: expected one of",
     );
-    place.fail(
+    folder.fail(
         &["run", "none.toml"],
         "error: none.toml: No such file or directory",
     );
-    place.write("idle.toml", b"[service]\nchain = [\"reassembler\"]\n");
-    place.fail(
+    folder.write("idle.toml", b"[service]\nchain = [\"reassembler\"]\n");
+    folder.fail(
         &["run", "idle.toml"],
         "nothing to run: give a capture with --in",
     );
-    place.fail(
+    folder.fail(
         &["run", "idle.toml", "--in", "none.pcap"],
         "cannot open none.pcap",
     );
-    place.write("text.pcap", b"hello");
-    place.fail(
+    folder.write("text.pcap", b"hello");
+    folder.fail(
         &["run", "idle.toml", "--in", "text.pcap"],
         "text.pcap is not a capture: it begins with 68656c6c",
     );
-    place.write("wifi.pcap", &capture_header(105));
-    place.fail(&["run", "idle.toml", "--in", "wifi.pcap"], "link type 105");
-    place.write("empty.pcap", &capture_header(1));
-    place.fail(
+    folder.write("wifi.pcap", &capture_header(105));
+    folder.fail(&["run", "idle.toml", "--in", "wifi.pcap"], "link type 105");
+    folder.write("empty.pcap", &capture_header(1));
+    folder.fail(
         &[
             "run",
             "idle.toml",
@@ -208,12 +208,12 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
         ],
         "cannot create no/such/folder.pcap",
     );
-    place.write("file", b"");
-    place.fail(
+    folder.write("file", b"");
+    folder.fail(
         &["run", "idle.toml", "--in", "empty.pcap", "--report", "file"],
         "file",
     );
-    let said = place.succeed(&["run", "idle.toml", "--in", "empty.pcap"]);
+    let said = folder.succeed(&["run", "idle.toml", "--in", "empty.pcap"]);
     assert!(said.out.contains("empty.pcap"), "{said:?}");
 }
 
@@ -226,12 +226,12 @@ fn capture_header(link_type: u32) -> Vec<u8> {
 #[test]
 fn a_chain_that_does_not_fit_is_refused() {
     let asic = SERVICE.replace("[traffic]", "[fast_path]\ndevice = \"asic\"\n[traffic]");
-    let place = Place::with("service.toml", &asic);
-    place.fail(
+    let folder = Folder::with("service.toml", &asic);
+    folder.fail(
         &["run", "service.toml"],
         "the chain does not fit the fast path",
     );
-    place.succeed(&[
+    folder.succeed(&[
         "run",
         "service.toml",
         "--paths",
@@ -243,13 +243,13 @@ fn a_chain_that_does_not_fit_is_refused() {
 }
 
 /// Traffic without an end.
-fn endless() -> Place {
-    Place::with("endless.toml", &SERVICE.replace("packets = 20_000\n", ""))
+fn endless() -> Folder {
+    Folder::with("endless.toml", &SERVICE.replace("packets = 20_000\n", ""))
 }
 
 fn interrupt_a_run(execution: &str) {
-    let place = endless();
-    let mut child = place.start(&[
+    let folder = endless();
+    let mut child = folder.start(&[
         "run",
         "endless.toml",
         "--pace",
@@ -270,7 +270,7 @@ fn interrupt_a_run(execution: &str) {
         said.out.contains("report: twinpath-report/report.html"),
         "{said:?}"
     );
-    let report = place.report("twinpath-report");
+    let report = folder.report("twinpath-report");
     assert!(report.totals.packets_in > 0, "{said:?}");
     assert_eq!(
         report.totals.packets_out + report.dropped(),
@@ -290,16 +290,16 @@ fn ctrl_c_ends_a_run_in_virtual_time_with_its_report() {
 
 #[test]
 fn a_run_ends_when_its_time_is_up() {
-    let place = endless();
+    let folder = endless();
     let began = Instant::now();
-    place.succeed(&["run", "endless.toml", "--for", "700ms", "--no-report"]);
+    folder.succeed(&["run", "endless.toml", "--for", "700ms", "--no-report"]);
     assert!(began.elapsed() >= Duration::from_millis(700));
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let place = Place::with("service.toml", SERVICE);
-    let mut child = place.start(&[
+    let folder = Folder::with("service.toml", SERVICE);
+    let mut child = folder.start(&[
         "run",
         "service.toml",
         "--execution",
@@ -313,12 +313,12 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn listening_has_conditions() {
-    let place = Place::with("service.toml", SERVICE);
-    place.fail(
+    let folder = Folder::with("service.toml", SERVICE);
+    folder.fail(
         &["run", "service.toml", "--listen", "127.0.0.1:19286"],
         "the chain has no key-value store",
     );
-    place.fail(
+    folder.fail(
         &[
             "run",
             "service.toml",
@@ -329,16 +329,16 @@ fn listening_has_conditions() {
         ],
         "--listen needs threads",
     );
-    place.fail(
+    folder.fail(
         &["run", "service.toml", "--listen", "somewhere"],
         "invalid socket address",
     );
-    place.write("kv.toml", b"[service]\nchain = [\"kv_store\"]\n");
-    place.fail(
+    folder.write("kv.toml", b"[service]\nchain = [\"kv_store\"]\n");
+    folder.fail(
         &["run", "kv.toml", "--listen", "127.0.0.1:1234"],
         "the key-value store answers on port 19286",
     );
-    place.fail(
+    folder.fail(
         &["run", "kv.toml", "--listen", "192.0.2.1:19286"],
         "cannot listen on 192.0.2.1:19286",
     );

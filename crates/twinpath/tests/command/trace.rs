@@ -1,6 +1,6 @@
 //! `twinpath trace`
 
-use crate::place::Place;
+use crate::folder::Folder;
 use serde_json::Value;
 use std::path::Path;
 use twinpath_core::Instant;
@@ -53,8 +53,8 @@ fn capture(path: &Path, packets: &[Vec<u8>]) {
     writer.finish().expect("finished");
 }
 
-fn traced(place: &Place, arguments: &[&str]) -> Value {
-    let said = place.succeed(&[&["trace", "x.toml", "--json"], arguments].concat());
+fn traced(folder: &Folder, arguments: &[&str]) -> Value {
+    let said = folder.succeed(&[&["trace", "x.toml", "--json"], arguments].concat());
     serde_json::from_str(&said.out).expect("JSON")
 }
 
@@ -69,8 +69,8 @@ fn texts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_first_packet_of_a_flow_is_followed_through_every_function() {
-    let place = Place::with("x.toml", TRANSLATION);
-    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    let folder = Folder::with("x.toml", TRANSLATION);
+    let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert_eq!(told["direction"], "original");
     assert_eq!(told["stages"].as_array().map(Vec::len), Some(3));
 
@@ -118,10 +118,10 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
 /// What a trace says of a packet is what a run does with it.
 #[test]
 fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
-    let place = Place::with("x.toml", TRANSLATION);
+    let folder = Folder::with("x.toml", TRANSLATION);
     let packets = vec![outbound(); 60];
-    capture(&place.path("in.pcap"), &packets);
-    let told = |number: &str| traced(&place, &["--in", "in.pcap", "--packet", number]);
+    capture(&folder.path("in.pcap"), &packets);
+    let told = |number: &str| traced(&folder, &["--in", "in.pcap", "--packet", number]);
 
     let second = told("2");
     let last = &second["stages"][2]["cores"]["rules"];
@@ -135,8 +135,8 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
 
     let late = told("60");
     assert_eq!(late["packets_before"], 59);
-    for place in [0, 2] {
-        let stage = &late["stages"][place];
+    for folder in [0, 2] {
+        let stage = &late["stages"][folder];
         assert!(stage["fast"]["found"]["rule"].is_object(), "{stage}");
         assert!(stage["cores"].is_null(), "{stage}");
     }
@@ -151,9 +151,9 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     assert_eq!(program["exit"], "goes on");
     assert_eq!(late["end"]["was_on_cores"], false);
 
-    let service = place.path("x.toml").to_string_lossy().into_owned();
-    place.run_both_ways(&service, "in.pcap");
-    let left: Vec<_> = place.flows("both.pcap").into_values().flatten().collect();
+    let service = folder.path("x.toml").to_string_lossy().into_owned();
+    folder.run_both_ways(&service, "in.pcap");
+    let left: Vec<_> = folder.flows("both.pcap").into_values().flatten().collect();
     assert_eq!(left.len(), 60);
     for told in [second, late] {
         let told = told["end"]["packet"]["hex"].as_str().expect("a packet");
@@ -163,13 +163,16 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
 
 #[test]
 fn a_reply_passes_the_elements_in_reverse() {
-    let place = Place::with("x.toml", TRANSLATION);
+    let folder = Folder::with("x.toml", TRANSLATION);
     let answer = udp("192.0.2.1:53", "198.51.100.1:5000").to_vec();
-    capture(&place.path("in.pcap"), &[outbound(), answer.expect("fits")]);
-    let told = traced(&place, &["--in", "in.pcap", "--packet", "2"]);
+    capture(
+        &folder.path("in.pcap"),
+        &[outbound(), answer.expect("fits")],
+    );
+    let told = traced(&folder, &["--in", "in.pcap", "--packet", "2"]);
     assert_eq!(told["direction"], "reply");
     let elements: Vec<_> = (0..3)
-        .map(|place| &told["stages"][place]["element"])
+        .map(|folder| &told["stages"][folder]["element"])
         .collect();
     assert_eq!(elements, [2, 1, 0]);
     let napt = &told["stages"][0]["cores"]["rules"]["functions"][1];
@@ -179,9 +182,9 @@ fn a_reply_passes_the_elements_in_reverse() {
 
 #[test]
 fn what_is_denied_ends_where_it_is_denied() {
-    let place = Place::with("x.toml", TRANSLATION);
+    let folder = Folder::with("x.toml", TRANSLATION);
     let denied = udp("10.0.0.9:5000", "192.0.2.1:23").to_vec().expect("fits");
-    let said = place.succeed(&["trace", "x.toml", "--hex", &hex(&denied)]);
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&denied)]);
     for expected in [
         "packet 1, ",
         "  UDP 5000 > 23\n",
@@ -201,10 +204,10 @@ fn what_is_denied_ends_where_it_is_denied() {
 
 #[test]
 fn a_fragment_makes_no_rule_and_that_is_told() {
-    let place = Place::with("x.toml", TRANSLATION);
+    let folder = Folder::with("x.toml", TRANSLATION);
     let fragment = udp("10.0.0.9:5000", "192.0.2.1:53").payload_len(64);
     let fragment = fragment.fragment(0, true).to_vec().expect("fits");
-    let told = traced(&place, &["--hex", &hex(&fragment)]);
+    let told = traced(&folder, &["--hex", &hex(&fragment)]);
     let acl = &told["stages"][0];
     assert_eq!(acl["fast"]["found"], "not_plain");
     assert_eq!(acl["cores"]["rules"]["no_rule"]["name"], "not_plain");
@@ -216,29 +219,29 @@ fn chains_of_one_kind_are_traced_too() {
         "[firewall]\ndefault = \"deny\"\nrules = [{ action = \"allow\", from = \"10.0.0.0/8\" }]\n",
         "",
     );
-    let place = Place::with("x.toml", &rules);
-    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    let folder = Folder::with("x.toml", &rules);
+    let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert_eq!(told["stages"].as_array().map(Vec::len), Some(1));
     let state = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"deny\"\n";
-    let place = Place::with("x.toml", state);
-    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    let folder = Folder::with("x.toml", state);
+    let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert!(
         told["end"]["fate"]
             .as_str()
             .is_some_and(|fate| fate.starts_with("is dropped: "))
     );
-    let place = Place::with("x.toml", &format!("{TRANSLATION}[run]\npaths = \"slow\"\n"));
-    let told = traced(&place, &["--hex", &hex(&outbound())]);
+    let folder = Folder::with("x.toml", &format!("{TRANSLATION}[run]\npaths = \"slow\"\n"));
+    let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert_eq!(told["stages"][1]["fast"]["found"], "nothing");
     assert_eq!(told["end"]["fate"], "leaves");
 }
 
 #[test]
 fn what_cannot_be_traced_is_told() {
-    let place = Place::with("x.toml", TRANSLATION);
-    capture(&place.path("in.pcap"), &[outbound(), outbound()]);
+    let folder = Folder::with("x.toml", TRANSLATION);
+    capture(&folder.path("in.pcap"), &[outbound(), outbound()]);
     let fail = |arguments: &[&str], why| {
-        place.fail(&[&["trace", "x.toml"], arguments].concat(), why);
+        folder.fail(&[&["trace", "x.toml"], arguments].concat(), why);
     };
     fail(
         &["--hex", "0g"],

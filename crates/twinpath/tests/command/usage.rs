@@ -1,10 +1,10 @@
 //! Help, and what is said of wrong usage.
 
-use crate::place::Place;
+use crate::folder::Folder;
 
 #[test]
 fn help_has_examples_everywhere() {
-    let place = Place::new();
+    let folder = Folder::new();
     let commands: [&[&str]; 13] = [
         &[],
         &["run"],
@@ -21,7 +21,7 @@ fn help_has_examples_everywhere() {
         &["check", "coherence"],
     ];
     for command in commands {
-        let said = place.succeed(&[command, &["--help"]].concat());
+        let said = folder.succeed(&[command, &["--help"]].concat());
         assert!(said.out.contains("Usage: twinpath"), "{said:?}");
         assert!(said.out.contains("Examples:\n  twinpath"), "{said:?}");
         assert!(
@@ -33,7 +33,7 @@ fn help_has_examples_everywhere() {
 
 #[test]
 fn the_version_is_told() {
-    let said = Place::new().succeed(&["--version"]);
+    let said = Folder::new().succeed(&["--version"]);
     assert_eq!(
         said.out,
         format!("twinpath {}\n", env!("CARGO_PKG_VERSION"))
@@ -42,28 +42,28 @@ fn the_version_is_told() {
 
 #[test]
 fn wrong_usage_is_explained() {
-    let place = Place::new();
-    place.fail(&[], "Usage: twinpath");
-    place.fail(&["fly"], "unrecognized subcommand 'fly'");
-    place.fail(&["run"], "<SERVICE>");
-    place.fail(
+    let folder = Folder::new();
+    folder.fail(&[], "Usage: twinpath");
+    folder.fail(&["fly"], "unrecognized subcommand 'fly'");
+    folder.fail(&["run"], "<SERVICE>");
+    folder.fail(
         &["run", "a.toml", "--paths", "fast"],
         "[possible values: both, slow]",
     );
-    place.fail(
+    folder.fail(
         &["run", "a.toml", "--report", "r", "--no-report"],
         "cannot be used with",
     );
-    place.fail(
+    folder.fail(
         &["run", "a.toml", "--in", "a.pcap", "--listen", "127.0.0.1:1"],
         "cannot be used with",
     );
-    place.fail(
+    folder.fail(
         &["run", "a.toml", "--for", "soon"],
         "expected a duration such as \"250ms\"",
     );
-    place.fail(&["generate"], "--out <FILE>");
-    place.fail(
+    folder.fail(&["generate"], "--out <FILE>");
+    folder.fail(
         &[
             "generate",
             "a.toml",
@@ -74,5 +74,5 @@ fn wrong_usage_is_explained() {
         ],
         "cannot be used with",
     );
-    place.fail(&["kv", "get"], "<KEY>");
+    folder.fail(&["kv", "get"], "<KEY>");
 }

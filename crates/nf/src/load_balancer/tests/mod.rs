@@ -4,8 +4,8 @@ mod agreement;
 mod changes;
 mod errors;
 mod messages;
+mod migration;
 mod rewriting;
-mod succession;
 
 use super::{Config, LoadBalancer};
 use crate::two_paths::{Fate, Path};

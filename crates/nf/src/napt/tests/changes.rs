@@ -69,8 +69,8 @@ fn hosts_that_are_no_longer_inside_lose_their_bindings() {
     assert_eq!(bench.counter(0, "bindings"), 8);
     change(&mut bench, &BASIC.replace("10.0.0.0/8", "10.0.0.0/30"));
     assert_eq!(bench.counter(0, "bindings"), 3);
-    let stranger = udp(&mut bench, "10.0.0.7:5000", "8.8.8.8:53", 1);
-    assert_eq!(stranger, Ok((end("10.0.0.7:5000"), end("8.8.8.8:53"))));
+    let unlisted = udp(&mut bench, "10.0.0.7:5000", "8.8.8.8:53", 1);
+    assert_eq!(unlisted, Ok((end("10.0.0.7:5000"), end("8.8.8.8:53"))));
 }
 
 #[test]

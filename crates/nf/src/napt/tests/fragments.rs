@@ -119,8 +119,8 @@ fn fragments_of_echoes_and_between_hosts_inside_are_translated() {
         let source = fields::source(&sent, &layout).address;
         assert_eq!(source, end("192.0.2.1:0").address);
     }
-    let strangers = fragments("7.7.7.7:1", "8.8.8.8:2", 1);
-    for frame in strangers {
+    let others = fragments("7.7.7.7:1", "8.8.8.8:2", 1);
+    for frame in others {
         assert_eq!(
             process(&mut bench, &frame, 0),
             Ok(frame.clone()),

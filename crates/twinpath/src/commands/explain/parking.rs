@@ -16,7 +16,7 @@ pub struct ParkingFacts {
     least_payload_bytes: u32,
     /// The latency of the cores that the queue bridges whatever the load (TurboSwitch, Theorem 1).
     bridged_ns: u64,
-    patience_ns: u64,
+    header_timeout_ns: u64,
     drops_overflow: bool,
 }
 
@@ -41,7 +41,7 @@ impl ParkingFacts {
                 Mode::Multicast => once_round_ns as u64,
                 Mode::Recirculate | Mode::RecirculateOrdered => (once_round_ns / 2.0) as u64,
             },
-            patience_ns: parking.patience.duration().as_nanos() as u64,
+            header_timeout_ns: parking.header_timeout.duration().as_nanos() as u64,
             drops_overflow: parking.overflow == Overflow::Drop,
         })
     }
@@ -57,9 +57,9 @@ impl Display for ParkingFacts {
             units::bytes(self.queue_bytes),
             units::bit_rate(self.port_bps as f64),
         );
-        let (bridged, patience) = (
+        let (bridged, timeout) = (
             units::duration(self.bridged_ns),
-            units::duration(self.patience_ns),
+            units::duration(self.header_timeout_ns),
         );
         let overflow = match self.drops_overflow {
             true => "is dropped",
@@ -82,7 +82,7 @@ impl Display for ParkingFacts {
         )?;
         writeln!(
             f,
-            "  a header that is not back after {patience} costs its packet"
+            "  a header that is not back after {timeout} costs its packet"
         )?;
         write!(
             f,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use twinpath_core::{Instant, Named};
 
 /// A function of the next chain.
-pub enum Successor {
+pub enum NextFunction {
     /// The function at this place of the present chain, with all it knows.
     Same(usize),
     /// The function at this place, with the configuration of another one, which knows nothing.
@@ -28,7 +28,7 @@ struct Move {
 
 /// How flows follow from one chain to the next. What no function takes with it is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passage(Vec<Move>);
+pub struct Migration(Vec<Move>);
 
 /// A flow's words and handles in the old chain's places.
 #[derive(Copy, Clone, Debug)]
@@ -45,9 +45,9 @@ impl Chain {
     /// that are left.
     pub fn succeed(
         &mut self,
-        successors: Vec<Successor>,
+        successors: Vec<NextFunction>,
         started: Instant,
-    ) -> (Passage, Vec<Named<dyn NetworkFunction>>) {
+    ) -> (Migration, Vec<Named<dyn NetworkFunction>>) {
         let (functions, places) = self.take_functions();
         let mut old: Vec<_> = functions.into_iter().map(Some).collect();
         let mut left = Vec::new();
@@ -63,7 +63,7 @@ impl Chain {
         }
         left.extend(old.into_iter().flatten());
         *self = Self::named(next);
-        (Passage(self.moves(&origins, &places)), left)
+        (Migration(self.moves(&origins, &places)), left)
     }
 
     fn moves(&self, origins: &[Option<Origin>], old: &[Range<usize>]) -> Vec<Move> {
@@ -88,7 +88,7 @@ impl Chain {
     /// Lets one flow follow; its new words and handles are all zero before.
     pub fn follow(
         &mut self,
-        passage: &Passage,
+        passage: &Migration,
         before: Before<'_>,
         words: &mut [u32],
         handles: &mut [u32],
@@ -113,19 +113,19 @@ struct Origin {
 }
 
 fn settle(
-    successor: Successor,
+    successor: NextFunction,
     old: &mut [Option<Named<dyn NetworkFunction>>],
     left: &mut Vec<Named<dyn NetworkFunction>>,
 ) -> (Named<dyn NetworkFunction>, Option<Origin>) {
     const THERE: &str = "a function of the present chain is named once";
     let mut take = |place: usize| old.get_mut(place).and_then(Option::take).expect(THERE);
     match successor {
-        Successor::New(function) => (function, None),
-        Successor::Same(place) => {
+        NextFunction::New(function) => (function, None),
+        NextFunction::Same(place) => {
             let adapts = false;
             (take(place), Some(Origin { place, adapts }))
         }
-        Successor::Reconfigured(place, mut new) => {
+        NextFunction::Reconfigured(place, mut new) => {
             let mut function = take(place);
             let adapts = function.reconfigure(&mut *new.function);
             match adapts {
@@ -219,7 +219,7 @@ mod tests {
 
     fn follow(
         chain: &mut Chain,
-        passage: &Passage,
+        passage: &Migration,
         words: &[u32],
         handles: &[u32],
     ) -> [Vec<u32>; 2] {
@@ -235,9 +235,9 @@ mod tests {
         let mut chain = Chain::new(vec![counting(1, 0), counting(2, 0), counting(3, 0)]);
         let (passage, left) = chain.succeed(
             vec![
-                Successor::Reconfigured(2, named(3, 100)),
-                Successor::New(named(2, 0)),
-                Successor::Same(0),
+                NextFunction::Reconfigured(2, named(3, 100)),
+                NextFunction::New(named(2, 0)),
+                NextFunction::Same(0),
             ],
             Instant(5),
         );
@@ -253,7 +253,10 @@ mod tests {
     fn those_of_another_kind_begin_anew() {
         let mut chain = Chain::new(vec![counting(1, 0), counting(1, 0)]);
         let (passage, left) = chain.succeed(
-            vec![Successor::Reconfigured(0, named(2, 1)), Successor::Same(1)],
+            vec![
+                NextFunction::Reconfigured(0, named(2, 1)),
+                NextFunction::Same(1),
+            ],
             Instant(5),
         );
         assert_eq!(left.len(), 1);

@@ -11,7 +11,7 @@ use twinpath_core::{FlowKey, Steering};
 use twinpath_io::Trace;
 
 /// A folder that is gone after the test.
-pub struct Place(TempDir);
+pub struct Folder(TempDir);
 
 /// Packets with their times, by flow; what is no IP has none.
 pub type Flows = BTreeMap<Option<FlowKey>, Vec<(u64, Vec<u8>)>>;
@@ -24,16 +24,16 @@ pub struct Said {
     pub err: String,
 }
 
-impl Place {
+impl Folder {
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
 
-    /// A place with one file.
+    /// A folder with one file.
     pub fn with(name: &str, text: &str) -> Self {
-        let place = Self::new();
-        place.write(name, text.as_bytes());
-        place
+        let folder = Self::new();
+        folder.write(name, text.as_bytes());
+        folder
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -3,7 +3,7 @@
 use crate::config::{Config, ConfigError, Late, Order, Variant};
 use crate::controller::{Controller, Reading};
 use crate::latency::Fit;
-use crate::order::{Numbers, Partitions, Place, Turns};
+use crate::order::{Numbers, Partitions, Position, Turns};
 use crate::queue::ByteQueue;
 use crate::slots::{Awaited, Slots};
 use crate::stats::Stats;
@@ -35,7 +35,7 @@ impl Load for u32 {
 
 /// Parked payloads `P` and the headers `H` that came back for them.
 #[derive(Debug)]
-pub struct Lot<P, H> {
+pub struct PayloadBuffer<P, H> {
     config: Config,
     queue: ByteQueue<Waiting<P>>,
     slots: Slots<H>,
@@ -52,7 +52,7 @@ enum Waiting<P> {
     Copy,
 }
 
-/// A payload in the lot. Between [`Dequeued::Again`] and [`Lot::recirculated`] the device has it.
+/// A payload in the buffer. Between [`Dequeued::Again`] and [`PayloadBuffer::recirculated`] the device has it.
 #[derive(Debug)]
 pub struct Resident<P> {
     claim: Claim,
@@ -68,7 +68,7 @@ enum Claim {
     /// Its header.
     Header(Ticket),
     /// Its turn alone: it is whole.
-    Turn(Place),
+    Turn(Position),
 }
 
 /// A packet that was not parked; its payload comes back.
@@ -138,7 +138,7 @@ pub enum Dequeued<P, H> {
     },
     /// A whole packet leaves, which had to wait for others.
     Whole(P),
-    /// A payload must go round: through the port in loopback mode, then [`Lot::recirculated`].
+    /// A payload must go round: through the port in loopback mode, then [`PayloadBuffer::recirculated`].
     Again(Resident<P>),
     /// A payload is given up.
     Ended {
@@ -156,7 +156,7 @@ pub enum Dequeued<P, H> {
 pub enum End {
     /// The cores dropped the packet.
     Declined,
-    /// No header within the patience.
+    /// No header in time.
     Expired,
     /// No header when it came out, and no second pass.
     Late,
@@ -169,8 +169,8 @@ enum Turn {
     End(End),
 }
 
-impl<P: Load, H> Lot<P, H> {
-    /// An empty lot.
+impl<P: Load, H> PayloadBuffer<P, H> {
+    /// An empty buffer.
     ///
     /// # Errors
     /// What is wrong with the configuration.
@@ -226,7 +226,7 @@ impl<P: Load, H> Lot<P, H> {
     }
 
     /// A header came back from the cores, and goes on: perhaps to other cores, perhaps only when
-    /// others have passed. It is not lost, so its payload waits with patience.
+    /// others have passed. It is not lost, so its payload's timeout does not run.
     pub fn came_back(&mut self, ticket: Ticket) {
         if let Some(record) = self.slots.find(ticket)
             && matches!(record.awaited, Awaited::Away(_))
@@ -353,14 +353,14 @@ impl<P: Load, H> Lot<P, H> {
         })
     }
 
-    /// When the next patience ends, if nothing comes before.
+    /// When the next header timeout ends, if nothing comes before.
     pub fn next_expiry(&self) -> Option<Instant> {
         let waits_since = |resident: &Resident<P>| match resident.claim {
             Claim::Header(ticket) => self.slots.away_since(ticket),
             Claim::Turn(_) => None,
         };
         let oldest = self.residents().filter_map(waits_since).min()?;
-        Some(oldest + self.config.patience)
+        Some(oldest + self.config.header_timeout)
     }
 
     /// Counts passes that were not worth making: `rounds` of the whole queue, in which nothing
@@ -409,7 +409,7 @@ impl<P: Load, H> Lot<P, H> {
         self.queue.packets()
     }
 
-    /// The queue now. A device hands it to [`Lot::learn`] when its control logic would have it.
+    /// The queue now. A device hands it to [`PayloadBuffer::learn`] when its control logic would have it.
     pub fn reading(&self, now: Instant) -> Reading {
         Reading {
             at: now,
@@ -435,7 +435,7 @@ impl<P: Load, H> Lot<P, H> {
         &self.stats
     }
 
-    /// How the lot was made.
+    /// How the buffer was made.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -507,7 +507,7 @@ impl<P: Load, H> Lot<P, H> {
         };
         match record.awaited {
             Awaited::Declined => Turn::End(End::Declined),
-            Awaited::Away(since) => self.without_header(now >= since + self.config.patience),
+            Awaited::Away(since) => self.without_header(now >= since + self.config.header_timeout),
             Awaited::Between => self.without_header(false),
             Awaited::Here(_) if resident.is_joined => Turn::Leave,
             Awaited::Here(_) => {
@@ -523,7 +523,7 @@ impl<P: Load, H> Lot<P, H> {
         }
     }
 
-    fn turn_of(&self, place: Place) -> Turn {
+    fn turn_of(&self, place: Position) -> Turn {
         match self.may_leave(place) {
             true => Turn::Leave,
             false => Turn::Again,
@@ -531,7 +531,7 @@ impl<P: Load, H> Lot<P, H> {
     }
 
     /// Where nothing goes round, the queue's own order is that of each flow's headers.
-    fn may_leave(&self, place: Place) -> bool {
+    fn may_leave(&self, place: Position) -> bool {
         let keeps_order = matches!(self.numbers, Numbers::AtReturn(_)) && !self.goes_round();
         keeps_order || self.numbers.is_next(place)
     }
@@ -616,7 +616,7 @@ impl<P: Load, H> Lot<P, H> {
         Dequeued::Ended { payload, end }
     }
 
-    fn pass(&mut self, place: Option<Place>) {
+    fn pass(&mut self, place: Option<Position>) {
         if let Some(place) = place {
             self.numbers.pass(place);
         }

@@ -8,7 +8,7 @@ use twinpath_wire::{Endpoint, MacAddress};
 
 /// What becomes of flows when another configuration takes effect.
 #[derive(Debug, Default)]
-pub(super) struct Succession {
+pub(super) struct Migration {
     /// By row of the old configuration.
     rows: Vec<Next>,
     /// Flows that have passed may be for a service now, or from a backend.
@@ -27,7 +27,7 @@ enum Next {
 /// What makes a backend the same one in two configurations.
 type Identity = (Endpoint, u8, Endpoint, MacAddress, Kind);
 
-impl Succession {
+impl Migration {
     /// From one configuration to another.
     pub fn between(old: &Backends, new: &Backends) -> Self {
         let rows = new.rows().iter().zip(0..);
