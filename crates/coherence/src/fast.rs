@@ -120,6 +120,14 @@ impl StateStage {
         })
     }
 
+    /// The slot of a packet's flow and its words, if it has one.
+    pub fn slot_of(&self, parsed: &Parsed) -> Option<(Slot, &[u32])> {
+        let (key, hash) = (&parsed.keyed.key, parsed.hash);
+        let id = self.table.find_near(parsed.suspect, key, hash)?;
+        let slot = Slot::unpack(self.table.control(id));
+        (slot.fsm != Fsm::Initial).then(|| (slot, self.table.words(id)))
+    }
+
     /// What each program would do with a packet whose flow has this slot and these words; nothing if
     /// the words are not here to be worked on, or it is no packet that programs see.
     pub fn steps_taken(

@@ -4,7 +4,9 @@ use crate::grant::{Grant, Import};
 use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
-use twinpath_core::{DropCounters, DropReason, Frame, Instant, Keyed, Named, Packet, Pools, Trip};
+use twinpath_core::{
+    DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Named, Packet, Pools, Trip,
+};
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
 use twinpath_slowpath::migration::Before;
@@ -126,6 +128,12 @@ impl Cores {
     /// The flows, for checkers and reports.
     pub fn store(&self) -> &FlowStore<Grant> {
         &self.store
+    }
+
+    /// The state words of a flow, if it is known.
+    pub fn words_of(&self, key: &FlowKey) -> Option<&[u32]> {
+        let id = self.store.find(key, key.hash(self.seed))?;
+        Some(self.store.words(id))
     }
 
     /// Packets that the chain has let go of and that are not out yet.
@@ -457,7 +465,7 @@ impl Cores {
         spare
     }
 
-    fn put_out(&mut self, key: twinpath_core::FlowKey, out: &mut Vec<Outgoing>) {
+    fn put_out(&mut self, key: FlowKey, out: &mut Vec<Outgoing>) {
         let epoch = self.epoch;
         let outgoing = |packet: Packet, is_reply| {
             let mut header = Header::new(Message::Return, key);

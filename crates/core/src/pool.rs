@@ -98,6 +98,11 @@ impl Frame {
         }
     }
 
+    /// Names the buffer: no two frames that there are have the same.
+    pub fn buffer(&self) -> usize {
+        self.0.addr().get()
+    }
+
     /// The packet's bytes.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {

@@ -4,6 +4,7 @@
 use crate::causality::{Causality, Party};
 use crate::machine::Machine;
 use crate::source::{Read, Source};
+use crate::watch::Watch;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::{DropReason, Frame, Instant};
@@ -39,6 +40,10 @@ pub struct Arrivals<'a> {
     late: VecDeque<Late>,
     /// How many are late, by conversation and end.
     late_in: Vec<u16>,
+    /// Packets that were read.
+    read: u64,
+    /// Which of them is followed.
+    followed: Option<(u64, Watch)>,
 }
 
 struct Late {
@@ -70,7 +75,22 @@ impl<'a> Arrivals<'a> {
             clock: Instant::ZERO,
             late: VecDeque::new(),
             late_in: Vec::new(),
+            read: 0,
+            followed: None,
         }
+    }
+
+    /// The same, of which the packet with this number in the source, counted from 1, is followed
+    /// when it enters; for replays, in which none comes late.
+    #[must_use]
+    pub fn following(self, number: u64, watch: Watch) -> Self {
+        let followed = Some((number, watch));
+        Self { followed, ..self }
+    }
+
+    /// Packets of the source that were read.
+    pub fn packets_read(&self) -> u64 {
+        self.read
     }
 
     /// When the first packet arrives; `None` if there is none now, or ever.
@@ -102,6 +122,7 @@ impl<'a> Arrivals<'a> {
 
     fn read(&mut self) -> Result<(), CaptureError> {
         self.next = self.source.read()?;
+        self.read += u64::from(matches!(self.next, Read::Packet(_) | Read::TooLong));
         self.party = match self.next {
             Read::Packet(_) => self.causality.party(self.source.bytes()),
             _ => None,
@@ -258,9 +279,14 @@ impl<'a> Arrivals<'a> {
         self.clock = self.clock.max(at);
         frame.set_timestamp(self.clock);
         frame.set_port(self.source.ingress());
+        let ordinal = machine.arrived() + burst.len() as u64;
         if let Some(party) = self.party {
-            self.causality
-                .enters(party, machine.arrived() + burst.len() as u64);
+            self.causality.enters(party, ordinal);
+        }
+        if let Some((number, watch)) = &self.followed
+            && *number == self.read
+        {
+            watch.follow(ordinal..ordinal + 1);
         }
         burst.push(frame);
     }

@@ -3,7 +3,8 @@
 //! [`wiring`] shows a packet's whole walk on one screen. The same [`Machine`] and [`Worker`]s are
 //! driven under [`virtual_time`], in one thread and perfectly repeatable, and on [`threads`], each
 //! on one of its own. [`run`] is one run, from packets in to report out,
-//! and [`trace`] one packet's walk with everything that it meets.
+//! and [`trace`] one packet's walk with everything that it meets, as the walk itself tells whoever
+//! [watches](watch).
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
@@ -23,6 +24,7 @@ pub mod threads;
 pub mod trace;
 pub mod udp_port;
 pub mod virtual_time;
+pub mod watch;
 pub mod wiring;
 pub mod worker;
 

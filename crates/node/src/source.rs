@@ -63,8 +63,6 @@ pub struct Source {
     clock: Instant,
     truncated: Option<CaptureError>,
     ingress: u16,
-    /// Packets that are still to be read, if that is limited.
-    left: Option<u64>,
     is_stopped: Option<Arc<AtomicBool>>,
     at_first: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -82,7 +80,6 @@ impl Source {
             clock: Instant::ZERO,
             truncated: None,
             ingress: 0,
-            left: None,
             is_stopped: None,
             at_first: None,
         }
@@ -156,24 +153,7 @@ impl Source {
         if self.is_stopped.as_ref().is_some_and(is_stopped) {
             return Ok(Read::End);
         }
-        if self.left == Some(0) {
-            return Ok(Read::End);
-        }
-        let read = self.read_feed()?;
-        if matches!(read, Read::Packet(_) | Read::TooLong) {
-            self.left = self.left.map(|left| left - 1);
-        }
-        Ok(read)
-    }
-
-    /// Reads no more than so many packets from now on, or as many as there are.
-    pub(crate) fn limit(&mut self, packets: Option<u64>) {
-        self.left = packets;
-    }
-
-    /// Packets that may still be read, if that is limited.
-    pub(crate) fn left(&self) -> Option<u64> {
-        self.left
+        self.read_feed()
     }
 
     fn read_feed(&mut self) -> Result<Read, CaptureError> {

@@ -4,8 +4,6 @@
 //! The packet clock is that of the packets. The link's runs ahead of it where packets have to wait
 //! for what caused them, or for room: then frames under way arrive while no packet does.
 
-mod traced;
-
 use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
@@ -14,6 +12,7 @@ use crate::machine::{Outcome, Output, Progress, Refusal};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
+use crate::watch::{Step, Watch};
 use crate::wiring::Node;
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -37,7 +36,7 @@ struct Returns {
 }
 
 /// How packets enter a run under virtual time: each when the packet clock has come to it.
-const TEMPO: Tempo = Tempo {
+pub(crate) const TEMPO: Tempo = Tempo {
     is_lossless: true,
     is_paced: true,
     round_trip: Duration::ZERO,
@@ -64,11 +63,16 @@ pub struct VirtualRun<'a, S: Sink> {
     asked: Option<mpsc::Sender<Replaced>>,
     /// When the first packet arrived.
     started: Option<Instant>,
+    /// When the run began, on the wall.
+    began: WallClock,
     is_over: bool,
 }
 
 /// Time goes on by so much where the machine waits for nothing.
 const TICK: Duration = Duration::from_millis(1);
+
+/// A packet that is followed is waited for while no more than so many things happen.
+const MOST_HAPPENINGS: usize = 1 << 20;
 
 #[derive(Copy, Clone)]
 enum Happening {
@@ -104,6 +108,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             commands: None,
             asked: None,
             started: None,
+            began: WallClock::now(),
             is_over: false,
         }
     }
@@ -124,42 +129,73 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         source: &mut Source,
         causality: Causality,
     ) -> Result<Duration, CaptureError> {
-        self.run_source(source, causality)?;
+        let mut arrivals = Arrivals::new(source, causality, TEMPO);
+        while self.take_in(&mut arrivals)? {}
         let end = self.packet_now();
         self.finish()?;
         Ok(end.since(self.started.unwrap_or(end)))
     }
 
-    /// Runs until the source ends, and leaves what is under way where it is.
+    /// Runs until a packet of a source that is [followed](Arrivals::following) has taken its last
+    /// step, or as many as come. Calls `step` with each.
     ///
     /// # Errors
     /// Packets cannot be read or written.
-    pub(crate) fn run_source(
+    pub(crate) fn follow(
         &mut self,
-        source: &mut Source,
-        causality: Causality,
+        arrivals: &mut Arrivals<'_>,
+        watch: &Watch,
+        mut step: impl FnMut(Step, &Node),
     ) -> Result<(), CaptureError> {
-        let mut arrivals = Arrivals::new(source, causality, TEMPO);
-        let began = WallClock::now();
-        while !arrivals.is_over() {
-            self.take_command();
-            let Some(at) = arrivals.first()? else {
-                self.let_time_pass()?;
-                continue;
-            };
-            if self.started.is_none() {
-                self.start(at);
+        let (mut followed, mut rest) = (None, MOST_HAPPENINGS);
+        loop {
+            let has_more = self.take_in(arrivals)? || self.settle(&mut rest)?;
+            let mut is_last = false;
+            for (ordinal, one) in watch.take() {
+                (followed, is_last) = (Some(ordinal), one.is_last());
+                step(one, self.node);
             }
-            self.arrive(at, &mut arrivals)?;
-            let elapsed = self.packet_now().since(self.started.unwrap_or(at));
-            self.observer.tick(
-                elapsed.as_nanos() as u64,
-                began.elapsed().as_nanos() as u64,
-                &self.node.machine,
-                || Tallies::of(&self.node.workers),
-            );
+            // What the watermark has passed is kept by a function, or was answered by one.
+            let has_ended = followed.is_some_and(|number| self.node.machine.watermark() > number);
+            if is_last || has_ended || !has_more {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// The source has no more: what is under way goes on, for so many happenings. Returns whether
+    /// anything was.
+    fn settle(&mut self, rest: &mut usize) -> Result<bool, CaptureError> {
+        if *rest == 0 || self.node.machine.is_quiet() {
+            return Ok(false);
+        }
+        *rest -= 1;
+        self.go_on().map(|()| true)
+    }
+
+    /// What comes next happens: packets enter, or those that wait let something else happen first.
+    /// Returns whether the source had more.
+    fn take_in(&mut self, arrivals: &mut Arrivals<'_>) -> Result<bool, CaptureError> {
+        if arrivals.is_over() {
+            return Ok(false);
+        }
+        self.take_command();
+        let Some(at) = arrivals.first()? else {
+            self.let_time_pass()?;
+            return Ok(true);
+        };
+        if self.started.is_none() {
+            self.start(at);
+        }
+        self.arrive(at, arrivals)?;
+        let elapsed = self.packet_now().since(self.started.unwrap_or(at));
+        self.observer.tick(
+            elapsed.as_nanos() as u64,
+            self.began.elapsed().as_nanos() as u64,
+            &self.node.machine,
+            || Tallies::of(&self.node.workers),
+        );
+        Ok(true)
     }
 
     fn start(&mut self, at: Instant) {

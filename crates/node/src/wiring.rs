@@ -18,12 +18,15 @@
 use crate::causality::{Causality, Scope};
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
+use crate::watch::{Names, Watch};
 use crate::worker::{Blueprint, CoreElement, Worker};
+use std::ops::Range;
 use std::sync::Arc;
 use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_coherence::{Config as CoherenceConfig, Cores, StateStage};
 use twinpath_control::service::{Device, Instance, Paths, Service};
+use twinpath_core::program::FastProgram;
 use twinpath_core::steering::{Steering, SteeringError};
 use twinpath_core::{Named, Pools};
 use twinpath_fastpath::interpreter::CompileError;
@@ -78,6 +81,50 @@ pub struct Node {
     pub workers: Vec<Worker>,
     /// Buffers of each worker: messages and packets made on the cores.
     pub worker_pools: Vec<Pools>,
+}
+
+impl Node {
+    /// Follows packets, by their numbers in the order of arrival.
+    pub fn watch(&mut self, packets: Range<u64>) -> Watch {
+        let elements = self.workers.first().map_or(&[][..], Worker::elements);
+        let watch = Watch::new(elements.iter().map(names).collect(), packets);
+        self.machine.watch(watch.clone());
+        for worker in &mut self.workers {
+            worker.watch(watch.clone());
+        }
+        watch
+    }
+}
+
+/// What an element's functions and state words are called.
+fn names(element: &CoreElement) -> Names {
+    match element {
+        CoreElement::Rules(rules) => Names {
+            functions: names_of(rules.functions()),
+            words: Vec::new(),
+        },
+        CoreElement::Flows(flows) => Names {
+            functions: names_of(flows.chain().functions()),
+            words: flows
+                .chain()
+                .programs()
+                .iter()
+                .flat_map(names_of_words)
+                .collect(),
+        },
+    }
+}
+
+fn names_of<F: ?Sized>(functions: &[Named<F>]) -> Vec<String> {
+    let names = functions.iter().map(|function| function.name.to_string());
+    names.collect()
+}
+
+fn names_of_words(program: &FastProgram) -> Vec<(String, &'static str)> {
+    let words = program.words.iter();
+    words
+        .map(|word| (program.name.to_string(), word.name))
+        .collect()
 }
 
 /// Frames in flight on the fast path itself: batches in hand, buffers of its own messages.

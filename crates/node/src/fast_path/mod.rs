@@ -10,16 +10,16 @@ mod lane;
 mod look_ahead;
 mod parking;
 mod rules;
-mod steps;
 mod walk;
+mod watched;
 
 use rules::RULES_HASH;
 pub use rules::RuleStage;
-pub(crate) use steps::Step;
 
 use crate::machine::UnderWay;
 use crate::place::Place;
 use crate::replacement::{FastPlan, Leftovers};
+use crate::watch::{Step, Watch};
 use hints::HintTable;
 use lane::Batch;
 use parking::Parking;
@@ -148,6 +148,8 @@ pub struct FastPath {
     parking: Option<Box<Parking>>,
     /// Which packets are inside.
     under_way: UnderWay,
+    /// Whoever follows packets.
+    watch: Option<Watch>,
 }
 
 impl FastPath {
@@ -175,6 +177,7 @@ impl FastPath {
             counts: Counts::default(),
             parking: None,
             under_way: UnderWay::default(),
+            watch: None,
         }
     }
 
@@ -279,6 +282,7 @@ impl FastPath {
     #[cold]
     pub(crate) fn refuse(&mut self, frame: Frame, pools: &mut Pools) {
         if carries_packet(&frame) {
+            self.tell(&frame, |_| Step::drop(DropReason::PuntRingFull));
             self.drops.count(DropReason::PuntRingFull);
             self.header_dropped(&frame);
         }
@@ -297,6 +301,7 @@ impl FastPath {
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
+        self.tell(&frame, |_| Step::drop(reason));
         self.drops.count(reason);
         self.header_dropped(&frame);
         io.pools.give(frame);
@@ -327,6 +332,11 @@ impl FastPath {
     /// Hands a packet to the cores, for the element at `place`.
     fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
         header.element = place.element;
+        self.tell(&frame, |watch| Step::Punt {
+            element: place.element,
+            worker: self.worker(hash),
+            message: watch.message(&header, &frame),
+        });
         match frame.trip().was_on_cores {
             false => {
                 self.counts.punted_packets += 1;
@@ -398,6 +408,11 @@ impl FastPath {
         }
         if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
             return io.pools.give(frame);
+        }
+        if header.has_packet {
+            self.tell(&frame, |watch| Step::Returned {
+                message: watch.message(&header, &frame),
+            });
         }
         let stage = self.stage_at(header.element);
         let answer = stage.and_then(|stage| stage.message(&header, clock));

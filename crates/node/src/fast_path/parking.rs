@@ -7,6 +7,7 @@
 //! is dropped anywhere frees its payload.
 
 use super::{Departure, FastOutput, FastPath, Io, Via};
+use crate::watch::{Step, Watch};
 use std::time::Duration;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
@@ -66,6 +67,9 @@ impl FastPath {
             };
             parking.now = parking.now.max(at);
             let drops = &mut self.drops;
+            if let Some(watch) = &self.watch {
+                tell_of(&output, watch);
+            }
             self.under_way.close(output.ordinal());
             match output {
                 Output::Packet(parcel, spare) => {
@@ -111,12 +115,17 @@ impl FastPath {
         let (Some(parking), Ok(layout)) = (&mut self.parking, dissect(frame.bytes())) else {
             return self.send(frame, header, hash, io);
         };
-        let has_state = header.message != Message::Plain;
+        let (buffer, has_state) = (frame.buffer(), header.message != Message::Plain);
         let sent = parking
             .stage
             .send(frame, &layout, has_state, parking.now, io.pools);
         match sent {
             Sent::Header(frame) => {
+                if let Some(watch) = &self.watch {
+                    let bytes = frame.trip().parked_bytes;
+                    watch.part(buffer, &frame);
+                    watch.tell(buffer, || Step::Park { bytes });
+                }
                 self.under_way.open(frame.ordinal(), frame.timestamp());
                 self.send(frame, header, hash, io);
             }
@@ -151,6 +160,7 @@ impl FastPath {
     /// when it has waited in vain.
     pub(super) fn drop_reordered(&mut self, frame: Frame, io: &mut Io<'_>) {
         if frame.trip().parked_bytes == 0 {
+            self.tell(&frame, |_| Step::drop(DropReason::LinkReordered));
             self.drops.count(DropReason::LinkReordered);
         }
         io.pools.give(frame);
@@ -180,17 +190,18 @@ impl FastPath {
                 false => 0,
             };
             let (ordinal, at) = (frame.ordinal(), frame.timestamp());
-            let is_whole = frame.trip().parked_bytes == 0;
+            let (is_whole, buffer) = (frame.trip().parked_bytes == 0, frame.buffer());
             let parcel = Parcel { frame, is_reply };
-            match parking.stage.leave(parcel, hash, parking.now) {
+            let left = parking.stage.leave(parcel, hash, parking.now);
+            if let (Some(watch), Left::Waits) = (&self.watch, &left) {
+                watch.tell(buffer, || Step::HoldBack);
+            }
+            match left {
                 Left::Now(parcel) => io.out.departures.push(departure(parcel)),
                 // That of a header is open since its payload was parked.
                 Left::Waits if is_whole => self.under_way.open(ordinal, at),
                 Left::Waits | Left::Stale => (),
-                Left::Refused(frame) => {
-                    self.drops.count(DropReason::ParkingFull);
-                    io.pools.give(frame);
-                }
+                Left::Refused(frame) => self.drop(frame, DropReason::ParkingFull, io),
             }
         }
         parking.departing = departing;
@@ -204,6 +215,21 @@ impl FastPath {
             keyed.unwrap_or_default().key.hash(self.steering.seed())
         })
     }
+}
+
+/// Something comes out of the queue.
+#[cold]
+fn tell_of(output: &Output, watch: &Watch) {
+    let (frame, step) = match output {
+        Output::Packet(parcel, spare) => {
+            let has_joined = spare.is_some();
+            (&parcel.frame, Step::PassParking { has_joined })
+        }
+        Output::Missing(payload) => (payload, Step::drop(DropReason::HeaderMissing)),
+        Output::HeaderTooLong(_, payload) => (payload, Step::drop(DropReason::HeaderTooLong)),
+        Output::Declined(_) => return,
+    };
+    watch.tell(frame.buffer(), || step);
 }
 
 fn departure(parcel: Parcel) -> Departure {

@@ -5,15 +5,19 @@
 //! | [`look_ahead`](FastPath::look_ahead) | headers, directions and flows of a whole batch are found, and what will be read of tables is fetched |
 //! | [`walk`](FastPath::walk) | the packets of a direction meet the elements one after the other |
 //! | [`pass`](FastPath::pass) | they meet one element, in order of arrival |
-//! | [`stop`](FastPath::stop) | a packet that does not go on leaves the others: dropped, answered, held, or handed to a worker |
+//! | [`meet`](FastPath::meet) | one packet meets one element, alone |
+//! | [`stop`](FastPath::stop) | a packet that does not go on leaves the others: it is answered, or comes to `drop`, `hold` or `punt` |
 //! | [`go_on`](FastPath::go_on) | a packet that was held or with a worker goes on alone |
 //!
-//! So at each element packets of a flow and direction are in the order of arrival.
+//! So at each element packets of a flow and direction are in the order of arrival. Where a packet is
+//! treated alone, whoever [follows](crate::watch) it is told.
 
 use super::lane::{Ahead, InFront, Lane, Passed, Shape};
 use super::look_ahead::{of_slot, slot_of};
+use super::watched::arrived;
 use super::{FastElement, FastOutput, FastPath, Io};
 use crate::place::Place;
+use crate::watch::Step;
 use std::vec::Drain;
 use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Parsed, StateStage};
@@ -35,6 +39,9 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let before = out.departures.len();
+        if let Some(watch) = &self.watch {
+            watch.arrive(frames, self.under_way.arrived());
+        }
         let (mut arrivals, mut is_fetched) = (frames.drain(..), false);
         while !arrivals.as_slice().is_empty() {
             let mut io = Io { clock, pools, out };
@@ -78,6 +85,9 @@ impl FastPath {
         if self.parking.is_some() {
             lane.number(first);
         }
+        if self.watch.is_some() {
+            self.tell_of_lane(lane, direction);
+        }
         let mut next = Some(Place::first(direction, self.elements.len()));
         while let Some(place) = next.filter(|_| !lane.frames.is_empty()) {
             self.pass(lane, ahead, (place, first, fetched), io);
@@ -111,7 +121,11 @@ impl FastPath {
     ) {
         let mut done = 0;
         loop {
-            let (passed, decision) = self.pass_plain(lane.from(done, ahead, next), place);
+            let (passed, decision) = match self.watch {
+                None => self.pass_plain(lane.from(done, ahead, next), place),
+                // Whoever follows packets sees them pass one by one.
+                Some(_) => (0, None),
+            };
             done += passed;
             if done == lane.frames.len() {
                 return;
@@ -187,7 +201,8 @@ impl FastPath {
         hint: u32,
         clock: Clock,
     ) -> (Decision, u32) {
-        match self.elements.get_mut(usize::from(place.element)) {
+        let seen = self.see(frame, shape, place);
+        let met = match self.elements.get_mut(usize::from(place.element)) {
             Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), place, hint),
             Some(FastElement::State(stage)) => {
                 let mut parsed = parsed(self.steering.at(place.element), frame, shape);
@@ -196,7 +211,11 @@ impl FastPath {
                 (decision, of_slot(parsed.suspect))
             }
             Some(FastElement::OnCores) | None => (Decision::Punt, hint),
+        };
+        if let Some(seen) = seen {
+            self.tell_met(seen, frame, place, met.0);
         }
+        met
     }
 
     /// A packet does not go on to the next element.
@@ -226,6 +245,8 @@ impl FastPath {
 
     /// A packet goes on behind the element at `place`.
     pub(super) fn go_on(&mut self, mut frame: Frame, mut place: Place, io: &mut Io<'_>) {
+        let element = place.element;
+        self.tell(&frame, |_| Step::GoOn { element });
         while let Some(next) = place.next(self.elements.len()) {
             place = next;
             let layout = match dissect(frame.bytes()) {
@@ -266,10 +287,11 @@ impl FastPath {
 
     /// A packet waits for a rule.
     fn hold(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
-        let layout = *layout;
-        let stage = self.rules(place.element);
+        let (layout, element) = (*layout, place.element);
+        self.tell(&frame, |_| Step::Hold { element });
+        let stage = self.rules(element);
         match stage.and_then(|stage| stage.key(&frame, &layout, place)) {
-            Some(key) => self.hold_for_rule(Held { frame, layout, key }, place.element, io),
+            Some(key) => self.hold_for_rule(Held { frame, layout, key }, element, io),
             None => self.drop(frame, DropReason::BadLinkFrame, io),
         }
     }
@@ -277,6 +299,7 @@ impl FastPath {
     /// Frames that are no IP pass; malformed ones are dropped.
     #[cold]
     pub(super) fn without_flow(&mut self, frame: Frame, io: &mut Io<'_>) {
+        self.tell(&frame, |_| arrived(&frame, None));
         match dissect(frame.bytes()) {
             Ok(_) => self.depart(frame, false, io),
             Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
@@ -325,7 +348,7 @@ pub(super) fn set_egress(frame: &mut Frame, egress: Option<u16>) {
 }
 
 /// A packet and its flow, as it is now.
-fn parsed(steering: &Steering, frame: &Frame, shape: &Shape<'_>) -> Parsed {
+pub(super) fn parsed(steering: &Steering, frame: &Frame, shape: &Shape<'_>) -> Parsed {
     let layout = shape.layout();
     // Only packets with an IP header are let into the chain, and those have a flow.
     let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();

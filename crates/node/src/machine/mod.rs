@@ -28,12 +28,13 @@ pub use order::{Answer, Order, Replaced};
 pub(crate) use under_way::UnderWay;
 
 use crate::fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
+use crate::watch::{PacketLook, Step, Watch};
 use change::Phase;
 use link::Link;
 use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
-use twinpath_link::{Header, carries_packet};
+use twinpath_link::carries_packet;
 
 /// How a machine treats what it has no room for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -137,11 +138,9 @@ impl Machine {
         (&mut self.path, &mut self.pools)
     }
 
-    /// What a worker says with a packet that is followed meets the state.
-    pub(crate) fn take_answer(&mut self, header: &Header, clock: Clock, out: &mut Output) {
-        let (pools, punts) = (&mut self.pools, &mut self.out);
-        self.path.take_answer(header, clock, pools, punts);
-        self.put_out(out);
+    /// Somebody follows packets from now on.
+    pub(crate) fn watch(&mut self, watch: Watch) {
+        self.path.watch(watch);
     }
 
     /// Buffers for packets that arrive.
@@ -310,6 +309,9 @@ impl Machine {
                 departure.frame.set_timestamp(floor);
             }
         }
+        if let Some(watch) = self.path.watched() {
+            tell_of(&self.out.departures, watch);
+        }
         match out.departures.is_empty() {
             true => std::mem::swap(&mut out.departures, &mut self.out.departures),
             false => out.departures.append(&mut self.out.departures),
@@ -342,5 +344,19 @@ impl Machine {
             true => out.frames.push((worker, link.send(frame))),
             false => link.wait(frame),
         }
+    }
+}
+
+#[cold]
+fn tell_of(departures: &[Departure], watch: &Watch) {
+    for Departure {
+        frame, is_reply, ..
+    } in departures
+    {
+        watch.tell(frame.buffer(), || Step::PutOut {
+            is_reply: *is_reply,
+            egress: frame.trip().egress,
+            packet: PacketLook::of(frame.bytes()),
+        });
     }
 }

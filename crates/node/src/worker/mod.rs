@@ -5,11 +5,11 @@ mod rules;
 mod watched;
 
 pub use crash::Blueprint;
-pub(crate) use watched::{Afterwards, Watched};
 
 use crate::machine::{Progress, Replaced};
 use crate::place::Place;
 use crate::replacement::{CorePlan, Rebuilt, Times, rebuild};
+use crate::watch::{Step, Watch};
 use crate::wiring::BuildError;
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
@@ -80,6 +80,8 @@ pub struct Worker {
     pending: PendingHeaders,
     drops: DropCounters,
     counts: LinkCounts,
+    /// Whoever follows packets.
+    watch: Option<Watch>,
 }
 
 /// Timers of rules are looked at so often.
@@ -110,6 +112,7 @@ impl Worker {
             pending: PendingHeaders::default(),
             drops: DropCounters::default(),
             counts: LinkCounts::default(),
+            watch: None,
         })
     }
 
@@ -301,18 +304,22 @@ impl Worker {
         self.received_ns = frame.received_ns();
         self.revive_if_due(header.timestamp);
         let at_work = header.has_packet.then(|| frame.ordinal());
+        let buffer = frame.buffer();
         let is_done = self.guarded(|worker| {
-            worker.handle(&header, frame, pools);
+            worker.meet(&header, frame, pools);
+            worker.walk_on(pools);
             worker.tick_rules(header.timestamp, pools);
         });
         if !is_done {
             self.count_crash(at_work);
+            self.tell(buffer, |_| Step::drop(DropReason::WorkerCrashed));
             self.begin_anew(header.timestamp, pools, returns);
         }
         self.put_on_the_link(pools, returns);
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, pools: &mut Pools) {
+        self.tell(frame.buffer(), |_| Step::drop(reason));
         self.drops.count(reason);
         pools.give(frame);
     }
@@ -320,14 +327,15 @@ impl Worker {
     /// A packet whose payload waits counts as lost when that has waited in vain.
     fn drop_reordered(&mut self, frame: Frame, pools: &mut Pools) {
         if frame.trip().parked_bytes == 0 {
+            self.tell(frame.buffer(), |_| Step::drop(DropReason::LinkReordered));
             self.drops.count(DropReason::LinkReordered);
         }
         pools.give(frame);
     }
 
     /// A frame meets the element that it is about.
-    fn handle(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
-        let first = self.outgoing.len();
+    fn meet(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
+        let (first, seen) = (self.outgoing.len(), self.see(header, &frame));
         match self.elements.get_mut(usize::from(header.element)) {
             Some(CoreElement::Flows(flows)) => {
                 flows.receive(header, frame, pools, &mut self.outgoing);
@@ -338,7 +346,9 @@ impl Worker {
         self.outgoing[first..]
             .iter_mut()
             .for_each(|outgoing| outgoing.header.element = header.element);
-        self.walk_on(pools);
+        if let Some(seen) = seen {
+            self.tell_met(&seen, header);
+        }
     }
 
     /// Lets the packet clock reach `now`.
@@ -402,7 +412,7 @@ impl Worker {
             let Some((place, frame)) = self.onward.pop_front() else {
                 break;
             };
-            self.meet(place, frame, pools);
+            self.go_on(place, frame, pools);
         }
         // All that was outgoing has been parted.
         std::mem::swap(&mut self.finished, &mut self.outgoing);
@@ -419,7 +429,8 @@ impl Worker {
         }
     }
 
-    fn meet(&mut self, place: Place, frame: Frame, pools: &mut Pools) {
+    /// A packet meets the element at a place.
+    fn go_on(&mut self, place: Place, frame: Frame, pools: &mut Pools) {
         let layout = match dissect(frame.bytes()) {
             Ok(layout) => layout,
             Err(malformed) => {
@@ -434,13 +445,7 @@ impl Worker {
         let keyed = keyed.unwrap_or_default();
         let mut header = punt_header(Message::Plain, &frame, &keyed);
         (header.element, header.trip) = (place.element, frame.trip());
-        match &mut self.elements[usize::from(place.element)] {
-            CoreElement::Flows(flows) => flows.receive(&header, frame, pools, &mut self.outgoing),
-            CoreElement::Rules(_) => self.meet_rules(&header, frame, pools),
-        }
-        self.outgoing
-            .iter_mut()
-            .for_each(|outgoing| outgoing.header.element = place.element);
+        self.meet(&header, frame, pools);
     }
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
@@ -450,7 +455,13 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            if self.pending.give_back(&mut frame) && attach(&mut frame, &header).is_ok() {
+            let may_go = self.pending.give_back(&mut frame);
+            if let (Some(watch), true) = (&self.watch, header.has_packet) {
+                watch.tell(frame.buffer(), || Step::PutOnTheLink {
+                    message: watch.message(&header, &frame),
+                });
+            }
+            if may_go && attach(&mut frame, &header).is_ok() {
                 returns.push(frame);
             } else {
                 self.drops.count(DropReason::BadLinkFrame);

@@ -1,7 +1,9 @@
 //! Elements whose decisions are cached, on the cores.
 
+use super::watched::tell_of_rules;
 use super::{CoreElement, TICK, Worker};
 use crate::replacement::CorePlan;
+use crate::watch::Functions;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Packet, Pools};
@@ -92,9 +94,19 @@ impl Worker {
             alias_row: 0,
             frame,
         };
-        if let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(header.element))
-        {
-            rules.packet(packet, pools, &mut self.outputs);
+        let outputs = &mut self.outputs;
+        let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(header.element))
+        else {
+            return;
+        };
+        let buffer = packet.frame.buffer();
+        match &self.watch {
+            Some(watch) if watch.follows(buffer) => {
+                let mut functions = Functions::new(rules.functions());
+                rules.packet_watched(packet, pools, outputs, &mut functions);
+                tell_of_rules(watch, (buffer, header.element), functions, outputs);
+            }
+            _ => rules.packet(packet, pools, outputs),
         }
     }
 
@@ -196,7 +208,7 @@ fn append(frame: &mut Frame, message: &twinpath_rulecache::CacheMessage) -> bool
     frame.set_len(len + bytes) && message.write(&mut frame.bytes_mut()[len..]).is_some()
 }
 
-pub(super) fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
+fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
     let mut frame = packet.frame;
     let mut trip = frame.trip();
     trip.egress = egress.or(trip.egress);

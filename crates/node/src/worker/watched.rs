@@ -1,173 +1,133 @@
-//! One packet on the cores while somebody watches, for traces.
+//! What whoever follows packets is told of what happens to them on their worker.
 
-use super::rules::departing;
 use super::{CoreElement, Worker};
-use twinpath_coherence::Cores;
+use crate::watch::{CoresLook, Functions, PacketLook, StateRun, Step, Watch};
 use twinpath_coherence::slow::Outgoing;
-use twinpath_core::wire::dissect;
-use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Packet, Pools};
+use twinpath_core::{DropCounters, DropReason, Frame};
 use twinpath_link::Header;
-use twinpath_rulecache::{Output, RuleCores, Watch};
+use twinpath_rulecache::Output;
 
-/// What became of a packet on the cores.
-pub(crate) struct Watched {
-    pub afterwards: Afterwards,
-    /// What functions answered, as bytes; the answers themselves are on the link.
-    pub replies: Vec<Vec<u8>>,
-}
-
-/// Where a packet went.
-pub(crate) enum Afterwards {
-    /// It goes back to the fast path, which has still to be told this.
-    Back(Frame, Box<Header>),
-    Dropped(DropReason),
-    /// A function has answered it.
-    Answered,
-    /// A function keeps it, or it waits.
-    Kept,
+/// A packet in front of functions that share flow state.
+pub(super) struct Seen {
+    buffer: usize,
+    words: Option<Vec<u32>>,
+    drops: DropCounters,
+    /// What is outgoing from here on came of it.
+    first: usize,
 }
 
 impl Worker {
-    /// The element of this number, if its decisions are cached.
-    pub(crate) fn rules_at_element(&self, element: u8) -> Option<&RuleCores> {
-        match self.elements.get(usize::from(element))? {
-            CoreElement::Rules(rules) => Some(rules),
-            CoreElement::Flows(_) => None,
+    /// Somebody follows packets from now on.
+    pub(crate) fn watch(&mut self, watch: Watch) {
+        self.watch = Some(watch);
+    }
+
+    /// The packet in a buffer takes a step, which is told if it is followed.
+    #[inline]
+    pub(super) fn tell(&self, buffer: usize, step: impl FnOnce(&Watch) -> Step) {
+        if let Some(watch) = &self.watch {
+            watch.tell(buffer, || step(watch));
         }
     }
 
-    /// The state words of a flow on the cores, at an element.
-    pub(crate) fn flow_words(&self, element: u8, key: &FlowKey, hash: u64) -> Option<Vec<u32>> {
-        let CoreElement::Flows(flows) = self.elements.get(usize::from(element))? else {
-            return None;
-        };
-        let store = flows.store();
-        store.find(key, hash).map(|id| store.words(id).to_vec())
-    }
-
-    /// Takes a packet from the fast path to the element that its header names. What goes to the
-    /// fast path besides the packet is appended to `returns`.
-    pub(crate) fn receive_watched<W: Watch + ?Sized>(
-        &mut self,
-        header: &Header,
-        frame: Frame,
-        pools: &mut Pools,
-        returns: &mut Vec<Frame>,
-        watch: &mut W,
-    ) -> Watched {
-        self.received_ns = frame.received_ns();
-        let watched = match self.elements.get_mut(usize::from(header.element)) {
-            Some(CoreElement::Flows(flows)) => {
-                let (watched, others) = through_flows(flows, header, frame, pools);
-                self.outgoing.extend(others);
-                watched
+    /// Functions that share flow state are about to meet a packet.
+    #[inline]
+    pub(super) fn see(&self, header: &Header, frame: &Frame) -> Option<Seen> {
+        match &self.watch {
+            Some(watch) if header.has_packet && watch.follows(frame.buffer()) => {
+                self.seen(header, frame)
             }
-            Some(CoreElement::Rules(_)) => self.through_rules(header, frame, pools, watch),
-            None => kept(Vec::new()),
-        };
-        self.put_on_the_link(pools, returns);
-        watched
+            _ => None,
+        }
     }
 
-    fn through_rules<W: Watch + ?Sized>(
-        &mut self,
-        header: &Header,
-        frame: Frame,
-        pools: &mut Pools,
-        watch: &mut W,
-    ) -> Watched {
-        let (Ok(layout), Some(rules)) = (dissect(frame.bytes()), self.rules_at(header.element))
+    #[cold]
+    fn seen(&self, header: &Header, frame: &Frame) -> Option<Seen> {
+        match self.elements.get(usize::from(header.element))? {
+            CoreElement::Rules(_) => None,
+            CoreElement::Flows(flows) => Some(Seen {
+                buffer: frame.buffer(),
+                words: flows.words_of(&header.key).map(<[u32]>::to_vec),
+                drops: flows.drops().clone(),
+                first: self.outgoing.len(),
+            }),
+        }
+    }
+
+    /// They have met it.
+    #[cold]
+    pub(super) fn tell_met(&self, seen: &Seen, header: &Header) {
+        let element = self.elements.get(usize::from(header.element));
+        let (Some(CoreElement::Flows(flows)), Some(outgoing)) =
+            (element, self.outgoing.get(seen.first..))
         else {
-            return kept(Vec::new());
+            return;
         };
-        let packet = Packet {
-            layout,
-            direction: frame.trip().direction,
-            role: header.role,
-            alias_row: 0,
-            frame,
-        };
-        let mut outputs = Vec::new();
-        rules.packet_watched(packet, pools, &mut outputs, watch);
-        let mut watched = kept(Vec::new());
-        for output in outputs {
-            match output {
-                Output::Depart(packet, egress) => {
-                    let Outgoing { header, frame } = departing(packet, egress);
-                    if let Some(frame) = frame {
-                        watched.afterwards = Afterwards::Back(frame, Box::new(header));
-                    }
-                }
-                Output::Drop(packet, reason) => {
-                    self.drop(packet.frame, reason, pools);
-                    watched.afterwards = Afterwards::Dropped(reason);
-                }
-                other => {
-                    if let Output::Reply(reply) = &other {
-                        watched.replies.push(reply.bytes().to_vec());
-                    }
-                    self.outputs.push(other);
-                }
+        let frames = || outgoing.iter().filter_map(|one| one.frame.as_ref());
+        let goes_back = frames().any(|frame| frame.buffer() == seen.buffer);
+        let replies = replies(outgoing);
+        let dropped = newly_dropped(&seen.drops, flows.drops()).filter(|_| !goes_back);
+        let outcome = outcome(goes_back, dropped, !replies.is_empty());
+        self.tell(seen.buffer, |watch| {
+            let (before, after) = (seen.words.as_deref(), flows.words_of(&header.key));
+            Step::Receive {
+                element: header.element,
+                cores: CoresLook::State(StateRun {
+                    words: watch.words(header.element, before, after),
+                    outcome,
+                    replies,
+                }),
             }
+        });
+        if let Some(reason) = dropped {
+            self.tell(seen.buffer, |_| Step::drop(reason));
         }
-        self.put_out(header.element, header.timestamp, pools);
-        answered(watched)
     }
 }
 
-/// A packet through functions that share flow state; the rest is what else they put out.
-fn through_flows(
-    flows: &mut Cores,
-    header: &Header,
-    frame: Frame,
-    pools: &mut Pools,
-) -> (Watched, Vec<Outgoing>) {
-    let dropped_before = flows.drops().clone();
-    let mut others = Vec::new();
-    flows.receive(header, frame, pools, &mut others);
-    let mut watched = kept(replies(&others));
-    let is_ours = |other: &Outgoing| {
-        let frame = other.frame.as_ref();
-        let is_packet = other.header.has_packet && !other.header.is_reply;
-        is_packet && frame.is_some_and(|frame| frame.timestamp() == header.timestamp)
-    };
-    others
-        .iter_mut()
-        .for_each(|other| other.header.element = header.element);
-    if let Some(place) = others.iter().rposition(is_ours)
-        && let Outgoing {
-            header,
-            frame: Some(frame),
-        } = others.remove(place)
-    {
-        watched.afterwards = Afterwards::Back(frame, Box::new(header));
-    } else if let Some(reason) = newly_dropped(&dropped_before, flows.drops()) {
-        watched.afterwards = Afterwards::Dropped(reason);
+/// Functions that make rules have met a packet that was in this buffer, and put out what follows
+/// the first so many.
+#[cold]
+pub(super) fn tell_of_rules(
+    watch: &Watch,
+    (buffer, element): (usize, u8),
+    functions: Functions,
+    outputs: &[Output],
+) {
+    let mut run = functions.run;
+    let (mut goes_back, mut dropped) = (false, None);
+    for output in outputs {
+        match output {
+            Output::Depart(packet, _) => goes_back |= packet.frame.buffer() == buffer,
+            Output::Drop(packet, reason) if packet.frame.buffer() == buffer => {
+                dropped = Some(*reason);
+            }
+            Output::Reply(reply) => run.replies.push(PacketLook::of(reply.bytes())),
+            Output::Drop(..) | Output::Send(_) => {}
+        }
     }
-    (answered(watched), others)
+    if goes_back || dropped.is_some() || !run.replies.is_empty() {
+        run.outcome = outcome(goes_back, dropped, true);
+    }
+    let cores = CoresLook::Rules(Box::new(run));
+    watch.tell(buffer, || Step::Receive { element, cores });
 }
 
-fn replies(outgoing: &[Outgoing]) -> Vec<Vec<u8>> {
+fn outcome(goes_back: bool, dropped: Option<DropReason>, is_answered: bool) -> String {
+    match (goes_back, dropped, is_answered) {
+        (true, ..) => "goes on".into(),
+        (_, Some(reason), _) => format!("dropped ({})", reason.name()),
+        (_, None, true) => "answered".into(),
+        (_, None, false) => "kept: a function waits for others".into(),
+    }
+}
+
+fn replies(outgoing: &[Outgoing]) -> Vec<PacketLook> {
     let replies = outgoing.iter().filter(|one| one.header.is_reply);
     let frames = replies.filter_map(|one| one.frame.as_ref());
-    frames.map(|frame| frame.bytes().to_vec()).collect()
+    frames.map(|frame| PacketLook::of(frame.bytes())).collect()
 }
 
 fn newly_dropped(before: &DropCounters, after: &DropCounters) -> Option<DropReason> {
     DropReason::all().find(|&reason| after.of(reason) > before.of(reason))
-}
-
-const fn kept(replies: Vec<Vec<u8>>) -> Watched {
-    Watched {
-        afterwards: Afterwards::Kept,
-        replies,
-    }
-}
-
-/// A packet that went nowhere and was answered.
-fn answered(mut watched: Watched) -> Watched {
-    if matches!(watched.afterwards, Afterwards::Kept) && !watched.replies.is_empty() {
-        watched.afterwards = Afterwards::Answered;
-    }
-    watched
 }

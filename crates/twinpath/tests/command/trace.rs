@@ -1,6 +1,6 @@
 //! `twinpath trace`
 
-use crate::folder::Folder;
+use crate::place::Folder;
 use serde_json::Value;
 use std::path::Path;
 use twinpath_core::Instant;
@@ -53,9 +53,20 @@ fn capture(path: &Path, packets: &[Vec<u8>]) {
     writer.finish().expect("finished");
 }
 
-fn traced(folder: &Folder, arguments: &[&str]) -> Value {
+fn traced(place: &Folder, arguments: &[&str]) -> Value {
     let said = folder.succeed(&[&["trace", "x.toml", "--json"], arguments].concat());
     serde_json::from_str(&said.out).expect("JSON")
+}
+
+/// The steps of a trace that have this name.
+fn steps<'a>(told: &'a Value, name: &str) -> Vec<&'a Value> {
+    let steps = told["steps"].as_array().expect("a list");
+    steps.iter().filter(|step| step["step"] == name).collect()
+}
+
+/// The names of all steps, in order.
+fn walk(told: &Value) -> Vec<&str> {
+    texts(&told["steps"], "step")
 }
 
 /// The texts of one key in a list.
@@ -71,24 +82,35 @@ fn texts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     let folder = Folder::with("x.toml", TRANSLATION);
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
-    assert_eq!(told["direction"], "original");
-    assert_eq!(told["stages"].as_array().map(Vec::len), Some(3));
+    assert_eq!(told["steps"][0]["direction"], "original");
+    let at_element = [
+        "meet",
+        "punt",
+        "receive",
+        "put_on_the_link",
+        "returned",
+        "go_on",
+    ];
+    let at_all = [at_element; 3].concat();
+    assert_eq!(
+        walk(&told),
+        [&["look_ahead"][..], &at_all, &["put_out"]].concat()
+    );
+    let (met, cores) = (steps(&told, "meet"), steps(&told, "receive"));
 
-    let acl = &told["stages"][0];
-    assert_eq!(acl["fast"]["found"], "no_rule");
-    let list = &acl["cores"]["rules"]["functions"][0];
+    assert_eq!(met[0]["found"], "no_rule");
+    let list = &cores[0]["cores"]["rules"]["functions"][0];
     assert_eq!(list["verdict"], "forward");
     // That its port is another decides, whatever else the rule says.
     assert_eq!(texts(&list["examined"], "what"), ["destination port 53"]);
     assert_eq!(list["examined"][0]["bits"], 16);
 
-    let firewall = &told["stages"][1];
-    assert_eq!(firewall["fast"]["found"], "no_slot");
-    let words = &firewall["cores"]["state"]["words"][0];
+    assert_eq!(met[1]["found"], "no_slot");
+    let words = &cores[1]["cores"]["state"]["words"][0];
     assert_eq!(words["name"], "state");
     assert!(words["after"].as_u64() > Some(0), "{words}");
 
-    let last = &told["stages"][2]["cores"]["rules"];
+    let last = &cores[2]["cores"]["rules"];
     let [napt, router] = [&last["functions"][0], &last["functions"][1]];
     assert_eq!(napt["name"], "napt");
     assert_eq!(napt["written"][0]["field"], "source address");
@@ -124,7 +146,7 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     let told = |number: &str| traced(&folder, &["--in", "in.pcap", "--packet", number]);
 
     let second = told("2");
-    let last = &second["stages"][2]["cores"]["rules"];
+    let last = &steps(&second, "receive")[2]["cores"]["rules"];
     let entries = texts(&last["rule"]["entries"], "function");
     assert!(
         entries.contains(&"napt") && entries.contains(&"router"),
@@ -134,13 +156,16 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     assert_eq!(last["rule"]["fate"], "forward");
 
     let late = told("60");
-    assert_eq!(late["packets_before"], 59);
-    for folder in [0, 2] {
-        let stage = &late["stages"][folder];
-        assert!(stage["fast"]["found"]["rule"].is_object(), "{stage}");
-        assert!(stage["cores"].is_null(), "{stage}");
+    assert_eq!(
+        walk(&late),
+        ["look_ahead", "meet", "meet", "meet", "put_out"]
+    );
+    let met = steps(&late, "meet");
+    for place in [0, 2] {
+        let rule = &met[place]["found"]["rule"];
+        assert!(rule["id"].is_u64() && rule["matches"].is_array(), "{rule}");
     }
-    let slot = &late["stages"][1]["fast"]["found"]["slot"];
+    let slot = &met[1]["found"]["slot"];
     assert_eq!(
         (&slot["state"], &slot["state_after"]),
         (&"active".into(), &"active".into())
@@ -165,17 +190,13 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
 fn a_reply_passes_the_elements_in_reverse() {
     let folder = Folder::with("x.toml", TRANSLATION);
     let answer = udp("192.0.2.1:53", "198.51.100.1:5000").to_vec();
-    capture(
-        &folder.path("in.pcap"),
-        &[outbound(), answer.expect("fits")],
-    );
+    capture(&folder.path("in.pcap"), &[outbound(), answer.expect("fits")]);
     let told = traced(&folder, &["--in", "in.pcap", "--packet", "2"]);
-    assert_eq!(told["direction"], "reply");
-    let elements: Vec<_> = (0..3)
-        .map(|folder| &told["stages"][folder]["element"])
-        .collect();
+    assert_eq!(told["steps"][0]["direction"], "reply");
+    let met = steps(&told, "meet");
+    let elements: Vec<_> = met.iter().map(|step| &step["element"]).collect();
     assert_eq!(elements, [2, 1, 0]);
-    let napt = &told["stages"][0]["cores"]["rules"]["functions"][1];
+    let napt = &steps(&told, "receive")[0]["cores"]["rules"]["functions"][1];
     assert_eq!(napt["written"][0]["new"], "10.0.0.9", "{napt}");
     assert_eq!(told["end"]["fate"], "leaves");
 }
@@ -186,15 +207,17 @@ fn what_is_denied_ends_where_it_is_denied() {
     let denied = udp("10.0.0.9:5000", "192.0.2.1:23").to_vec().expect("fits");
     let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&denied)]);
     for expected in [
-        "packet 1, ",
+        "packet 1\nlook_ahead: ",
         "  UDP 5000 > 23\n",
         "  direction: original\n",
-        "element 0: acl\n",
-        "  fast path: no rule matches\n  decision: to the cores, as PLAIN\n",
+        "\nmeet element 0: acl\n",
+        "  fast path: no rule matches\n  decision: to the cores\npunt: to worker 0, as PLAIN\n",
+        "\nreceive element 0: acl\n",
         "    acl: drop (",
         "destination port 23 (16 bits)",
         "    rule\n      matches destination port 23 (16 bits), protocol udp (8 bits)\n",
         "      depends on acl entry ",
+        "\ndrop: ",
         "\nend: is dropped: ",
     ] {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
@@ -208,9 +231,39 @@ fn a_fragment_makes_no_rule_and_that_is_told() {
     let fragment = udp("10.0.0.9:5000", "192.0.2.1:53").payload_len(64);
     let fragment = fragment.fragment(0, true).to_vec().expect("fits");
     let told = traced(&folder, &["--hex", &hex(&fragment)]);
-    let acl = &told["stages"][0];
-    assert_eq!(acl["fast"]["found"], "not_plain");
-    assert_eq!(acl["cores"]["rules"]["no_rule"]["name"], "not_plain");
+    assert_eq!(steps(&told, "meet")[0]["found"], "not_plain");
+    let rules = &steps(&told, "receive")[0]["cores"]["rules"];
+    assert_eq!(rules["no_rule"]["name"], "not_plain");
+}
+
+#[test]
+fn a_malformed_packet_meets_no_element() {
+    let folder = Folder::with("x.toml", TRANSLATION);
+    let told = traced(&folder, &["--hex", "0102"]);
+    assert_eq!(walk(&told), ["look_ahead", "drop"]);
+    assert!(told["steps"][0]["direction"].is_null());
+    let fate = told["end"]["fate"].as_str().expect("text");
+    assert!(fate.starts_with("is dropped: "), "{fate}");
+}
+
+/// The header crosses the link alone, and the packet leaves whole.
+#[test]
+fn a_parked_payload_is_followed() {
+    let service = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[parking]\n";
+    let folder = Folder::with("x.toml", service);
+    let packet = udp("10.0.0.9:5000", "192.0.2.1:53").payload_len(900);
+    let packet = packet.to_vec().expect("fits");
+    let told = traced(&folder, &["--hex", &hex(&packet)]);
+    assert_eq!(steps(&told, "park")[0]["bytes"], 900);
+    for step in ["put_on_the_link", "returned"] {
+        assert_eq!(
+            steps(&told, step)[0]["message"]["parked_bytes"],
+            900,
+            "{told}"
+        );
+    }
+    assert_eq!(steps(&told, "pass_parking")[0]["has_joined"], true);
+    assert_eq!(told["end"]["packet"]["hex"], hex(&packet));
 }
 
 #[test]
@@ -221,7 +274,7 @@ fn chains_of_one_kind_are_traced_too() {
     );
     let folder = Folder::with("x.toml", &rules);
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
-    assert_eq!(told["stages"].as_array().map(Vec::len), Some(1));
+    assert_eq!(steps(&told, "meet").len(), 1);
     let state = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"deny\"\n";
     let folder = Folder::with("x.toml", state);
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
@@ -232,7 +285,8 @@ fn chains_of_one_kind_are_traced_too() {
     );
     let folder = Folder::with("x.toml", &format!("{TRANSLATION}[run]\npaths = \"slow\"\n"));
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
-    assert_eq!(told["stages"][1]["fast"]["found"], "nothing");
+    assert_eq!(steps(&told, "meet")[0]["found"], "nothing");
+    assert_eq!(steps(&told, "receive").len(), 3);
     assert_eq!(told["end"]["fate"], "leaves");
 }
 
@@ -251,7 +305,6 @@ fn what_cannot_be_traced_is_told() {
         &["--hex", "012"],
         "--hex: 3 digits: expected two for each byte",
     );
-    fail(&["--hex", "0102"], "the packet is malformed: ");
     fail(
         &["--in", "in.pcap", "--packet", "3"],
         "there is no packet 3: the capture has 2",

@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
-use twinpath_node::trace::{
-    CoresLook, EntryLook, Found, FunctionLook, PacketLook, ProgramLook, Quantity, RuleLook,
-    RulesRun, Stage, StateRun, Trace, WordChange,
+use twinpath_node::trace::Trace;
+use twinpath_node::watch::{
+    CoresLook, EntryLook, Found, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook,
+    Quantity, RuleLook, RulesRun, StateRun, Step, WordChange,
 };
 
 /// A trace, to be read by a person.
@@ -17,30 +18,109 @@ const LINES: usize = 4;
 impl Display for Told<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let trace = self.0;
-        let number = units::count(trace.packets_before + 1);
-        writeln!(f, "packet {number}, {} bytes", trace.arrived.bytes)?;
-        packet(f, &trace.arrived)?;
-        if let Some(direction) = trace.direction {
-            writeln!(f, "  direction: {direction}")?;
-        }
-        for stage in &trace.stages {
-            writeln!(f)?;
-            told_stage(f, stage)?;
-        }
+        writeln!(f, "packet {}", units::count(trace.number))?;
+        trace
+            .steps
+            .iter()
+            .try_for_each(|step| told_step(f, step, &trace.elements))?;
         let end = &trace.end;
         let path = match end.was_on_cores {
             true => "by way of the cores",
             false => "on the fast path alone",
         };
-        writeln!(f, "\nend: {}, {path}", end.fate)?;
-        if let Some(port) = end.egress {
-            writeln!(f, "  egress port: {port}")?;
+        writeln!(f, "\nend: {}, {path}", end.fate)
+    }
+}
+
+fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fmt::Result {
+    let element = |element: &u8| {
+        let functions = elements.get(usize::from(*element));
+        let functions = functions.map_or(String::new(), |functions| functions.join(", "));
+        format!("element {element}: {functions}")
+    };
+    let name = step.name();
+    match step {
+        Step::LookAhead {
+            time_ns,
+            port,
+            direction,
+            packet: arrived,
+        } => {
+            let direction = direction.unwrap_or("none, it enters no element");
+            writeln!(
+                f,
+                "{name}: {} bytes, port {port}, at {time_ns} ns",
+                arrived.bytes
+            )?;
+            packet(f, arrived)?;
+            writeln!(f, "  direction: {direction}")
         }
-        match &end.packet {
-            Some(look) => packet(f, look),
-            None => Ok(()),
+        Step::Meet(met) => {
+            writeln!(f, "\n{name} {}", element(&met.element))?;
+            meeting(f, met)
+        }
+        Step::Hold { element: number } => {
+            writeln!(f, "{name}: until a rule of {} is active", element(number))
+        }
+        Step::Punt {
+            worker, message, ..
+        } => {
+            write!(f, "{name}: to worker {worker}, as ")?;
+            told_message(f, message)
+        }
+        Step::Park { bytes } => {
+            writeln!(
+                f,
+                "{name}: {bytes} bytes of payload wait, the header goes alone"
+            )
+        }
+        Step::Receive {
+            element: number,
+            cores,
+        } => {
+            writeln!(f, "{name} {}", element(number))?;
+            match cores {
+                CoresLook::Rules(run) => rules_run(f, run),
+                CoresLook::State(run) => state_run(f, run),
+            }
+        }
+        Step::PutOnTheLink { message } | Step::Returned { message } => {
+            write!(f, "{name}: ")?;
+            told_message(f, message)
+        }
+        Step::GoOn { element: number } => writeln!(f, "{name}: behind element {number}"),
+        Step::HoldBack => writeln!(f, "{name}: for its payload, or packets before it"),
+        Step::PassParking { has_joined: true } => writeln!(f, "{name}: with its payload"),
+        Step::PassParking { has_joined: false } => writeln!(f, "{name}: its turn has come"),
+        Step::Drop { reason } => writeln!(f, "{name}: {reason}"),
+        Step::PutOut {
+            egress,
+            packet: left,
+            ..
+        } => {
+            write!(f, "\n{name}: {} bytes", left.bytes)?;
+            match egress {
+                Some(port) => writeln!(f, ", egress port: {port}")?,
+                None => writeln!(f)?,
+            }
+            packet(f, left)
         }
     }
+}
+
+fn told_message(f: &mut Formatter<'_>, message: &MessageLook) -> fmt::Result {
+    write!(f, "{}", message.message)?;
+    if message.generation != 0 {
+        write!(f, ", generation {}", message.generation)?;
+    }
+    if message.epoch != 0 {
+        write!(f, ", epoch {}", message.epoch)?;
+    }
+    match message.parked_bytes {
+        0 => writeln!(f)?,
+        bytes => writeln!(f, ", a header without {bytes} bytes of payload")?,
+    }
+    words(f, &message.words)
 }
 
 fn packet(f: &mut Formatter<'_>, look: &PacketLook) -> fmt::Result {
@@ -58,18 +138,16 @@ fn packet(f: &mut Formatter<'_>, look: &PacketLook) -> fmt::Result {
     }
 }
 
-fn told_stage(f: &mut Formatter<'_>, stage: &Stage) -> fmt::Result {
-    let functions = stage.functions.join(", ");
-    writeln!(f, "element {}: {functions}", stage.element)?;
-    writeln!(f, "  flow: {}", stage.flow)?;
+fn meeting(f: &mut Formatter<'_>, met: &Meeting) -> fmt::Result {
+    writeln!(f, "  flow: {}", met.flow)?;
     write!(f, "  fast path: ")?;
-    match &stage.fast.found {
+    match &met.found {
         Found::Nothing => writeln!(f, "nothing, the element is on the cores alone")?,
         Found::NotPlain => writeln!(f, "no rule is looked up for such a packet")?,
         Found::NoRule => writeln!(f, "no rule matches")?,
         Found::Rule(found) => {
-            writeln!(f, "a rule matches")?;
-            rule(f, found)?;
+            writeln!(f, "rule {} matches", found.id)?;
+            found.rule.iter().try_for_each(|found| rule(f, found))?;
         }
         Found::NoSlot => writeln!(f, "the flow has no slot")?,
         Found::Slot(slot) => {
@@ -78,16 +156,13 @@ fn told_stage(f: &mut Formatter<'_>, stage: &Stage) -> fmt::Result {
             programs(f, &slot.programs)?;
         }
     }
-    writeln!(f, "  decision: {}", stage.fast.decision)?;
-    match &stage.cores {
-        None => Ok(()),
-        Some(CoresLook::Rules(run)) => rules_run(f, run),
-        Some(CoresLook::State(run)) => state_run(f, run),
-    }
+    writeln!(f, "  decision: {}", met.decision)?;
+    met.packet
+        .iter()
+        .try_for_each(|changed| writeln!(f, "  now {}", changed.headers.join("; ")))
 }
 
 fn rules_run(f: &mut Formatter<'_>, run: &RulesRun) -> fmt::Result {
-    writeln!(f, "  cores")?;
     run.functions
         .iter()
         .try_for_each(|function| told_function(f, function))?;
@@ -160,12 +235,8 @@ fn entries(entries: &[EntryLook]) -> String {
 }
 
 fn state_run(f: &mut Formatter<'_>, run: &StateRun) -> fmt::Result {
-    writeln!(f, "  cores, told {}", run.message)?;
     words(f, &run.words)?;
-    let answer = run
-        .answer
-        .map_or(String::new(), |answer| format!(", as {answer}"));
-    writeln!(f, "    outcome: {}{answer}", run.outcome)?;
+    writeln!(f, "    outcome: {}", run.outcome)?;
     replies(f, &run.replies)
 }
 

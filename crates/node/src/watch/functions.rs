@@ -3,14 +3,14 @@
 use super::look::{entry_look, quantities, rule_look};
 use super::{Change, FunctionLook, NoRule, RulesRun};
 use twinpath_core::wire::fields;
-use twinpath_core::{Instant, Packet};
+use twinpath_core::{Instant, Named, Packet};
 use twinpath_rulecache::{
-    Fate, Field, MatchKey, Offer, Recording, Verdict, Watch, synthesise, words,
+    Fate, Field, MatchKey, Offer, Recording, RuleFunction, Verdict, Watch, synthesise, words,
 };
 
 /// Writes down a packet's way through functions whose decisions are cached.
-pub(crate) struct Watcher<'a> {
-    functions: &'a [String],
+pub(crate) struct Functions {
+    functions: Vec<String>,
     shown: MatchKey,
     before: Option<(Recording, Values)>,
     pub run: RulesRun,
@@ -39,16 +39,17 @@ impl Values {
     }
 }
 
-impl<'a> Watcher<'a> {
-    /// A watcher of an element of these functions.
-    pub fn new(functions: &'a [String]) -> Self {
+impl Functions {
+    /// A watch over an element of these functions.
+    pub fn new(functions: &[Named<dyn RuleFunction>]) -> Self {
+        let names = functions.iter().map(|function| function.name.to_string());
         let run = RulesRun {
             outcome: "waits until rules of an entry that it changes are gone".into(),
             selection: "no rule".into(),
             ..RulesRun::default()
         };
         Self {
-            functions,
+            functions: names.collect(),
             shown: MatchKey::NONE,
             before: None,
             run,
@@ -58,7 +59,7 @@ impl<'a> Watcher<'a> {
     fn entries_since(&self, before: &Recording, after: &Recording) -> Vec<super::EntryLook> {
         let new = after.dependencies().as_slice().iter();
         let new = new.filter(|dependency| !before.dependencies().has(dependency.entry));
-        new.map(|dependency| entry_look(self.functions, dependency.entry, dependency.idle))
+        new.map(|dependency| entry_look(&self.functions, dependency.entry, dependency.idle))
             .collect()
     }
 }
@@ -90,7 +91,7 @@ fn verdict_text(verdict: Verdict) -> String {
     }
 }
 
-impl Watch for Watcher<'_> {
+impl Watch for Functions {
     fn begins(&mut self, packet: &Packet, recording: &Recording) {
         let ingress = packet.frame.port();
         self.shown = MatchKey::shown(packet.bytes(), &packet.layout, ingress);
@@ -124,7 +125,7 @@ impl Watch for Watcher<'_> {
             Ok(rule) => {
                 let dependencies = rule.dependencies.as_slice().iter();
                 let entries = dependencies.map(|dependency| {
-                    entry_look(self.functions, dependency.entry, dependency.idle)
+                    entry_look(&self.functions, dependency.entry, dependency.idle)
                 });
                 let entries = entries.collect();
                 self.run.rule = Some(rule_look(&rule.mask, &rule.value, &rule.action, entries));
