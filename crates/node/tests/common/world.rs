@@ -37,6 +37,8 @@ pub struct World<'a> {
     carried: u64,
     /// What left, by number in the order of arrival.
     pub left: BTreeMap<u64, Vec<u8>>,
+    /// The same numbers in the order in which they left, with the times of departure.
+    pub order: Vec<(u64, Instant)>,
     /// Whole packets that were lost on the link or in a crash.
     pub lost: u64,
 }
@@ -60,32 +62,50 @@ impl<'a> World<'a> {
             now: Instant::ZERO,
             carried: 0,
             left: BTreeMap::new(),
+            order: Vec::new(),
             lost: 0,
         }
     }
 
     pub fn run(&mut self, trace: &Trace) {
-        for (ordinal, packet) in (0..).zip(trace.iter()) {
-            self.now = Instant(packet.timestamp_ns);
+        self.run_in_bursts(trace, 1);
+    }
+
+    /// The same, with so many packets handed in together.
+    pub fn run_in_bursts(&mut self, trace: &Trace, size: usize) {
+        let packets: Vec<_> = (0..).zip(trace.iter()).collect();
+        for burst in packets.chunks(size) {
+            let (last, _) = burst[burst.len() - 1];
+            let latest = burst.iter().map(|(_, packet)| packet.timestamp_ns).max();
+            self.now = self.now.max(Instant(latest.expect("some packets")));
             self.advance();
-            let frame = self.node.machine.pools().take_filled(packet.frame);
-            let mut frame = frame.expect("a buffer");
-            frame.set_timestamp(self.now);
-            // Headers and payloads keep it, as they do what latencies are measured by.
-            frame.set_received_ns(ordinal);
+            let mut frames = Vec::new();
+            for (ordinal, packet) in burst {
+                frames.push(self.frame(*ordinal, packet.timestamp_ns, packet.frame));
+            }
             let clock = self.clock();
             let machine = &mut self.node.machine;
-            machine.receive(&mut vec![frame], clock, &mut self.out);
+            machine.receive(&mut frames, clock, &mut self.out);
+            assert!(frames.is_empty(), "frames are left in a burst");
             self.advance();
             self.carry(5);
             let crashes = self.mishaps.crashes_every;
-            if crashes.is_some_and(|every| ordinal % every == every - 1) {
+            if crashes.is_some_and(|every| last % every == every - 1) {
                 self.crash();
             }
         }
         self.carry(0);
         self.now = Instant(self.now.0 + 1_000_000_000);
         self.advance();
+    }
+
+    fn frame(&mut self, ordinal: u64, timestamp_ns: u64, packet: &[u8]) -> Frame {
+        let frame = self.node.machine.pools().take_filled(packet);
+        let mut frame = frame.expect("a buffer");
+        frame.set_timestamp(Instant(timestamp_ns));
+        // Headers and payloads keep it, as they do what latencies are measured by.
+        frame.set_received_ns(ordinal);
+        frame
     }
 
     fn clock(&self) -> Clock {
@@ -108,6 +128,7 @@ impl<'a> World<'a> {
                 .left
                 .insert(frame.received_ns(), frame.bytes().to_vec());
             assert!(twice.is_none(), "a packet left twice");
+            self.order.push((frame.received_ns(), frame.timestamp()));
             self.node.machine.pools().give(frame);
         }
         let frames = self.out.frames.drain(..);
