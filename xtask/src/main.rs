@@ -1,18 +1,25 @@
 //! What a developer runs: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`.
 //!
-//! `test` is everything a change must pass: format, lints, the tests of all crates, the benches'
-//! smoke run, the examples, and a short run of every fuzz target from its kept corpus.
+//! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
+//! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
+//! of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
+//! properties SEED` draws them again.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => run_all(&test_steps()),
+        ["properties"] => run_all(&[properties_step(fresh_seed())]),
+        ["properties", seed] => match seed.parse() {
+            Ok(seed) => run_all(&[properties_step(seed)]),
+            Err(_) => usage(),
+        },
         ["fuzz"] => run_all(&[fuzz_step(60)]),
         ["fuzz", seconds] => match seconds.parse() {
             Ok(seconds) => run_all(&[fuzz_step(seconds)]),
@@ -27,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: cargo xtask test | fuzz [SECONDS PER TARGET] | bench");
+    eprintln!("usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench");
     ExitCode::from(2)
 }
 
@@ -62,6 +69,7 @@ fn test_steps() -> Vec<Step> {
             ]),
         ),
         step("tests", tests()),
+        properties_step(fresh_seed()),
         step(
             "benches run",
             cargo(&["bench", "--package", "twinpath-benches", "--", "--test"]),
@@ -113,16 +121,66 @@ fn cargo(arguments: &'static [&'static str]) -> impl Fn() -> bool {
 }
 
 /// All tests. Property tests draw the same cases every time here, so that what passed once passes
-/// again; `cargo test` draws new ones.
+/// again; the step after this one draws new ones.
 fn tests() -> impl Fn() -> bool {
-    || {
-        succeeds(
-            Command::new(env!("CARGO"))
-                .args(["test", "--workspace", "--no-fail-fast"])
-                .env("PROPTEST_RNG_SEED", "20261122")
-                .current_dir(root()),
-        )
-    }
+    || passes(20_261_122, &[])
+}
+
+/// The tests of all crates' own modules, and of other files those that have properties.
+fn properties_step(seed: u64) -> Step {
+    step("property tests, new cases", move || {
+        let again = format!("cargo xtask properties {seed}");
+        println!("seed {seed}: the same again with `{again}`");
+        let mut targets = vec!["--lib".to_owned()];
+        for name in property_tests() {
+            targets.extend(["--test".into(), name]);
+        }
+        let passed = passes(seed, &targets);
+        if !passed {
+            println!("failed with seed {seed}: the same again with `{again}`");
+        }
+        passed
+    })
+}
+
+fn passes(seed: u64, targets: &[String]) -> bool {
+    succeeds(
+        Command::new(env!("CARGO"))
+            .args(["test", "--workspace", "--no-fail-fast"])
+            .args(targets)
+            .env("PROPTEST_RNG_SEED", seed.to_string())
+            .current_dir(root()),
+    )
+}
+
+/// A seed that nobody has seen.
+fn fresh_seed() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// The names of the crates' test files that have properties.
+fn property_tests() -> Vec<String> {
+    let crates = files_in(&root().join("crates"));
+    let files = crates
+        .iter()
+        .flat_map(|folder| files_in(&folder.join("tests")));
+    let has_properties =
+        |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("proptest"));
+    names(&files.filter(has_properties).collect::<Vec<_>>())
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// The names of files without what follows the point, in order.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let name = |path: &PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+    let mut names: Vec<String> = files.iter().filter_map(name).collect();
+    names.sort();
+    names
 }
 
 /// The README's first command, shortened.
@@ -181,21 +239,9 @@ fn fuzz(seconds: u64) -> bool {
             .env("RUSTFLAGS", FUZZ_FLAGS),
     );
     built
-        && fuzz_targets(&folder)
+        && names(&files_in(&folder.join("fuzz_targets")))
             .iter()
             .all(|target| fuzz_one(&folder, host, target, seconds))
-}
-
-fn fuzz_targets(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder.join("fuzz_targets"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut targets: Vec<String> = entries
-        .filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned()))
-        .collect();
-    targets.sort();
-    targets
 }
 
 fn fuzz_one(folder: &Path, host: &str, target: &str, seconds: u64) -> bool {
@@ -256,4 +302,16 @@ fn succeeds(command: &mut Command) -> bool {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_with_properties_are_found() {
+        let found = property_tests();
+        assert!(found.contains(&"any_chain".into()), "{found:?}");
+        assert!(!found.contains(&"allocations".into()), "{found:?}");
+    }
 }

@@ -121,6 +121,31 @@ impl DropReason {
         }
     }
 
+    /// The reason of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|reason| reason.name() == name)
+    }
+
+    /// Whether packets were lost for want of room or by a fault. Any other reason is a decision
+    /// about the packet, or lies in it.
+    pub const fn is_loss(self) -> bool {
+        matches!(
+            self,
+            Self::FrameTooLong
+                | Self::NoBuffer
+                | Self::PuntRingFull
+                | Self::FlowTableFull
+                | Self::BadLinkFrame
+                | Self::LinkReordered
+                | Self::NoPort
+                | Self::ParkingFull
+                | Self::HeaderMissing
+                | Self::HeaderTooLong
+                | Self::RuleBacklogFull
+                | Self::WorkerCrashed
+        )
+    }
+
     /// The reason's name in reports and metrics: snake case.
     pub fn name(self) -> &'static str {
         match self {
@@ -162,6 +187,17 @@ mod tests {
         assert_eq!(names.len(), DropReason::COUNT);
         for (index, reason) in DropReason::all().enumerate() {
             assert_eq!(reason.index(), index);
+            assert_eq!(DropReason::named(reason.name()), Some(reason));
         }
+    }
+
+    #[test]
+    fn what_a_function_decides_is_no_loss() {
+        let losses: Vec<_> = DropReason::all()
+            .filter(|reason| reason.is_loss())
+            .collect();
+        assert!(losses.contains(&DropReason::PuntRingFull));
+        assert!(!losses.contains(&DropReason::Denied));
+        assert!(!losses.contains(&DropReason::Malformed(Malformed::ALL[0])));
     }
 }

@@ -14,7 +14,16 @@ use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
 pub type Read =
-    fn(ValueDeserializer<'_>, &Path) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>;
+    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>;
+
+/// What a section may speak of besides itself.
+#[derive(Copy, Clone, Debug)]
+pub struct Surroundings<'a> {
+    /// The service file's folder, where relative paths start from.
+    pub folder: &'a Path,
+    /// The names of the node's ports, by number.
+    pub ports: &'a [String],
+}
 
 /// What a function declares about itself.
 pub struct Descriptor {
@@ -27,7 +36,7 @@ pub struct Descriptor {
     pub placement: &'static str,
     /// Whether a service that has the function must say how it is configured.
     pub needs_section: bool,
-    /// Reads its section of a service file in this folder, where relative paths start from.
+    /// Reads its section of a service file.
     pub read: Read,
 }
 
@@ -70,6 +79,11 @@ impl Function {
 pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// The function.
     fn descriptor(&self) -> &'static Descriptor;
+
+    /// Why its decisions are cached, or why it shares state, as it is configured: for people to read.
+    fn placement(&self) -> &'static str {
+        self.descriptor().placement
+    }
 
     /// Why the function needs the payloads of packets on the cores; `None` if headers will do. Of
     /// packets whose time to live ends it may have the payload all the same.
@@ -168,7 +182,7 @@ impl dyn FunctionConfig {
 /// Reads a configuration to which no file belongs; for [`Descriptor::read`].
 pub(crate) fn read<C>(
     section: ValueDeserializer<'_>,
-    _folder: &Path,
+    _: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>
 where
     C: FunctionConfig + serde::de::DeserializeOwned,

@@ -42,7 +42,7 @@ impl fmt::Display for Object {
 pub enum Edit {
     /// Another rule.
     AddRule {
-        /// The rule on one line, as `deny protocol tcp from 10.0.0.0/8 to_port 25`.
+        /// The rule on one line, as `deny ingress lan protocol tcp from 10.0.0.0/8 to_port 25`.
         rule: String,
         /// The number that it gets, counted from 1; it comes last without.
         number: Option<usize>,

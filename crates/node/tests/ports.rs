@@ -215,6 +215,69 @@ external = ["198.51.100.1"]
     }
 }
 
+const GUARDED: &str = r#"
+[service]
+chain = ["acl"]
+ports = ["lan", "uplink"]
+[acl]
+default = "deny"
+rules = [
+    { action = "deny", ingress = "uplink", from = "10.0.0.0/8" },
+    { action = "deny", ingress = "uplink", from = "fd00::/8" },
+    { action = "allow", from = "10.0.0.0/8" },
+    { action = "allow", from = "fd00::/8" },
+    { action = "allow", ingress = "uplink" },
+]
+[rule_cache]
+window = "20ms"
+threshold = 0
+"#;
+
+/// The same packets of both IP versions by either port: what the list says of the port counts, on
+/// both paths alike.
+#[test]
+fn an_access_list_may_ask_for_the_port_of_arrival() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = folder.path().join("in.pcapng");
+    let hosts = [
+        ("10.0.0.1", "192.0.2.7"),
+        ("192.0.2.7", "10.0.0.1"),
+        ("fd00::1", "2001:db8::7"),
+        ("2001:db8::7", "fd00::1"),
+    ];
+    let mut writer = CaptureWriter::with_interfaces(&input, &["lan", "uplink"]).expect("a file");
+    for round in 0..200 {
+        for (place, (from, to)) in (0..).zip(hosts) {
+            let frame = udp_frame(from, 1000, to, 53);
+            for port in 0..2u32 {
+                let at = 1_000_000_000 + round * 5_000_000 + place * 10 + u64::from(port);
+                writer.write_on(port, at, &frame).expect("written");
+            }
+        }
+    }
+    writer.finish().expect("written");
+    for (paths, least_fast) in [(Paths::Slow, 0), (Paths::Both, 1200)] {
+        for execution in [Execution::Virtual, Execution::Threads] {
+            let output = folder.path().join("out.pcapng");
+            let finished = through(&service(GUARDED, paths, execution), &input, &output);
+            assert!(
+                finished.report.fast.packets >= least_fast,
+                "{paths:?} {execution:?}"
+            );
+            let left = packets_of(&output);
+            // What came in by the one leaves by the other.
+            for (port, passing) in [(1, [hosts[0], hosts[2]]), (0, [hosts[1], hosts[3]])] {
+                let mut expected = passing.map(|(from, to)| udp_frame(from, 1000, to, 53));
+                expected.sort();
+                let found = of_port(&left, port);
+                assert_eq!(found.len(), 400, "{paths:?} {execution:?}");
+                assert!(found[..200].iter().all(|frame| *frame == expected[0]));
+                assert!(found[200..].iter().all(|frame| *frame == expected[1]));
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_wrong_with_ports_is_told_with_its_line() {
     let with = |from: &str, to: &str| refused(&ROUTED.replace(from, to));
@@ -244,6 +307,25 @@ fn what_is_wrong_with_ports_is_told_with_its_line() {
         error.contains("ports.toml:5") && error.contains("two ports are called site"),
         "{error}"
     );
+    let guarded = |from: &str, to: &str| refused(&GUARDED.replacen(from, to, 1));
+    let error = guarded("ingress = \"uplink\"", "ingress = \"wan\"");
+    assert!(
+        error.contains("ports.toml:8")
+            && error.contains("no port is called \"wan\": expected one of \"lan\", \"uplink\""),
+        "{error}"
+    );
+    let error = guarded("ingress = \"uplink\"", "ingress = 1");
+    assert!(
+        error.contains("ports.toml:8") && error.contains("expected the name of a port"),
+        "{error}"
+    );
+    let error = guarded("ports = [\"lan\", \"uplink\"]", "");
+    assert!(
+        error.contains("expected ports = [...] in [service]"),
+        "{error}"
+    );
+    let error = refused(&GUARDED.replace("acl", "firewall"));
+    assert!(error.contains("ingress is for access lists"), "{error}");
     let error = refused("[service]\nchain = [\"monitor\"]\nports = [\"a\", \"b\", \"c\"]\n");
     assert!(
         error.contains("expected a router in the chain, or at most two ports"),

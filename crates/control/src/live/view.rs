@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::report::summary::most_frequent;
-use crate::report::{restarts_in_words, total_drops, units};
+use crate::report::{losses, restarts_in_words, total_drops, units};
 
 /// Rates are averages over about this long.
 const SMOOTHING_NS: f64 = 1e9;
@@ -11,6 +11,8 @@ const MAX_REASONS: usize = 3;
 /// Columns of a line of the table, so that none wraps.
 const MAX_COLUMNS: usize = 78;
 const GAUGE_COLUMNS: usize = 24;
+/// What a terminal shows red begins with the one, and ends with the other.
+const RED: [&str; 2] = ["\u{1b}[1;31m", "\u{1b}[0m"];
 
 /// Rates that follow changes within about a second.
 #[derive(Debug, Default)]
@@ -102,14 +104,11 @@ impl View<'_> {
             rows.push(("restarted", restarts));
         }
         rows.push(("drops", self.drops()));
-        let rows = rows
-            .iter()
-            .map(|(name, text)| clipped(&format!("  {name:<9}{text}")));
-        format!(
-            "{}\n{}",
-            self.progress(),
-            rows.collect::<Vec<_>>().join("\n")
-        )
+        let row = |(name, text)| clipped(&format!("  {name:<9}{text}"));
+        let rows = rows.into_iter().map(row);
+        let lost = self.lost().map(|lost| red(&row(("LOST", lost))));
+        let lines = std::iter::once(self.progress()).chain(rows).chain(lost);
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// The same in one line.
@@ -140,6 +139,7 @@ impl View<'_> {
             parts.push(format!("restarted: {restarts}"));
         }
         parts.push(format!("drops {}", self.drops()));
+        parts.extend(self.lost().map(|lost| format!("LOST {lost}")));
         parts.join(", ")
     }
 
@@ -230,6 +230,21 @@ impl View<'_> {
     fn drops(&self) -> String {
         most_frequent(&self.snapshot.drops, MAX_REASONS)
     }
+
+    /// Drops that are losses, if there are any.
+    fn lost(&self) -> Option<String> {
+        let losses = losses(&self.snapshot.drops);
+        let lost = total_drops(&losses);
+        (lost > 0).then(|| {
+            let (lost, reasons) = (units::count(lost), most_frequent(&losses, MAX_REASONS));
+            format!("{lost}: {reasons}")
+        })
+    }
+}
+
+fn red(line: &str) -> String {
+    let [begin, end] = RED;
+    format!("{begin}{line}{end}")
 }
 
 /// A bar of text that is full at a share of 1.
@@ -290,6 +305,32 @@ mod tests {
         let mut rates = Rates::default();
         rates.observe(0, &snapshot(100_000, 0));
         assert_eq!(rates.packets_per_second, 0.0);
+    }
+
+    fn shown(drops: &[(&str, u64)]) -> [String; 2] {
+        let mut snapshot = snapshot(1_000_000, 0);
+        let drops = drops.iter();
+        snapshot.drops = drops
+            .map(|&(reason, count)| (reason.to_owned(), count))
+            .collect();
+        let view = View {
+            now_ns: 1,
+            snapshot: &snapshot,
+            rates: &Rates::default(),
+            total_packets: None,
+        };
+        [view.table(), view.line()]
+    }
+
+    #[test]
+    fn loss_is_red_and_decisions_are_not() {
+        let [table, line] = shown(&[("punt_ring_full", 1_200), ("no_buffer", 34), ("denied", 9)]);
+        let loss = "LOST     1,234: punt_ring_full 1,200, no_buffer 34";
+        assert!(table.ends_with(&red(&format!("  {loss}"))), "{table}");
+        assert!(line.ends_with("LOST 1,234: punt_ring_full 1,200, no_buffer 34"));
+        let [table, line] = shown(&[("denied", 1_234), ("punt_ring_full", 0)]);
+        assert!(table.contains("denied 1,234") && !table.contains(RED[0]));
+        assert!(!table.contains("LOST") && !line.contains("LOST"));
     }
 
     #[test]

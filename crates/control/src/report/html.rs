@@ -261,6 +261,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn loss_is_red_and_decisions_are_not() {
+        let page = render(&edge_report()).unwrap();
+        assert!(page.contains("<div class=\"tile bad\"><p class=\"label\">Packets lost</p>"));
+        assert!(page.contains("<div class=\"drop bad\"><span>punt_ring_full</span>"));
+        assert!(page.contains("<div class=\"drop\"><span>firewall_denied</span>"));
+        for rule in [".bad .value {", ".drop.bad {"] {
+            assert!(
+                STYLE.contains(&format!("{rule} color: var(--bad)")),
+                "{rule}"
+            );
+        }
+        let mut report = edge_report();
+        report.drops.remove("punt_ring_full");
+        let page = render(&report).unwrap();
+        assert!(!page.contains("Packets lost") && !page.contains("drop bad"));
+    }
+
     const SVG_NAMESPACE: &str = "http://www.w3.org/2000/svg";
 
     #[test]

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize, Serializer};
+use twinpath_core::DropReason;
 
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
@@ -407,6 +408,11 @@ impl Report {
         total_drops(&self.drops)
     }
 
+    /// Packets lost for want of room or by a fault; the other drops are decisions.
+    pub fn lost(&self) -> u64 {
+        total_drops(&losses(&self.drops))
+    }
+
     /// Writes `report.json` and `report.html` into a directory, which is made
     /// if it is missing.
     ///
@@ -422,6 +428,18 @@ impl Report {
 /// All drops, whatever the reason.
 pub(crate) fn total_drops(drops: &BTreeMap<String, u64>) -> u64 {
     drops.values().copied().fold(0, u64::saturating_add)
+}
+
+/// The drops that are losses.
+pub(crate) fn losses(drops: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let mut losses = drops.clone();
+    losses.retain(|reason, _| is_loss(reason));
+    losses
+}
+
+/// Whether packets dropped for this reason were lost for want of room or by a fault.
+pub(crate) fn is_loss(reason: &str) -> bool {
+    DropReason::named(reason).is_some_and(DropReason::is_loss)
 }
 
 /// All restarts.

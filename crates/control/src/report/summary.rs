@@ -110,15 +110,20 @@ fn traffic(report: &Report) -> Vec<String> {
         )
     };
     let dropped = report.dropped();
-    let drop_share = units::percent(units::fraction(dropped, totals.packets_in));
-    vec![
+    let share = |packets| units::percent(units::fraction(packets, totals.packets_in));
+    let lost = match report.lost() {
+        0 => None,
+        lost => Some(row("LOST", &units::count(lost), &share(lost), "")),
+    };
+    let rows = [
         row("", "packets", "share", "bytes"),
         total("in", totals.packets_in, totals.bytes_in),
         path("fast", &report.fast),
         path("slow", &report.slow),
-        row("dropped", &units::count(dropped), &drop_share, ""),
+        row("dropped", &units::count(dropped), &share(dropped), ""),
         total("out", totals.packets_out, totals.bytes_out),
-    ]
+    ];
+    rows.into_iter().chain(lost).collect()
 }
 
 fn latency(report: &Report) -> Vec<String> {

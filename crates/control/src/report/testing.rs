@@ -30,7 +30,7 @@ pub fn edge_report() -> Report {
             ("checksum", 9_871),
             ("inspector_banned", 3_400),
             ("truncated", 1_100),
-            ("ring_full", 82),
+            ("punt_ring_full", 82),
         ]),
         coherence: coherence(),
         worker_restarts: vec![0, 2],

@@ -1,12 +1,11 @@
 //! The functions of a chain, each under a name of its own, and the tables that configure them.
 
 use super::{Misplaced, SETTINGS, of_toml};
-use std::path::Path;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use twinpath_nf::catalogue;
-use twinpath_nf::descriptor::{Descriptor, FunctionConfig};
+use twinpath_nf::descriptor::{Descriptor, FunctionConfig, Surroundings};
 
 /// Most functions in a chain.
 pub const MAX_CHAIN: usize = 16;
@@ -52,7 +51,7 @@ pub(super) type Names = Spanned<Vec<Name>>;
 pub(super) fn read(
     names: &Names,
     mut sections: DeTable<'_>,
-    folder: &Path,
+    surroundings: Surroundings<'_>,
 ) -> Result<Vec<Instance>, Misplaced> {
     check(names)?;
     let is_known = |name: &&Name| {
@@ -60,13 +59,13 @@ pub(super) fn read(
         sections.contains_key(name) || catalogue::function(name).is_some()
     };
     if let Some(unknown) = names.get_ref().iter().find(|name| !is_known(name)) {
-        without_section(unknown, folder)?;
+        without_section(unknown, surroundings)?;
     }
     let mut chain = Vec::new();
     for name in names.get_ref() {
         let config = match sections.remove_entry(name.get_ref().as_str()) {
-            Some((_, section)) => of_section(name, section, folder)?,
-            None => without_section(name, folder)?,
+            Some((_, section)) => of_section(name, section, surroundings)?,
+            None => without_section(name, surroundings)?,
         };
         let name = name.get_ref().as_str().into();
         chain.push(Instance { name, config });
@@ -76,7 +75,7 @@ pub(super) fn read(
             return Err(for_nothing(&name, names));
         }
         let name = Spanned::new(name.span(), name.into_inner().into_owned());
-        of_section(&name, section, folder)?;
+        of_section(&name, section, surroundings)?;
     }
     Ok(chain)
 }
@@ -122,7 +121,7 @@ fn check_name(name: &Name) -> Result<(), String> {
 fn of_section(
     name: &Name,
     mut section: Spanned<DeValue<'_>>,
-    folder: &Path,
+    surroundings: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, Misplaced> {
     let (span, name_text) = (section.span(), name.get_ref());
     let DeValue::Table(table) = section.get_mut() else {
@@ -139,7 +138,7 @@ fn of_section(
         })?,
     };
     let section = ValueDeserializer::from(section);
-    (function.read)(section, folder).map_err(|error| of_toml(&error))
+    (function.read)(section, surroundings).map_err(|error| of_toml(&error))
 }
 
 /// The function that a table says it is of.
@@ -159,7 +158,10 @@ fn named(table: &str, function: &Spanned<DeValue<'_>>) -> Result<&'static Descri
     }
 }
 
-fn without_section(name: &Name, folder: &Path) -> Result<Arc<dyn FunctionConfig>, Misplaced> {
+fn without_section(
+    name: &Name,
+    surroundings: Surroundings<'_>,
+) -> Result<Arc<dyn FunctionConfig>, Misplaced> {
     let (span, name) = (name.span(), name.get_ref());
     let Some(function) = catalogue::function(name) else {
         let functions = catalogue::names();
@@ -175,7 +177,7 @@ fn without_section(name: &Name, folder: &Path) -> Result<Arc<dyn FunctionConfig>
         return Err((span, message));
     }
     let empty = Spanned::new(span, DeValue::Table(DeTable::new()));
-    (function.read)(ValueDeserializer::from(empty), folder).map_err(|error| of_toml(&error))
+    (function.read)(ValueDeserializer::from(empty), surroundings).map_err(|error| of_toml(&error))
 }
 
 fn for_nothing(name: &Spanned<toml::de::DeString<'_>>, names: &Names) -> Misplaced {

@@ -49,9 +49,10 @@
 //! order. Functions that share flow state are told direction by each connection's opener.
 //!
 //! `ports` names the node's ports, numbered from 0 in their order: `ports = ["site", "uplink"]`. Functions
-//! then know them by name, and each packet leaves by one: that which a router has chosen, for an answer
-//! the one that the request came in by, else the other of two. `inside_ports` tells which way packets go
-//! by the port that they come in by, in place of `inside`.
+//! then know them by name: a next hop of a router has one as `port`, and a rule of an access list may be
+//! for packets that come in by one, its `ingress`. Each packet leaves by one: that which a router has
+//! chosen, for an answer the one that the request came in by, else the other of two. `inside_ports`
+//! tells which way packets go by the port that they come in by, in place of `inside`.
 //!
 //! With `[parking]`, even an empty one, payloads of packets for the cores wait in a queue of the
 //! fast path's device, and only headers cross the link (TurboSwitch; see the parking crate). It is
@@ -81,6 +82,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::DeTable;
 use twinpath_classify::Prefix;
+use twinpath_nf::descriptor::Surroundings;
 use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
@@ -239,7 +241,11 @@ impl File {
         let ports = ports::checked(self.service.ports.take())?;
         ports::number(&mut sections, &ports, texts)?;
         let names = &self.service.chain;
-        let functions = chain::read(names, sections, &folder)?;
+        let surroundings = Surroundings {
+            folder: &folder,
+            ports: &ports,
+        };
+        let functions = chain::read(names, sections, surroundings)?;
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";

@@ -1,7 +1,7 @@
 //! The ports that a service names.
 //!
 //! Ports are numbered from 0 in the order of their names. Wherever a function's table says
-//! `port = "..."`, that is the name of one.
+//! `port = "..."` or `ingress = "..."`, that is the name of one.
 
 use super::Misplaced;
 use std::ops::Range;
@@ -84,9 +84,10 @@ fn number_in<'i>(
         DeValue::Table(table) => {
             table
                 .iter_mut()
-                .try_for_each(|(key, value)| match key.get_ref() == "port" {
-                    true => number_at(value, is_in_list, ports, texts),
-                    false => number_in(value, is_in_list, ports, texts),
+                .try_for_each(|(key, value)| match key.get_ref().as_ref() {
+                    "port" => number_at(value, is_in_list, ports, texts),
+                    "ingress" => check_name(value, ports),
+                    _ => number_in(value, is_in_list, ports, texts),
                 })
         }
         _ => Ok(()),
@@ -118,6 +119,17 @@ fn number_at<'i>(
             }
         }
         _ => Ok(()),
+    }
+}
+
+/// A port that is known by its name stays a name.
+fn check_name(value: &Spanned<DeValue<'_>>, ports: &[String]) -> Result<(), Misplaced> {
+    match value.get_ref() {
+        DeValue::String(name) => number_of(name, value.span(), ports).map(|_| ()),
+        _ => Err((
+            value.span(),
+            "expected the name of a port, in quotes".into(),
+        )),
     }
 }
 

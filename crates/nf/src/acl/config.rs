@@ -2,6 +2,7 @@
 
 use crate::firewall::rule::{Action, Rule};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 
 /// Most rules in a list, as written.
 pub const MAX_RULES: usize = 100_000;
@@ -18,6 +19,9 @@ pub struct Config {
     pub fragments: Fragments,
     /// The rules, in order.
     pub rules: Rules,
+    /// The names of the node's ports, by number.
+    #[serde(skip)]
+    pub ports: Vec<String>,
 }
 
 impl Default for Config {
@@ -26,6 +30,7 @@ impl Default for Config {
             default: Action::Deny,
             fragments: Fragments::Strict,
             rules: Rules::default(),
+            ports: Vec::new(),
         }
     }
 }
@@ -54,12 +59,30 @@ impl Config {
     /// The same with other rules.
     ///
     /// # Errors
-    /// Too many rules.
+    /// Too many rules, or a rule that names no port of the node.
     pub fn with_rules(&self, rules: Vec<Rule>) -> Result<Self, ConfigError> {
-        Ok(Self {
+        let config = Self {
             rules: rules.try_into()?,
             ..self.clone()
-        })
+        };
+        config.ingress_ports()?;
+        Ok(config)
+    }
+
+    /// The numbers of the ports that rules name, each once, in order.
+    ///
+    /// # Errors
+    /// A rule names no port of the node.
+    pub(super) fn ingress_ports(&self) -> Result<Vec<u16>, ConfigError> {
+        let named = self.rules().iter().filter_map(|rule| rule.ingress.as_ref());
+        let numbers: Result<BTreeSet<_>, _> = named.map(|name| self.number(name)).collect();
+        Ok(numbers?.into_iter().collect())
+    }
+
+    fn number(&self, name: &str) -> Result<u16, ConfigError> {
+        let number = (0..).zip(&self.ports).find(|(_, port)| **port == *name);
+        let unknown = || ConfigError::NoPort(name.to_owned(), self.ports.join(", "));
+        number.map(|(number, _)| number).ok_or_else(unknown)
     }
 }
 
@@ -74,6 +97,9 @@ pub enum ConfigError {
         "the rules make {0} pairs of port ranges: at most {MAX_EXPANDED}; write fewer lists of ports"
     )]
     TooManyPairs(usize),
+    /// The name of no port.
+    #[error("no port is called {0:?}: expected one that ports = [...] in [service] names ({1})")]
+    NoPort(String, String),
 }
 
 impl TryFrom<Vec<Rule>> for Rules {

@@ -1,10 +1,13 @@
 //! What the catalogue knows of access lists.
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
-use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
 use crate::edit::{Edit, EditError, Object, edited_rules};
+use serde::Deserialize;
+use serde::de::Error;
 use std::path::Path;
 use std::sync::Arc;
+use toml::de::ValueDeserializer;
 use twinpath_rulecache::Change;
 
 /// The function.
@@ -13,12 +16,31 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "addresses, ports and protocol decide, and the list, which seldom changes",
     needs_section: true,
-    read: descriptor::read::<Config>,
+    read,
 };
+
+fn read(
+    section: ValueDeserializer<'_>,
+    surroundings: Surroundings<'_>,
+) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+    let mut config = Config::deserialize(section)?;
+    config.ports = surroundings.ports.to_vec();
+    config.ingress_ports().map_err(toml::de::Error::custom)?;
+    Ok(Arc::new(config))
+}
 
 impl FunctionConfig for Config {
     fn descriptor(&self) -> &'static Descriptor {
         &FUNCTION
+    }
+
+    fn placement(&self) -> &'static str {
+        match self.rules().iter().any(|rule| rule.ingress.is_some()) {
+            true => {
+                "the port of arrival, addresses, ports and protocol decide, and the list, which seldom changes"
+            }
+            false => FUNCTION.placement,
+        }
     }
 
     fn needs_payload(&self) -> Option<&'static str> {

@@ -1,6 +1,6 @@
 //! The access control list at work.
 
-use super::list::Prepared;
+use super::list::{Classifiers, Prepared};
 use crate::firewall::rule::{Action, Rule};
 use twinpath_classify::acl::Examined;
 use twinpath_core::wire::{Fragment, Network};
@@ -71,31 +71,26 @@ impl AccessList {
 
     /// The entry of what decides the packet.
     fn entry(&mut self, packet: &mut Recorded<'_>) -> u32 {
+        // The port counts as examined only if it may matter.
+        let ingress = if self.list.has_ingress() {
+            packet.ingress()
+        } else {
+            0
+        };
+        let rules = self.list.at(ingress);
         let rule = if packet.is_plain() {
             let mut examined = Examined::default();
-            let rule = self.list.rule(&packet.headers(), &mut examined);
+            let rule = rules.rule(&packet.headers(), &mut examined);
             packet.examined(&examined.rounded(STEP_BITS, STEP_BITS));
             rule
+        } else if packet.quote().layout.network == Network::None {
+            self.not_ip += 1;
+            None
         } else {
-            self.rule_of_odd(packet)
+            rule_of_odd(rules, packet)
         };
         let entry = rule.and_then(|rule| self.entries.get(rule as usize));
         entry.copied().unwrap_or(DEFAULT)
-    }
-
-    /// Of a packet that has no key.
-    fn rule_of_odd(&mut self, packet: &mut Recorded<'_>) -> Option<u32> {
-        let (headers, layout) = (packet.headers(), packet.quote().layout);
-        if layout.network == Network::None {
-            self.not_ip += 1;
-            return None;
-        }
-        match layout.fragment {
-            Fragment::Whole => self.list.rule(&headers, &mut Examined::default()),
-            part => self
-                .list
-                .rule_of_fragment(&headers, part == Fragment::First),
-        }
     }
 
     fn count(&mut self, entry: u32, packets: u64) -> Action {
@@ -108,6 +103,15 @@ impl AccessList {
             Action::Deny => self.denied += packets,
         }
         decided.action
+    }
+}
+
+/// The rule for a packet that has no key.
+fn rule_of_odd(rules: &Classifiers, packet: &mut Recorded<'_>) -> Option<u32> {
+    let headers = packet.headers();
+    match packet.quote().layout.fragment {
+        Fragment::Whole => rules.rule(&headers, &mut Examined::default()),
+        part => rules.rule_of_fragment(&headers, part == Fragment::First),
     }
 }
 

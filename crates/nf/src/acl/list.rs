@@ -1,24 +1,36 @@
 //! Rules as written, and the classifiers made of them.
 
-use super::config::{Config, Fragments, MAX_EXPANDED, MAX_RULES};
+use super::config::{Config, ConfigError, Fragments, MAX_EXPANDED, MAX_RULES};
 use super::expand::{expand, expand_portless};
 use crate::firewall::rule::{Action, Rule};
 use twinpath_classify::acl::{Acl, Examined, Headers, Rule as Expanded};
 
 /// Why a list cannot be prepared.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// It holds as many rules as it may.
     #[error("a list of {MAX_RULES} rules, or {MAX_EXPANDED} pairs of port ranges, is full")]
     Full,
+    /// A rule names no port of the node.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
 }
 
 /// A list that is ready to take the place of another.
 #[derive(Debug)]
 pub struct Prepared {
     pub(super) default: Action,
-    pub(super) fragments: Fragments,
     pub(super) rules: Vec<Rule>,
+    /// The rules for packets that come in by ports of which rules speak.
+    by_ingress: Vec<(u16, Classifiers)>,
+    /// Those for all other packets.
+    elsewhere: Classifiers,
+}
+
+/// Rules for packets that come in by the same port.
+#[derive(Debug)]
+pub(super) struct Classifiers {
+    fragments: Fragments,
     /// For packets with ports, or with a protocol that has none.
     whole: Classifier,
     /// For packets that may lack their ports.
@@ -33,9 +45,12 @@ struct Classifier {
 }
 
 impl Classifier {
-    fn new(rules: &[Rule], expand: impl Fn(&Rule) -> Vec<Expanded>) -> Result<Self, ListError> {
+    fn new(
+        rules: &[(u32, &Rule)],
+        expand: impl Fn(&Rule) -> Vec<Expanded>,
+    ) -> Result<Self, ListError> {
         let (mut all, mut owners) = (Vec::new(), Vec::new());
-        for (index, rule) in (0..).zip(rules) {
+        for &(index, rule) in rules {
             all.extend(expand(rule));
             owners.resize(all.len(), index);
         }
@@ -53,9 +68,42 @@ impl Prepared {
     /// Builds the classifiers for a list.
     ///
     /// # Errors
-    /// Too many rules; a configuration that was read has no more than there may be.
+    /// Too many rules, or a port that there is not; a configuration that was read has neither.
     pub fn new(config: &Config) -> Result<Self, ListError> {
-        let rules = config.rules.0.clone();
+        let by_ingress = config.ingress_ports()?.into_iter().map(|number| {
+            let name = config.ports.get(usize::from(number));
+            Ok((number, Classifiers::new(config, name.map(String::as_str))?))
+        });
+        Ok(Self {
+            default: config.default,
+            by_ingress: by_ingress.collect::<Result<_, ListError>>()?,
+            elsewhere: Classifiers::new(config, None)?,
+            rules: config.rules.0.clone(),
+        })
+    }
+
+    /// Whether rules speak of ports that packets come in by.
+    pub(super) fn has_ingress(&self) -> bool {
+        !self.by_ingress.is_empty()
+    }
+
+    /// The rules for packets that come in by a port.
+    pub(super) fn at(&self, ingress: u16) -> &Classifiers {
+        let mut by_ingress = self.by_ingress.iter();
+        let own = by_ingress.find(|(number, _)| *number == ingress);
+        own.map_or(&self.elsewhere, |(_, classifiers)| classifiers)
+    }
+}
+
+impl Classifiers {
+    /// Of the rules that match packets that come in by the port of this name, or by one that no rule
+    /// names.
+    fn new(config: &Config, port: Option<&str>) -> Result<Self, ListError> {
+        let is_for = |(_, rule): &(u32, &Rule)| {
+            let ingress = rule.ingress.as_deref();
+            ingress.is_none() || ingress == port
+        };
+        let rules: Vec<_> = (0..).zip(&config.rules.0).filter(is_for).collect();
         let fragments = config.fragments;
         // On the side of the policy.
         let opened = match fragments {
@@ -63,11 +111,9 @@ impl Prepared {
             Fragments::Lenient => Action::Allow,
         };
         Ok(Self {
-            default: config.default,
             fragments,
             whole: Classifier::new(&rules, expand)?,
             portless: Classifier::new(&rules, |rule| expand_portless(rule, opened))?,
-            rules,
         })
     }
 

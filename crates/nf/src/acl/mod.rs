@@ -8,7 +8,7 @@
 //! | key | default | meaning |
 //! |---|---|---|
 //! | `default` | `"deny"` | what happens to a packet that no rule matches: `"allow"` or `"deny"` |
-//! | `rules` | none | the rules, at most 100,000, written as for the [firewall](crate::firewall) |
+//! | `rules` | none | the rules, at most 100,000, written as for the [firewall](crate::firewall), and with `ingress` |
 //! | `fragments` | `"strict"` | how rules with ports meet fragments, see below |
 //!
 //! ```toml
@@ -19,6 +19,20 @@
 //!     { action = "allow", protocol = "tcp", from = "10.0.0.0/8", to_port = "80,443,8000-8100" },
 //!     { action = "allow", from = "192.0.2.0/24" },
 //! ]
+//! ```
+//!
+//! A rule with `ingress` matches packets that come in by that one of the node's ports, by the name
+//! that `ports` in `[service]` gives it; other rules match whichever port they come in by. Not to be
+//! confused with `from_port` and `to_port`, which are those of TCP and UDP. Each port that rules name
+//! has classifiers of its own, and cached rules tell ports apart if the list does.
+//!
+//! ```toml
+//! [service]
+//! ports = ["lan", "uplink"]
+//!
+//! [acl]
+//! default = "allow"
+//! rules = [{ action = "deny", ingress = "uplink", from = "10.0.0.0/8" }] # spoofed
 //! ```
 //!
 //! A rule with ports and without a protocol speaks of TCP and UDP. With lists of ports one rule

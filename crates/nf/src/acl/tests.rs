@@ -7,8 +7,14 @@ use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::RuleFunction;
 
 fn config(text: &str) -> Config {
-    toml::from_str(text).expect("a valid configuration")
+    Config {
+        ports: PORTS.map(str::to_owned).into(),
+        ..toml::from_str(text).expect("a valid configuration")
+    }
 }
+
+/// The node's ports.
+const PORTS: [&str; 3] = ["lan", "uplink", "peer"];
 
 fn bench(config: &Config, rules: usize) -> Bench {
     let prepared = Prepared::new(config).expect("not too many");
@@ -21,8 +27,12 @@ fn end(text: &str) -> Endpoint {
 }
 
 fn passes(bench: &mut Bench, packet: PacketBuilder<'_>) -> bool {
+    passes_from(bench, packet, 0)
+}
+
+fn passes_from(bench: &mut Bench, packet: PacketBuilder<'_>, ingress: u16) -> bool {
     let frame = packet.to_vec().expect("fits");
-    match bench.process(&frame, 0, Instant(1)) {
+    match bench.process(&frame, ingress, Instant(1)) {
         Outcome {
             packet: Ok((bytes, None)),
             ..
@@ -108,7 +118,7 @@ fn a_wrong_configuration_says_what_was_expected() {
 }
 
 /// The rules one after the other, as written.
-fn reference(config: &Config, headers: &(u8, u8, u16, u16, u8)) -> bool {
+fn reference(config: &Config, headers: &(u8, u8, u16, u16, u8), ingress: u16) -> bool {
     let &(from, to, from_port, to_port, protocol) = headers;
     let in_range = |ports: &crate::firewall::rule::Ports, port| {
         ports.are_any()
@@ -118,8 +128,10 @@ fn reference(config: &Config, headers: &(u8, u8, u16, u16, u8)) -> bool {
     let covers = |prefix: &crate::firewall::rule::Prefix, host| {
         Endpoint::v4([10, 0, host, 1], 0).address.0 & prefix.mask == prefix.network.0
     };
+    let port = PORTS[usize::from(ingress)];
     let first = config.rules.0.iter().find(|rule| {
-        rule.protocol.includes(protocol)
+        rule.ingress.as_deref().is_none_or(|name| name == port)
+            && rule.protocol.includes(protocol)
             && covers(&rule.from, from)
             && covers(&rule.to, to)
             && in_range(&rule.from_port, from_port)
@@ -153,10 +165,11 @@ fn any_rule() -> impl Strategy<Value = String> {
     ];
     let protocol = prop::sample::select(vec!["any", "tcp", "udp"]);
     let action = prop::sample::select(vec!["allow", "deny"]);
-    (action, protocol, prefix.clone(), prefix, ports.clone(), ports).prop_map(
-        |(action, protocol, from, to, from_port, to_port)| {
+    let ingress = prop::sample::select(vec!["", "", ", ingress = 'lan'", ", ingress = 'uplink'"]);
+    (action, ingress, protocol, prefix.clone(), prefix, ports.clone(), ports).prop_map(
+        |(action, ingress, protocol, from, to, from_port, to_port)| {
             format!(
-                "{{ action = '{action}', protocol = '{protocol}', from = '{from}', to = '{to}', from_port = '{from_port}', to_port = '{to_port}' }}"
+                "{{ action = '{action}'{ingress}, protocol = '{protocol}', from = '{from}', to = '{to}', from_port = '{from_port}', to_port = '{to_port}' }}"
             )
         },
     )
@@ -179,7 +192,7 @@ proptest! {
         rules in prop::collection::vec(any_rule(), 0..12),
         extra in any_rule(),
         place in 0usize..12,
-        headers in prop::collection::vec((any_headers(), 0u8..10), 1..60),
+        headers in prop::collection::vec((any_headers(), 0u16..3, 0u8..10), 1..60),
         default in prop::sample::select(vec!["allow", "deny"]),
     ) {
         let mut config = config(&format!("default = '{default}'\nrules = [{}]", rules.join(",")));
@@ -187,7 +200,7 @@ proptest! {
         struct One { rule: Rule }
         let extra = toml::from_str::<One>(&format!("rule = {extra}")).expect("valid").rule;
         let mut bench = bench(&config, 6);
-        for (headers, change) in &headers {
+        for (headers, ingress, change) in &headers {
             let (len, former) = (config.rules.0.len(), config.clone());
             match *change {
                 0 => config.rules.0.insert(place.min(len), extra.clone()),
@@ -201,13 +214,70 @@ proptest! {
                 let list = NewList::between(&former, &config).expect("not too many");
                 bench.reconfigure::<AccessList>(0, list);
             }
-            let expected = reference(&config, headers);
-            prop_assert_eq!(passes(&mut bench, packet(headers)), expected);
+            let expected = reference(&config, headers, *ingress);
+            prop_assert_eq!(passes_from(&mut bench, packet(headers), *ingress), expected);
         }
         bench.tell_all();
         let counted = bench.counter(0, "allowed") + bench.counter(0, "denied");
         prop_assert_eq!(counted, headers.len() as u64);
     }
+}
+
+const SPOOFED: &str = r#"
+    default = "allow"
+    rules = [
+        { action = "deny", ingress = "uplink", from = "10.0.0.0/8" },
+        { action = "deny", ingress = "uplink", from = "fd00::/8" },
+    ]"#;
+
+/// Packets that differ in nothing but the port that they come in by, of both IP versions, and what
+/// has no key.
+#[test]
+fn a_rule_may_be_for_packets_of_one_port() {
+    let mut bench = bench(&config(SPOOFED), 8);
+    let v4 = PacketBuilder::udp(end("10.0.0.1:5"), end("192.0.2.1:53"));
+    let v6 = PacketBuilder::udp(end("[fd00::1]:5"), end("[2001:db8::1]:53"));
+    let fragment = v4.payload_len(64).fragment(64, false);
+    let packets = [v4, v6, fragment, v4.vlan(7), v4.ipv4_options(&[1; 4])];
+    for packet in packets {
+        for _ in 0..2 {
+            let passed = [0, 1, 2].map(|port| passes_from(&mut bench, packet, port));
+            assert_eq!(passed, [true, false, true], "{packet:?}");
+        }
+    }
+    bench.tell_all();
+    assert!(bench.hits >= 6, "each plain packet is cached by port");
+    let list = bench.function::<AccessList>(0);
+    assert_eq!(
+        list.rules().map(|(_, hits)| hits).collect::<Vec<_>>(),
+        [8, 2]
+    );
+}
+
+/// Cached rules are for packets of any port, and no more than before, if the list asks for none.
+#[test]
+fn a_list_without_ingress_tells_no_ports_apart() {
+    let mut bench = bench(&config(WEB), 8);
+    let packet = PacketBuilder::tcp(end("10.0.0.1:5"), end("1.1.1.1:80"));
+    for port in 0..3 {
+        assert!(passes_from(&mut bench, packet, port));
+    }
+    assert_eq!((bench.rules(), bench.hits), (1, 2));
+}
+
+#[test]
+fn a_rule_with_ingress_is_read_and_written_on_a_line() {
+    let line = "deny ingress lan protocol tcp from 10.0.0.0/8 to_port 25";
+    let rule: Rule = line.parse().expect("a rule");
+    assert_eq!(rule.to_string(), line);
+    let config = config("");
+    assert!(config.with_rules(vec![rule]).is_ok());
+    let unknown = "deny ingress wan".parse().expect("a rule");
+    let error = config.with_rules(vec![unknown]).expect_err("no such port");
+    assert_eq!(
+        error.to_string(),
+        "no port is called \"wan\": expected one that ports = [...] in [service] names (lan, uplink, peer)"
+    );
 }
 
 /// Of the cached rules those go that came from what is gone, or that packets of a new rule meet

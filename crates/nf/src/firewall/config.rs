@@ -130,6 +130,11 @@ pub enum ConfigError {
     /// Too many rules.
     #[error("{0} rules are more than {MAX_RULES}")]
     TooManyRules(usize),
+    /// A rule that only an access list may have.
+    #[error(
+        "ingress is for access lists: a firewall decides about connections, by whatever port their packets come in"
+    )]
+    Ingress,
 }
 
 impl TryFrom<Human> for Timeout {
@@ -151,6 +156,8 @@ impl TryFrom<Vec<Rule>> for Rules {
     fn try_from(rules: Vec<Rule>) -> Result<Self, ConfigError> {
         if rules.len() > MAX_RULES {
             Err(ConfigError::TooManyRules(rules.len()))
+        } else if rules.iter().any(|rule| rule.ingress.is_some()) {
+            Err(ConfigError::Ingress)
         } else {
             Ok(Self(rules))
         }

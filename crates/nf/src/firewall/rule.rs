@@ -26,6 +26,8 @@ pub enum Action {
 pub struct Rule {
     /// What happens.
     pub action: Action,
+    /// The name of the node's port that they come in by, if it matters; for access lists alone.
+    pub ingress: Option<Box<str>>,
     /// The IP protocol.
     pub protocol: Protocol,
     /// Source addresses.
@@ -45,24 +47,32 @@ impl<'de> Deserialize<'de> for Rule {
 }
 
 impl Rule {
-    /// Whether there may be packets that both rules match, as far as addresses and protocols say.
+    /// Whether there may be packets that both rules match, as far as addresses, protocols and ports
+    /// of arrival say.
     pub fn may_meet(&self, other: &Self) -> bool {
         let protocols = [self.protocol.0, other.protocol.0];
         let same_protocol = match protocols {
             [Some(one), Some(other)] => one == other,
             _ => true,
         };
-        same_protocol && self.from.meets(&other.from) && self.to.meets(&other.to)
+        let same_ingress = match [&self.ingress, &other.ingress] {
+            [Some(one), Some(other)] => one == other,
+            _ => true,
+        };
+        same_ingress && same_protocol && self.from.meets(&other.from) && self.to.meets(&other.to)
     }
 }
 
-/// As an operator writes it on one line: `deny protocol tcp from 10.0.0.0/8 to_port 25`.
+/// As an operator writes it on one line: `deny ingress lan protocol tcp from 10.0.0.0/8 to_port 25`.
 impl fmt::Display for Rule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.action {
             Action::Allow => "allow",
             Action::Deny => "deny",
         })?;
+        if let Some(port) = &self.ingress {
+            write!(formatter, " ingress {port}")?;
+        }
         if self.protocol != Protocol::default() {
             write!(formatter, " protocol {}", self.protocol.word())?;
         }
@@ -87,7 +97,9 @@ pub enum RuleTextError {
     #[error("expected \"allow\" or \"deny\" first, found {0:?}")]
     Action(String),
     /// A word that is no key, or twice.
-    #[error("expected each of protocol, from, to, from_port and to_port at most once, found {0:?}")]
+    #[error(
+        "expected each of ingress, protocol, from, to, from_port and to_port at most once, found {0:?}"
+    )]
     Key(String),
     /// A key without a value.
     #[error("expected a value behind {0:?}")]
@@ -125,6 +137,7 @@ impl FromStr for Rule {
                 .next()
                 .ok_or_else(|| RuleTextError::NoValue(key.to_owned()));
             match key {
+                "ingress" if is_new => written.ingress = Some(value?.into()),
                 "protocol" if is_new => written.protocol = value?.parse()?,
                 "from" if is_new => written.from = value?.parse()?,
                 "to" if is_new => written.to = value?.parse()?,
@@ -141,6 +154,7 @@ impl Written {
     fn new(action: Action) -> Self {
         Self {
             action,
+            ingress: None,
             protocol: Protocol::default(),
             from: Prefix::ANY,
             to: Prefix::ANY,
@@ -154,6 +168,7 @@ impl Written {
 #[serde(deny_unknown_fields)]
 struct Written {
     action: Action,
+    ingress: Option<Box<str>>,
     #[serde(default)]
     protocol: Protocol,
     #[serde(default)]
@@ -198,6 +213,7 @@ impl TryFrom<Written> for Rule {
     fn try_from(written: Written) -> Result<Self, RuleError> {
         let Written {
             action,
+            ingress,
             protocol,
             from,
             to,
@@ -217,6 +233,7 @@ impl TryFrom<Written> for Rule {
         }
         Ok(Self {
             action,
+            ingress,
             protocol,
             from,
             to,

@@ -2,7 +2,7 @@
 
 use super::{Config, NAME, inspector};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
+    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, Surroundings,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -49,9 +49,9 @@ impl FunctionConfig for Config {
 /// The file of rules is read too, so that the inspector will be what it says now.
 fn read(
     section: ValueDeserializer<'_>,
-    folder: &Path,
+    surroundings: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
     let mut config = Config::deserialize(section)?;
-    config.read_file(folder);
+    config.read_file(surroundings.folder);
     Ok(Arc::new(config))
 }

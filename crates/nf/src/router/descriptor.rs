@@ -1,7 +1,7 @@
 //! What the catalogue knows of routers.
 
 use super::{Config, NAME, NewRoutes, Router};
-use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
 use crate::edit::{Edit, EditError, Object, edited_routes};
 use serde::Deserialize;
 use std::path::Path;
@@ -76,9 +76,9 @@ impl FunctionConfig for Config {
 /// The file of routes is read too, so that the configuration is whole.
 fn read(
     section: ValueDeserializer<'_>,
-    folder: &Path,
+    surroundings: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
     let mut config = Config::deserialize(section)?;
-    config.read_file(folder);
+    config.read_file(surroundings.folder);
     Ok(Arc::new(config))
 }

@@ -52,8 +52,8 @@ enum What {
 enum Rule {
     /// Puts a rule before others, or last
     Add {
-        /// allow or deny, then any of: protocol P, from PREFIX, to PREFIX, from_port PORTS,
-        /// to_port PORTS
+        /// allow or deny, then any of: ingress PORT (of the node; access lists alone), protocol P,
+        /// from PREFIX, to PREFIX, from_port PORTS, to_port PORTS
         #[arg(required = true)]
         rule: Vec<String>,
         /// The number that it gets, counted from 1; it comes last without

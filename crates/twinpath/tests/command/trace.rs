@@ -1,6 +1,6 @@
 //! `twinpath trace`
 
-use crate::place::Folder;
+use crate::folder::Folder;
 use serde_json::Value;
 use std::path::Path;
 use twinpath_core::Instant;
@@ -53,7 +53,7 @@ fn capture(path: &Path, packets: &[Vec<u8>]) {
     writer.finish().expect("finished");
 }
 
-fn traced(place: &Folder, arguments: &[&str]) -> Value {
+fn traced(folder: &Folder, arguments: &[&str]) -> Value {
     let said = folder.succeed(&[&["trace", "x.toml", "--json"], arguments].concat());
     serde_json::from_str(&said.out).expect("JSON")
 }
@@ -190,7 +190,10 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
 fn a_reply_passes_the_elements_in_reverse() {
     let folder = Folder::with("x.toml", TRANSLATION);
     let answer = udp("192.0.2.1:53", "198.51.100.1:5000").to_vec();
-    capture(&folder.path("in.pcap"), &[outbound(), answer.expect("fits")]);
+    capture(
+        &folder.path("in.pcap"),
+        &[outbound(), answer.expect("fits")],
+    );
     let told = traced(&folder, &["--in", "in.pcap", "--packet", "2"]);
     assert_eq!(told["steps"][0]["direction"], "reply");
     let met = steps(&told, "meet");

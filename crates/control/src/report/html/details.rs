@@ -5,7 +5,7 @@ mod rules;
 
 use std::fmt::Write;
 
-use super::super::{Coherence, FunctionCounters, Report, ranked, total_restarts, units};
+use super::super::{Coherence, FunctionCounters, Report, is_loss, ranked, total_restarts, units};
 use super::{escape, note};
 
 /// Most reasons, functions and counters that get a line; the rest are summed
@@ -62,8 +62,9 @@ fn drops_card(report: &Report) -> String {
 
 fn drop_row(reason: &str, count: u64, most: u64, total: u64) -> String {
     let width = units::fraction(count, most) * 100.0;
+    let class = if is_loss(reason) { "drop bad" } else { "drop" };
     format!(
-        "<div class=\"drop\"><span>{}</span><span class=\"track\"><i style=\"width:{width:.2}%\"></i></span>\
+        "<div class=\"{class}\"><span>{}</span><span class=\"track\"><i style=\"width:{width:.2}%\"></i></span>\
          <span>{}<small>{}</small></span></div>\n",
         escape(reason),
         units::count(count),

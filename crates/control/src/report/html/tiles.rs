@@ -12,6 +12,7 @@ pub fn tiles(report: &Report) -> String {
         delivered_tile(report),
         drops_tile(report),
     ];
+    tiles.extend(lost_tile(report));
     if !report.rules.is_empty() {
         tiles.push(rules_tile(&report.rules.total.table));
     }
@@ -22,8 +23,12 @@ pub fn tiles(report: &Report) -> String {
 }
 
 fn tile(label: &str, value: &str, rest: &str) -> String {
+    tile_of("tile", label, value, rest)
+}
+
+fn tile_of(class: &str, label: &str, value: &str, rest: &str) -> String {
     format!(
-        "<div class=\"tile\"><p class=\"label\">{label}</p><p class=\"value\">{value}</p>{rest}</div>\n"
+        "<div class=\"{class}\"><p class=\"label\">{label}</p><p class=\"value\">{value}</p>{rest}</div>\n"
     )
 }
 
@@ -108,6 +113,24 @@ fn drops_tile(report: &Report) -> String {
         _ => "nothing was dropped".to_owned(),
     };
     tile("Packets dropped", &units::count(dropped), &note(&text))
+}
+
+/// Red, and only if there is loss.
+fn lost_tile(report: &Report) -> Option<String> {
+    let lost = report.lost();
+    let text = format!(
+        "{} of packets in, for want of room or by a fault",
+        units::percent(units::fraction(lost, report.totals.packets_in))
+    );
+    let tile = || {
+        tile_of(
+            "tile bad",
+            "Packets lost",
+            &units::count(lost),
+            &note(&text),
+        )
+    };
+    (lost > 0).then(tile)
 }
 
 fn rules_tile(table: &RuleTableCounts) -> String {

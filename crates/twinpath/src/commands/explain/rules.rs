@@ -118,12 +118,12 @@ impl FunctionPlace {
         let (place, why) = match (instance.makes_rules(), service.run.paths) {
             (_, Paths::Slow) => ("cores", "the service has paths = \"slow\""),
             (true, _) if !cache_is_used => ("cores", "[rule_cache] has enabled = false"),
-            (true, _) => ("rules", function.placement),
+            (true, _) => ("rules", instance.config.placement()),
             (false, _) if !has_room => (
                 "cores",
                 "the device has no room for its flow state beside that of others",
             ),
-            (false, _) => ("shared", function.placement),
+            (false, _) => ("shared", instance.config.placement()),
         };
         Self {
             name: instance.name.to_string(),

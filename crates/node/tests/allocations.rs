@@ -1,0 +1,268 @@
+//! The whole node allocates nothing per packet once it is warm: neither for packets that the fast
+//! path settles, nor for those that go to a worker and back, nor where everything is on the cores.
+//! What is new may allocate (a flow, a cached rule), a bounded number of times.
+
+use allocation_counter::measure;
+use std::path::Path;
+use std::time::Duration;
+use twinpath_coherence::Clock;
+use twinpath_control::service::{Paths, Service};
+use twinpath_core::wire::kv::{self, KvOp, KvRepr};
+use twinpath_core::wire::{Endpoint, PacketBuilder};
+use twinpath_core::{Frame, Instant};
+use twinpath_link::{Sender, number};
+use twinpath_node::{BATCH, Limits, Node, Output, Via, build};
+
+/// Conversations, each with two packets in a round.
+const FLOWS: u16 = 24;
+/// Rounds until everything has its place and every list its length.
+const WARM_ROUNDS: usize = 60;
+const ROUNDS: usize = 200;
+/// Windows of rules and intervals of reports pass while packets are counted.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(1);
+
+/// Most allocations for a conversation that is new, its two cached rules at each element included.
+const MOST_PER_FLOW: u64 = 20;
+
+/// How packets pass.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Way {
+    /// They are settled on the fast path.
+    Fast,
+    /// Each goes to a worker and back, at each element.
+    Punted,
+    /// All elements are on the cores.
+    Slow,
+}
+
+impl Way {
+    fn paths(self) -> Paths {
+        match self {
+            Self::Slow => Paths::Slow,
+            _ => Paths::Both,
+        }
+    }
+
+    /// Settings that make packets pass so.
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Fast => {
+                "[fast_path]\nhot_packets = 1\n[rule_cache]\nwindow = \"10ms\"\nthreshold = 0\n"
+            }
+            _ => "[fast_path]\nhot_packets = 65535\n[rule_cache]\nenabled = false\n",
+        }
+    }
+}
+
+const TABLES: &str = r#"
+[acl]
+default = "allow"
+rules = [{ action = "deny", protocol = "tcp", to_port = 25 }]
+[firewall]
+default = "allow"
+[napt]
+inside = ["10.0.0.0/8"]
+external = ["198.51.100.1"]
+[router]
+next_hops = [{ name = "up", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 }]
+routes = [{ to = "0.0.0.0/0", via = "up" }, { to = "::/0", via = "up" }]
+[load_balancer]
+table_size = 251
+services = [
+    { vip = "203.0.113.1:53", protocol = "udp", backends = [{ endpoint = "192.0.2.1:53" }] },
+    { vip = "[2001:db8:1::1]:53", protocol = "udp", backends = [{ endpoint = "[2001:db8::1]:53" }] },
+]
+"#;
+
+/// A node whose driver allocates nothing itself.
+struct Bench {
+    node: Node,
+    now: Instant,
+    burst: Vec<Frame>,
+    out: Output,
+    frames: Vec<(usize, Frame)>,
+    returns: Vec<Frame>,
+    numbers: Sender,
+    left: [usize; 2],
+}
+
+impl Bench {
+    fn new(chain: &[&str], way: Way) -> Self {
+        let makes_rules = |name: &&str| ["acl", "napt", "router", "monitor"].contains(name);
+        let inside = match chain.iter().any(makes_rules) {
+            true => "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n",
+            false => "",
+        };
+        let settings = way.settings();
+        let text = format!("[service]\nchain = {chain:?}\n{inside}{settings}{TABLES}");
+        let service = Service::parse(&text, Path::new("allocations.toml"));
+        let service = service.unwrap_or_else(|error| panic!("{error}"));
+        let mut node = build(&service, way.paths()).unwrap_or_else(|error| panic!("{error}"));
+        node.machine.set_limits(Limits {
+            ring_frames: 1024,
+            is_lossless: true,
+            is_replay: false,
+        });
+        let now = Instant(1_000_000_000);
+        node.machine.start(now);
+        node.workers.iter_mut().for_each(|worker| worker.start(now));
+        Self {
+            node,
+            now,
+            burst: Vec::new(),
+            out: Output::default(),
+            frames: Vec::new(),
+            returns: Vec::new(),
+            numbers: Sender::default(),
+            left: [0; 2],
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        Clock {
+            packet: self.now,
+            link: self.now,
+        }
+    }
+
+    fn rounds(&mut self, packets: &[Vec<u8>], rounds: usize) {
+        for _ in 0..rounds {
+            self.now = self.now + BETWEEN_ROUNDS;
+            packets.chunks(BATCH).for_each(|burst| self.send(burst));
+        }
+    }
+
+    fn send(&mut self, packets: &[Vec<u8>]) {
+        let clock = self.clock();
+        for packet in packets {
+            let frame = self.node.machine.pools().take_filled(packet);
+            let mut frame = frame.expect("a buffer");
+            frame.set_timestamp(self.now);
+            self.burst.push(frame);
+        }
+        let machine = &mut self.node.machine;
+        machine.receive(&mut self.burst, clock, &mut self.out);
+        self.carry();
+        self.node.machine.advance(clock, &mut self.out);
+        self.carry();
+    }
+
+    /// Everything that is under way arrives.
+    fn carry(&mut self) {
+        let clock = self.clock();
+        loop {
+            for departure in self.out.departures.drain(..) {
+                self.left[usize::from(departure.via == Via::Slow)] += 1;
+                self.node.machine.pools().give(departure.frame);
+            }
+            if self.out.frames.is_empty() {
+                return;
+            }
+            std::mem::swap(&mut self.frames, &mut self.out.frames);
+            for (worker, frame) in self.frames.drain(..) {
+                let pools = &mut self.node.worker_pools[worker];
+                self.node.workers[worker].receive(frame, pools, &mut self.returns);
+            }
+            for frame in &mut self.returns {
+                number(frame, self.numbers.number());
+            }
+            let (machine, out) = (&mut self.node.machine, &mut self.out);
+            machine.returned(0, &mut self.returns, clock, out);
+            machine.progress(0, self.node.workers[0].progress(), out);
+        }
+    }
+}
+
+fn end(address: &str, port: u16) -> Endpoint {
+    Endpoint::new(address.parse().expect("an address"), port)
+}
+
+fn datagram(from: Endpoint, to: Endpoint) -> Vec<u8> {
+    let packet = PacketBuilder::udp(from, to).payload_len(100);
+    packet.to_vec().expect("short")
+}
+
+/// A question and its answer for each conversation, as they are where they come in.
+fn packets(chain: &[&str], is_v6: bool) -> Vec<Vec<u8>> {
+    if chain == ["kv_store"] {
+        return requests(is_v6);
+    }
+    let is_balanced = chain.contains(&"load_balancer");
+    let is_translated = chain.contains(&"napt") && !is_v6;
+    let (host, server) = match is_v6 {
+        true => ("fd00::1", "2001:db8::1"),
+        false => ("10.0.0.1", "192.0.2.1"),
+    };
+    let asked = match (is_balanced, is_v6) {
+        (false, _) => server,
+        (true, true) => "2001:db8:1::1",
+        (true, false) => "203.0.113.1",
+    };
+    let seen = if is_translated { "198.51.100.1" } else { host };
+    let of_flow = |flow| {
+        let port = 2000 + flow;
+        let question = datagram(end(host, port), end(asked, 53));
+        [question, datagram(end(server, 53), end(seen, port))]
+    };
+    (0..FLOWS).flat_map(of_flow).collect()
+}
+
+/// Puts and gets, two for each entry.
+fn requests(is_v6: bool) -> Vec<Vec<u8>> {
+    let (client, store) = match is_v6 {
+        true => ("fd00::1", "2001:db8::1"),
+        false => ("10.0.0.1", "192.0.2.1"),
+    };
+    let of_entry = |entry: u16| {
+        [(KvOp::Put, &[7; 30][..]), (KvOp::Get, &[])].map(|(op, value)| {
+            let key = [entry as u8 + 1; kv::KEY_BYTES];
+            let request = KvRepr::request(op, 1, key, value);
+            let mut bytes = vec![0; request.message_bytes()];
+            request.emit(&mut bytes).expect("there is room");
+            let packet = PacketBuilder::udp(end(client, 2000), end(store, kv::DEFAULT_PORT));
+            packet.payload(&bytes).to_vec().expect("short")
+        })
+    };
+    (0..FLOWS).flat_map(of_entry).collect()
+}
+
+const CHAINS: [&[&str]; 7] = [
+    &["acl", "monitor"],
+    &["firewall", "reassembler"],
+    &["load_balancer"],
+    &["kv_store"],
+    &["acl", "napt", "router", "monitor"],
+    &["acl", "firewall", "monitor"],
+    &["firewall", "acl", "load_balancer", "router"],
+];
+
+#[test]
+fn no_packet_allocates_once_the_node_is_warm() {
+    for chain in CHAINS {
+        for is_v6 in [false, true] {
+            for way in [Way::Fast, Way::Punted, Way::Slow] {
+                let what = format!("{chain:?} {way:?}, IPv6: {is_v6}");
+                let packets = packets(chain, is_v6);
+                let mut bench = Bench::new(chain, way);
+                let cold = measure(|| bench.rounds(&packets, WARM_ROUNDS));
+                let before = bench.left;
+                let warm = measure(|| bench.rounds(&packets, ROUNDS));
+                let left = [0, 1].map(|via| bench.left[via] - before[via]);
+                println!(
+                    "{what}: {} allocations cold, {} warm; {left:?} left",
+                    cold.count_total, warm.count_total
+                );
+                let all = packets.len() * ROUNDS;
+                let expected = match way {
+                    Way::Fast => [all, 0],
+                    Way::Punted | Way::Slow => [0, all],
+                };
+                assert_eq!(left, expected, "{what}: on the fast path, by the cores");
+                assert_eq!(warm.count_total, 0, "{what}");
+                let most = MOST_PER_FLOW * u64::from(FLOWS);
+                let count = cold.count_total;
+                assert!((1..most).contains(&count), "{what}: {count} cold");
+            }
+        }
+    }
+}
