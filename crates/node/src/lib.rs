@@ -8,9 +8,12 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+mod build_error;
 pub mod causality;
 pub mod command;
+pub mod exit;
 pub mod fast_path;
+pub mod leftovers;
 pub mod live_drops;
 pub mod machine;
 pub mod observe;
@@ -23,6 +26,7 @@ pub mod source;
 pub mod threads;
 pub mod trace;
 pub mod udp_port;
+mod under_way;
 pub mod virtual_time;
 pub mod watch;
 pub mod wiring;

@@ -14,103 +14,23 @@
 //! the old chain. The fast path begins anew with an empty table.
 //!
 //! Everything that takes time is done before, as building lists and reading files, or after and
-//! elsewhere, as freeing what was replaced ([`Leftovers`]).
+//! elsewhere, as freeing what was replaced ([`Leftovers`](crate::leftovers::Leftovers)).
 
 mod flows;
-mod rebuild;
 
-pub use rebuild::Leftovers;
-pub(crate) use rebuild::{Rebuilt, Times, rebuild};
+pub use crate::fast_path::FastPlan;
+pub use crate::machine::Replacement;
+pub use crate::worker::{CorePlan, FunctionPlan};
 
-use crate::fast_path::FastElement;
-use crate::wiring::{self, BuildError};
-use crate::worker::Blueprint;
+use crate::build_error::BuildError;
+use crate::wiring;
 use std::ops::Range;
-use twinpath_coherence::Cores;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::{Instance, Service};
-use twinpath_core::{Named, Pools, Steering};
+use twinpath_core::Pools;
 use twinpath_nf::descriptor::MigrationError;
-use twinpath_rulecache::{Change, RuleCores, RuleFunction, Sides};
-use twinpath_slowpath::{Chain, NetworkFunction, NextFunction};
-
-/// One element of the new chain on the fast path.
-pub enum FastPlan {
-    /// That of the old chain with this number.
-    Keep(usize),
-    /// A new one.
-    New(FastElement),
-}
-
-/// One element of the new chain on the cores.
-pub enum CorePlan {
-    /// That of the old chain with this number.
-    Keep(usize),
-    /// That of the old chain with this number, some of whose functions change: by their places.
-    ChangeRules(usize, Vec<(u8, Change)>),
-    /// The same where functions share flow state.
-    ChangeFlows(usize, Vec<(usize, Named<dyn NetworkFunction>)>),
-    /// A new one, still without functions, and those that it gets.
-    Rules(Box<RuleCores>, Vec<FunctionPlan>),
-    /// The flows of the old chain's element with this number, and the functions that follow there.
-    Flows(usize, Vec<NextFunction>),
-    /// One that knows no flow.
-    NewFlows(Box<Cores>),
-}
-
-impl CorePlan {
-    /// The element of the old chain that goes on.
-    fn kept(&self) -> Option<usize> {
-        match self {
-            Self::Keep(number)
-            | Self::ChangeRules(number, _)
-            | Self::ChangeFlows(number, _)
-            | Self::Flows(number, _) => Some(*number),
-            Self::Rules(..) | Self::NewFlows(_) => None,
-        }
-    }
-}
-
-/// A function of a new element.
-pub enum FunctionPlan {
-    /// That of the old chain, with all it knows.
-    Keep {
-        /// Its element.
-        element: usize,
-        /// Its place there.
-        place: u8,
-        /// Its new configuration, if that is another.
-        change: Option<Change>,
-    },
-    /// A new one.
-    New(Named<dyn RuleFunction>),
-}
-
-/// Another chain.
-pub struct Replacement {
-    /// Which way packets go.
-    pub sides: Sides,
-    /// Which flows they belong to.
-    pub steering: Steering,
-    /// For the fast path.
-    pub fast: Vec<FastPlan>,
-    /// For each worker.
-    pub cores: Vec<Vec<CorePlan>>,
-    /// What makes a worker's elements of the new chain after a crash.
-    pub blueprint: Blueprint,
-    /// Whether the fast path has to give the state of all flows back before.
-    pub brings_flows_home: bool,
-    /// Whether functions have to let go of packets that they keep before.
-    pub releases_packets: bool,
-    /// Larger pools for packets that arrive, if the new functions may keep more of them.
-    pub pools: Option<Pools>,
-    /// What it does, to be told.
-    pub applied: Applied,
-    /// How many elements there were.
-    pub old_elements: usize,
-    /// Whether packets go another way.
-    pub has_other_sides: bool,
-}
+use twinpath_rulecache::{Change, RuleCores, Sides};
+use twinpath_slowpath::Chain;
 
 /// Why a running service cannot become another.
 #[derive(Debug, thiserror::Error)]
@@ -202,41 +122,6 @@ impl Replacement {
             *plan = CorePlan::ChangeRules(number, vec![(place, change)]);
         }
         Ok(replacement)
-    }
-
-    /// Whether there is nothing to change.
-    pub fn is_empty(&self) -> bool {
-        let keeps = |(number, plan): (usize, &FastPlan)| matches!(plan, FastPlan::Keep(old) if *old == number);
-        let stays = |plans: &Vec<CorePlan>| {
-            plans.len() == self.old_elements
-                && plans.iter().all(|plan| matches!(plan, CorePlan::Keep(_)))
-        };
-        !self.has_other_sides
-            && self.fast.iter().enumerate().all(keeps)
-            && self.cores.iter().all(stays)
-    }
-
-    /// Whether workers have to get ready for it.
-    pub(crate) fn needs_preparation(&self) -> bool {
-        let is_change = |plan: &CorePlan| matches!(plan, CorePlan::ChangeRules(..));
-        self.releases_packets || self.cores.iter().flatten().any(is_change)
-    }
-
-    /// Takes the memory of what is new, so that no packet has to wait for it.
-    pub fn touch(&mut self) {
-        for plan in &mut self.fast {
-            if let FastPlan::New(element) = plan {
-                element.touch();
-            }
-        }
-        for plan in self.cores.iter_mut().flatten() {
-            match plan {
-                CorePlan::Rules(rules, _) => rules.touch(),
-                CorePlan::NewFlows(flows) => flows.touch(),
-                _ => {}
-            }
-        }
-        self.pools.iter_mut().for_each(Pools::touch);
     }
 }
 

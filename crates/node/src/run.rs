@@ -3,10 +3,11 @@
 use crate::arrivals::Tempo;
 use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
+use crate::exit::{Exit, Told};
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
 use crate::operator::Operator;
-use crate::sink::{Exit, Sink, Told, Written};
+use crate::sink::{Sink, Written};
 use crate::source::Source;
 use crate::threads;
 use crate::udp_port::{SinkCounts, UdpPort, UdpSink};

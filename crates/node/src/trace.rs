@@ -4,8 +4,8 @@
 //! behind it arrive while it is under way, as in any run.
 
 use crate::arrivals::Arrivals;
+use crate::exit::Exit;
 use crate::observe::Observer;
-use crate::sink::Exit;
 use crate::source::Source;
 use crate::virtual_time::{TEMPO, VirtualRun};
 use crate::watch::{CachedRule, EntryLook, Found, Names, PacketLook, RuleLook, Step};

@@ -63,11 +63,6 @@ pub enum Step {
         /// What happened there.
         cores: CoresLook,
     },
-    /// Its worker gave it back.
-    PutOnTheLink {
-        /// What the worker says with it.
-        message: MessageLook,
-    },
     /// It is on the fast path again.
     Returned {
         /// What came with it.
@@ -489,7 +484,6 @@ impl Step {
             Self::Punt { .. } => "punt",
             Self::Park { .. } => "park",
             Self::Receive { .. } => "receive",
-            Self::PutOnTheLink { .. } => "put_on_the_link",
             Self::Returned { .. } => "returned",
             Self::GoOn { .. } => "go_on",
             Self::HoldBack => "hold_back",

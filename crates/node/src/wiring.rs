@@ -15,6 +15,8 @@
 //!                  Worker::receive ─► Cores ─► Chain ─► NetworkFunction::handle
 //! ```
 
+pub use crate::build_error::BuildError;
+
 use crate::causality::{Causality, Scope};
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
@@ -22,56 +24,20 @@ use crate::watch::{Names, Watch};
 use crate::worker::{Blueprint, CoreElement, Worker};
 use std::ops::Range;
 use std::sync::Arc;
-use twinpath_classify::lpm::RouteError;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_coherence::{Config as CoherenceConfig, Cores, StateStage};
 use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::program::FastProgram;
-use twinpath_core::steering::{Steering, SteeringError};
+use twinpath_core::steering::Steering;
 use twinpath_core::{Named, Pools};
-use twinpath_fastpath::interpreter::CompileError;
-use twinpath_fastpath::{Budget, BudgetError, Interpreter, Placement};
-use twinpath_nf::descriptor::{Function, FunctionError};
-use twinpath_parking::{ConfigError as ParkingError, Stage};
+use twinpath_fastpath::{Budget, Interpreter, Placement};
+use twinpath_nf::descriptor::Function;
+use twinpath_parking::Stage;
 use twinpath_rulecache::{
     CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
     TableConfig,
 };
 use twinpath_slowpath::{Chain, NetworkFunction};
-
-/// Why a service cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A file that a function needs.
-    #[error("{function}: {source}")]
-    Function {
-        /// The function's name in the chain.
-        function: String,
-        /// What it says.
-        source: FunctionError,
-    },
-    /// Functions whose flows do not go together.
-    #[error(transparent)]
-    Steering(#[from] SteeringError),
-    /// Programs that do not go together.
-    #[error(transparent)]
-    Programs(#[from] CompileError),
-    /// The device is too small.
-    #[error("the chain does not fit the fast path: {0}")]
-    Budget(#[from] BudgetError),
-    /// A function that makes rules where one was asked for that shares flow state.
-    #[error("{0} makes rules: expected a function that shares flow state")]
-    MakesRules(String),
-    /// A queue for payloads that cannot be.
-    #[error("[parking]: {0}")]
-    Parking(#[from] ParkingError),
-    /// Payloads are to wait while functions need them.
-    #[error("{0} needs payloads: expected functions that do without them, or no [parking]")]
-    NeedsPayload(String),
-    /// Too many networks inside.
-    #[error("the networks inside: {0}")]
-    Inside(#[from] RouteError),
-}
 
 /// A machine and its workers.
 pub struct Node {

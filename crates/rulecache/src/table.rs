@@ -309,7 +309,7 @@ impl RuleTable {
     /// Whether a packet meets a rule that was found for another. No two rules contradict, so any
     /// that it meets is right.
     #[inline]
-    fn meets(&self, found: Found, key: &MatchKey) -> bool {
+    pub fn meets(&self, found: Found, key: &MatchKey) -> bool {
         match found.place() {
             Ok(line) => PlainKey::of(&key.0).is_some_and(|flow| self.flows.is_met(line, flow)),
             Err(id) => self.slots.is_met(id, key),

@@ -16,9 +16,9 @@ mod watched;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
 
-use crate::machine::UnderWay;
+use crate::leftovers::Leftovers;
 use crate::place::Place;
-use crate::replacement::{FastPlan, Leftovers};
+use crate::under_way::UnderWay;
 use crate::watch::{Step, Watch};
 use hints::HintTable;
 use lane::Batch;
@@ -114,6 +114,14 @@ impl FastElement {
             Self::State(stage) => stage.touch(),
         }
     }
+}
+
+/// One element of the new chain on the fast path.
+pub enum FastPlan {
+    /// That of the old chain with this number.
+    Keep(usize),
+    /// A new one.
+    New(FastElement),
 }
 
 /// What a packet's walk needs besides the fast path itself.

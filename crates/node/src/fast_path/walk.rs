@@ -14,7 +14,6 @@
 
 use super::lane::{Ahead, InFront, Lane, Passed, Shape};
 use super::look_ahead::{of_slot, slot_of};
-use super::watched::arrived;
 use super::{FastElement, FastOutput, FastPath, Io};
 use crate::place::Place;
 use crate::watch::Step;
@@ -213,7 +212,7 @@ impl FastPath {
             Some(FastElement::OnCores) | None => (Decision::Punt, hint),
         };
         if let Some(seen) = seen {
-            self.tell_met(seen, frame, place, met.0);
+            self.tell_met(seen, frame, place, met);
         }
         met
     }
@@ -299,7 +298,7 @@ impl FastPath {
     /// Frames that are no IP pass; malformed ones are dropped.
     #[cold]
     pub(super) fn without_flow(&mut self, frame: Frame, io: &mut Io<'_>) {
-        self.tell(&frame, |_| arrived(&frame, None));
+        self.tell_arrival(&frame, None);
         match dissect(frame.bytes()) {
             Ok(_) => self.depart(frame, false, io),
             Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),

@@ -2,19 +2,30 @@
 
 use super::lane::{Lane, Shape};
 use super::walk::parsed;
-use super::{FastElement, FastPath};
+use super::{FastElement, FastPath, RuleStage};
 use crate::place::Place;
 use crate::watch::{CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, Step, Watch};
+use twinpath_coherence::fsm::Fsm;
 use twinpath_coherence::{Parsed, StateStage};
 use twinpath_core::program::Exit;
 use twinpath_core::{Decision, Direction, Frame};
 use twinpath_fastpath::StepTaken;
+use twinpath_rulecache::{self as rulecache, MatchKey};
 
 /// A packet in front of an element, as it was.
 pub(super) struct Seen {
     parsed: Parsed,
-    found: Found,
     bytes: Vec<u8>,
+    /// What it shows to rules, if the element has some and it meets any.
+    key: Option<MatchKey>,
+    /// The slot of its flow, if the element has flow state and one for it.
+    slot: Option<SlotBefore>,
+}
+
+struct SlotBefore {
+    fsm: Fsm,
+    words: Vec<u32>,
+    steps: Vec<StepTaken>,
 }
 
 impl FastPath {
@@ -44,8 +55,19 @@ impl FastPath {
             Direction::Reply => "reply",
         };
         for frame in &lane.frames {
-            self.tell(frame, |_| arrived(frame, Some(direction)));
+            self.tell_arrival(frame, Some(direction));
         }
+    }
+
+    /// A packet's headers and direction were found.
+    #[inline]
+    pub(super) fn tell_arrival(&self, frame: &Frame, direction: Option<&'static str>) {
+        self.tell(frame, |_| Step::LookAhead {
+            time_ns: frame.timestamp().0,
+            port: frame.port(),
+            direction,
+            packet: PacketLook::of(frame.bytes()),
+        });
     }
 
     /// What a packet that is followed is about to meet.
@@ -61,91 +83,81 @@ impl FastPath {
     #[cold]
     fn seen(&mut self, frame: &Frame, shape: &Shape<'_>, place: Place) -> Seen {
         let parsed = parsed(self.steering.at(place.element), frame, shape);
-        let found = match self.elements.get_mut(usize::from(place.element)) {
-            Some(FastElement::Rules(stage)) => match stage.key(frame, &shape.layout(), place) {
-                None => Found::NotPlain,
-                Some(key) => {
-                    let found = stage.table.find(&key);
-                    let rule = found.and_then(|found| {
-                        let rule = stage.table.rule(found);
-                        stage.table.active_rule(rule)
-                    });
-                    rule.map_or(Found::NoRule, |(name, _)| {
-                        Found::Rule(Box::new(CachedRule::named(name)))
-                    })
-                }
-            },
-            Some(FastElement::State(stage)) => match &self.watch {
-                Some(watch) => slot(stage, frame, &parsed, watch, place.element),
-                None => Found::NoSlot,
-            },
-            Some(FastElement::OnCores) | None => Found::Nothing,
-        };
-        let bytes = frame.bytes().to_vec();
+        let (mut key, mut slot) = (None, None);
+        match self.elements.get_mut(usize::from(place.element)) {
+            Some(FastElement::Rules(stage)) => key = stage.key(frame, &parsed.layout, place),
+            Some(FastElement::State(stage)) => slot = slot_before(stage, frame, &parsed),
+            Some(FastElement::OnCores) | None => {}
+        }
         Seen {
             parsed,
-            found,
-            bytes,
+            bytes: frame.bytes().to_vec(),
+            key,
+            slot,
         }
     }
 
-    /// It has met that, and this was decided.
+    /// It has met that: so it was decided, and there its flow was found.
     #[cold]
-    pub(super) fn tell_met(&self, seen: Seen, frame: &Frame, place: Place, decision: Decision) {
-        let Seen {
-            parsed,
-            mut found,
-            bytes,
-        } = seen;
-        let element = self.elements.get(usize::from(place.element));
-        if let (Some(FastElement::State(stage)), Found::Slot(look)) = (element, &mut found) {
-            let after = stage.slot_of(&parsed);
-            look.state_after = after.map_or("initial", |(slot, _)| slot.fsm.name());
-            let words = after.map(|(_, words)| words);
-            for (place, word) in look.words.iter_mut().enumerate() {
-                word.after = words.and_then(|words| words.get(place).copied());
-            }
-        }
-        self.tell(frame, |_| {
+    pub(super) fn tell_met(
+        &self,
+        seen: Seen,
+        frame: &Frame,
+        place: Place,
+        (decision, hint): (Decision, u32),
+    ) {
+        let is_changed = frame.bytes() != seen.bytes;
+        self.tell(frame, |watch| {
             Step::Meet(Box::new(Meeting {
                 element: place.element,
-                flow: parsed.keyed.key.to_string(),
-                found,
+                flow: seen.parsed.keyed.key.to_string(),
+                found: match self.elements.get(usize::from(place.element)) {
+                    Some(FastElement::Rules(stage)) => found_rule(stage, seen.key, hint),
+                    Some(FastElement::State(stage)) => found_slot(stage, seen, place, watch),
+                    Some(FastElement::OnCores) | None => Found::Nothing,
+                },
                 decision: told(decision),
-                packet: (frame.bytes() != bytes).then(|| PacketLook::of(frame.bytes())),
+                packet: is_changed.then(|| PacketLook::of(frame.bytes())),
             }))
         });
     }
 }
 
-/// A packet's headers and direction were found.
-pub(super) fn arrived(frame: &Frame, direction: Option<&'static str>) -> Step {
-    Step::LookAhead {
-        time_ns: frame.timestamp().0,
-        port: frame.port(),
-        direction,
-        packet: PacketLook::of(frame.bytes()),
-    }
+/// The rule that a packet with this key has met. Looking it up once more would count.
+fn found_rule(stage: &RuleStage, key: Option<MatchKey>, hint: u32) -> Found {
+    let Some(key) = key else {
+        return Found::NotPlain;
+    };
+    let met = rulecache::Found::from_bits(hint).filter(|met| stage.table.meets(*met, &key));
+    let rule = met.and_then(|met| stage.table.active_rule(stage.table.rule(met)));
+    rule.map_or(Found::NoRule, |(name, _)| {
+        Found::Rule(Box::new(CachedRule::named(name)))
+    })
 }
 
-/// The slot of a packet's flow, before the packet.
-fn slot(
-    stage: &mut StateStage,
-    frame: &Frame,
-    parsed: &Parsed,
-    watch: &Watch,
-    element: u8,
-) -> Found {
-    let Some((slot, words)) = stage.slot_of(parsed) else {
+/// The slot of a packet's flow, before and behind the packet.
+fn found_slot(stage: &StateStage, seen: Seen, place: Place, watch: &Watch) -> Found {
+    let Some(before) = seen.slot else {
         return Found::NoSlot;
     };
-    let words = words.to_vec();
-    let steps = stage.steps_taken(frame, parsed, &slot, &words);
+    let after = stage.slot_of(&seen.parsed);
+    let words = after.map(|(_, words)| words);
     Found::Slot(SlotLook {
-        state: slot.fsm.name(),
-        state_after: "initial",
-        words: watch.words(element, Some(&words), None),
-        programs: steps.iter().map(program_look).collect(),
+        state: before.fsm.name(),
+        state_after: after.map_or(Fsm::Initial, |(slot, _)| slot.fsm).name(),
+        words: watch.words(place.element, Some(&before.words), words),
+        programs: before.steps.iter().map(program_look).collect(),
+    })
+}
+
+/// The slot of a packet's flow, and what the programs will do with the packet.
+fn slot_before(stage: &mut StateStage, frame: &Frame, parsed: &Parsed) -> Option<SlotBefore> {
+    let (slot, words) = stage.slot_of(parsed)?;
+    let words = words.to_vec();
+    Some(SlotBefore {
+        fsm: slot.fsm,
+        steps: stage.steps_taken(frame, parsed, &slot, &words),
+        words,
     })
 }
 

@@ -12,8 +12,9 @@
 //! elements. A stop quiesces, has workers let all deadlines come, and quiesces again. Neither waits
 //! for longer than its time: a change is then given up and nothing has changed, a run just ends.
 
-use super::{Answer, Machine, Order, Output, Replaced};
-use crate::replacement::{CorePlan, Leftovers, Replacement};
+use super::{Machine, Output, Replacement};
+use crate::leftovers::Leftovers;
+use crate::worker::{Answer, CorePlan, Order, Replaced};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;

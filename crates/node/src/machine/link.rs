@@ -1,28 +1,10 @@
 //! The fast path's end of the link to one worker: numbers, room, and what the worker has not
 //! finished with.
 
+use crate::worker::Progress;
 use std::collections::VecDeque;
 use twinpath_core::Frame;
 use twinpath_link::{Sender, carries_packet, number};
-
-/// How far a worker has come, as it tells the fast path.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The number of the last frame that it has finished with: all that came of it and of those
-    /// before is on its way back.
-    pub finished: u32,
-    /// The ordinal of the oldest packet that waits there for rules to go; `u64::MAX` if none does.
-    pub waiting_since: u64,
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Self {
-            finished: 0,
-            waiting_since: u64::MAX,
-        }
-    }
-}
 
 /// The link to one worker.
 ///

@@ -19,15 +19,14 @@
 
 mod change;
 mod link;
-mod order;
-mod under_way;
+mod replacement;
 
 pub use change::{Changed, Outcome, Refusal};
-pub use link::Progress;
-pub use order::{Answer, Order, Replaced};
-pub(crate) use under_way::UnderWay;
+pub use replacement::Replacement;
 
 use crate::fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
+pub use crate::worker::{Answer, Order, Progress, Replaced};
+
 use crate::watch::{PacketLook, Step, Watch};
 use change::Phase;
 use link::Link;

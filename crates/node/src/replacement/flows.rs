@@ -1,7 +1,8 @@
 //! Functions that share flow state: what becomes of their flows.
 
 use super::{CorePlan, Origin, ReplaceError, elements};
-use crate::wiring::{self, BuildError};
+use crate::build_error::BuildError;
+use crate::wiring;
 use std::ops::Range;
 use twinpath_control::service::{Instance, Service};
 use twinpath_slowpath::{Chain, NextFunction};

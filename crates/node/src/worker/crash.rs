@@ -1,7 +1,7 @@
 //! A worker's function panics: what the worker knew is lost, and it starts again.
 
 use super::{CoreElement, Worker};
-use crate::wiring::BuildError;
+use crate::build_error::BuildError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;

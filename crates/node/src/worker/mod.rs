@@ -1,16 +1,19 @@
 //! One worker of the slow path.
 
 mod crash;
+mod order;
+mod rebuild;
 mod rules;
 mod watched;
 
 pub use crash::Blueprint;
+pub use order::{Answer, Order, Progress, Replaced};
+pub use rebuild::{CorePlan, FunctionPlan};
 
-use crate::machine::{Progress, Replaced};
+use crate::build_error::BuildError;
 use crate::place::Place;
-use crate::replacement::{CorePlan, Rebuilt, Times, rebuild};
 use crate::watch::{Step, Watch};
-use crate::wiring::BuildError;
+use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
 use twinpath_coherence::fast::header as punt_header;
@@ -455,13 +458,7 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            let may_go = self.pending.give_back(&mut frame);
-            if let (Some(watch), true) = (&self.watch, header.has_packet) {
-                watch.tell(frame.buffer(), || Step::PutOnTheLink {
-                    message: watch.message(&header, &frame),
-                });
-            }
-            if may_go && attach(&mut frame, &header).is_ok() {
+            if self.pending.give_back(&mut frame) && attach(&mut frame, &header).is_ok() {
                 returns.push(frame);
             } else {
                 self.drops.count(DropReason::BadLinkFrame);

@@ -1,8 +1,7 @@
 //! Elements whose decisions are cached, on the cores.
 
 use super::watched::tell_of_rules;
-use super::{CoreElement, TICK, Worker};
-use crate::replacement::CorePlan;
+use super::{CoreElement, CorePlan, TICK, Worker};
 use crate::watch::Functions;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;

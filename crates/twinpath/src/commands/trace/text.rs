@@ -84,7 +84,7 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
                 CoresLook::State(run) => state_run(f, run),
             }
         }
-        Step::PutOnTheLink { message } | Step::Returned { message } => {
+        Step::Returned { message } => {
             write!(f, "{name}: ")?;
             told_message(f, message)
         }

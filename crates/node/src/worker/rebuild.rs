@@ -1,24 +1,58 @@
 //! The cores' part of a change: a new chain of old elements, old functions and new ones.
 
-use super::{CorePlan, FunctionPlan};
-use crate::worker::CoreElement;
-use std::any::Any;
+use super::CoreElement;
+use crate::leftovers::Leftovers;
+use twinpath_coherence::Cores;
 use twinpath_core::{DropCounters, Instant, Named};
 use twinpath_rulecache::{Change, RuleCores, RuleFunction};
+use twinpath_slowpath::{NetworkFunction, NextFunction};
 
-/// What was replaced: drop it where that disturbs nobody.
-#[derive(Default)]
-pub struct Leftovers(Vec<Box<dyn Any + Send>>);
+/// One element of the new chain on the cores.
+pub enum CorePlan {
+    /// That of the old chain with this number.
+    Keep(usize),
+    /// That of the old chain with this number, some of whose functions change: by their places.
+    ChangeRules(usize, Vec<(u8, Change)>),
+    /// The same where functions share flow state.
+    ChangeFlows(usize, Vec<(usize, Named<dyn NetworkFunction>)>),
+    /// A new one, still without functions, and those that it gets.
+    Rules(Box<RuleCores>, Vec<FunctionPlan>),
+    /// The flows of the old chain's element with this number, and the functions that follow there.
+    Flows(usize, Vec<NextFunction>),
+    /// One that knows no flow.
+    NewFlows(Box<Cores>),
+}
 
-impl Leftovers {
-    /// Adds something.
-    pub fn add(&mut self, something: impl Any + Send) {
-        self.0.push(Box::new(something));
+impl CorePlan {
+    /// The element of the old chain that goes on.
+    fn kept(&self) -> Option<usize> {
+        match self {
+            Self::Keep(number)
+            | Self::ChangeRules(number, _)
+            | Self::ChangeFlows(number, _)
+            | Self::Flows(number, _) => Some(*number),
+            Self::Rules(..) | Self::NewFlows(_) => None,
+        }
     }
 }
 
+/// A function of a new element.
+pub enum FunctionPlan {
+    /// That of the old chain, with all it knows.
+    Keep {
+        /// Its element.
+        element: usize,
+        /// Its place there.
+        place: u8,
+        /// Its new configuration, if that is another.
+        change: Option<Change>,
+    },
+    /// A new one.
+    New(Named<dyn RuleFunction>),
+}
+
 /// The cores' part of the new chain.
-pub(crate) struct Rebuilt {
+pub(super) struct Rebuilt {
     pub elements: Vec<CoreElement>,
     /// What elements have dropped that are gone.
     pub drops: DropCounters,
@@ -27,7 +61,7 @@ pub(crate) struct Rebuilt {
 
 /// When the run began, and what time it is, on the packet clock.
 #[derive(Copy, Clone)]
-pub(crate) struct Times {
+pub(super) struct Times {
     pub started: Instant,
     pub now: Instant,
 }
@@ -42,7 +76,7 @@ struct OldParts {
 }
 
 /// Makes the new chain.
-pub(crate) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times) -> Rebuilt {
+pub(super) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times) -> Rebuilt {
     let mut old_parts = OldParts::new(old, &plans, times);
     let elements = plans
         .into_iter()

@@ -1,8 +1,27 @@
-//! What a machine has workers do besides receiving frames.
+//! What a worker is told besides frames, and what it says to that.
 
-use crate::replacement::{CorePlan, Leftovers};
-use crate::worker::{Blueprint, Worker};
+use super::{Blueprint, CorePlan, Worker};
+use crate::leftovers::Leftovers;
 use twinpath_core::{Frame, Instant, Pools, Steering};
+
+/// How far a worker has come, as it tells the fast path.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of the last frame that it has finished with: all that came of it and of those
+    /// before is on its way back.
+    pub finished: u32,
+    /// The ordinal of the oldest packet that waits there for rules to go; `u64::MAX` if none does.
+    pub waiting_since: u64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            finished: 0,
+            waiting_since: u64::MAX,
+        }
+    }
+}
 
 /// What a worker is to do.
 pub enum Order {

@@ -1,0 +1,70 @@
+//! Another chain, ready to be taken.
+
+use crate::fast_path::FastPlan;
+use crate::worker::{Blueprint, CorePlan};
+use twinpath_control::operator::Applied;
+use twinpath_core::{Pools, Steering};
+use twinpath_rulecache::Sides;
+
+/// Another chain.
+pub struct Replacement {
+    /// Which way packets go.
+    pub sides: Sides,
+    /// Which flows they belong to.
+    pub steering: Steering,
+    /// For the fast path.
+    pub fast: Vec<FastPlan>,
+    /// For each worker.
+    pub cores: Vec<Vec<CorePlan>>,
+    /// What makes a worker's elements of the new chain after a crash.
+    pub blueprint: Blueprint,
+    /// Whether the fast path has to give the state of all flows back before.
+    pub brings_flows_home: bool,
+    /// Whether functions have to let go of packets that they keep before.
+    pub releases_packets: bool,
+    /// Larger pools for packets that arrive, if the new functions may keep more of them.
+    pub pools: Option<Pools>,
+    /// What it does, to be told.
+    pub applied: Applied,
+    /// How many elements there were.
+    pub old_elements: usize,
+    /// Whether packets go another way.
+    pub has_other_sides: bool,
+}
+
+impl Replacement {
+    /// Whether there is nothing to change.
+    pub fn is_empty(&self) -> bool {
+        let keeps = |(number, plan): (usize, &FastPlan)| matches!(plan, FastPlan::Keep(old) if *old == number);
+        let stays = |plans: &Vec<CorePlan>| {
+            plans.len() == self.old_elements
+                && plans.iter().all(|plan| matches!(plan, CorePlan::Keep(_)))
+        };
+        !self.has_other_sides
+            && self.fast.iter().enumerate().all(keeps)
+            && self.cores.iter().all(stays)
+    }
+
+    /// Whether workers have to get ready for it.
+    pub(crate) fn needs_preparation(&self) -> bool {
+        let is_change = |plan: &CorePlan| matches!(plan, CorePlan::ChangeRules(..));
+        self.releases_packets || self.cores.iter().flatten().any(is_change)
+    }
+
+    /// Takes the memory of what is new, so that no packet has to wait for it.
+    pub fn touch(&mut self) {
+        for plan in &mut self.fast {
+            if let FastPlan::New(element) = plan {
+                element.touch();
+            }
+        }
+        for plan in self.cores.iter_mut().flatten() {
+            match plan {
+                CorePlan::Rules(rules, _) => rules.touch(),
+                CorePlan::NewFlows(flows) => flows.touch(),
+                _ => {}
+            }
+        }
+        self.pools.iter_mut().for_each(Pools::touch);
+    }
+}
