@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
+use twinpath_check::coherence::{Progress, Scope, Verdict, check_and_report};
 use twinpath_coherence::Safeguard;
 use twinpath_control::report::units;
-use twinpath_check::coherence::{Progress, Scope, Verdict, check_and_report};
 
 /// Searches what can happen for something that must not
 #[derive(clap::Args)]

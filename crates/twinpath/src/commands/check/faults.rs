@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::fmt::Write;
 use std::time::Instant;
-use twinpath_control::report::units;
 use twinpath_check::faults::{Coverage, Hunt, Rule, Sabotage, Simulation, hunt};
+use twinpath_control::report::units;
 
 /// The data plane in a world where everything goes wrong, by seed
 ///
