@@ -93,6 +93,11 @@ impl Simulation {
             let what = "a packet waits for ever for a rule to go".into();
             self.step.fault(Rule::Progress, what);
         }
+        self.justify_drops();
+    }
+
+    /// What is still inside while nothing is held was dropped.
+    pub(super) fn justify_drops(&mut self) {
         let inside: Vec<u32> = self.inside.iter().copied().collect();
         inside
             .into_iter()

@@ -152,7 +152,7 @@ impl Simulation {
             self.history.imports(flow, generation, &mut self.step);
         }
         self.hear(worker, received);
-        self.hear_changes();
+        self.follow_bindings();
         self.tally.inside[worker] -= (now.dropped - before.dropped) as i64;
         for frame in std::mem::take(&mut self.returns) {
             let has_packet = Cargo::of(&frame).is_some_and(|cargo| cargo.packet.is_some());

@@ -3,11 +3,12 @@
 
 use super::agenda::Next;
 use super::fast_side::to;
-use super::functions::{self, Variant};
 use super::invariants::Rule;
 use super::log::Happened;
+use super::reference::Reference;
 use super::sabotage::Sabotage;
-use super::simulation::Simulation;
+use super::service::{self, Variant};
+use super::simulation::{NextChain, Simulation};
 use super::step::Cause;
 use twinpath_coherence::StateStage;
 use twinpath_coherence::fsm::{Fsm, Slot};
@@ -128,27 +129,34 @@ impl Simulation {
     /// Now and then another chain is wanted.
     pub(super) fn change_or_not(&mut self) {
         let begins = self.changes.permille(self.scenario.cores.change_permille);
-        if !begins || self.next_variant.is_some() || self.is_calm {
+        if !begins || self.next.is_some() || self.is_calm {
             return;
         }
-        let next = Variant::drawn(&mut self.changes);
-        let made = functions::replacement(
-            &self.scenario,
-            self.variant,
-            next,
-            (&self.notes, &self.gate_changes, self.seed),
-        );
-        let mut replacement = match made {
-            Ok(replacement) => replacement,
-            Err(error) => return self.step.fault(Rule::Migration, error.to_string()),
-        };
+        let variant = Variant::drawn(&mut self.changes);
+        if let Err(what) = self.ask_for(variant) {
+            self.step.fault(Rule::Migration, what);
+        }
+    }
+
+    fn ask_for(&mut self, variant: Variant) -> Result<(), String> {
+        let words = |error: &dyn std::error::Error| error.to_string();
+        let service = service::service(&self.scenario, variant, (&self.notes, self.seed));
+        let service = service.map_err(|error| words(&error))?;
+        let made = service::replacement(&self.scenario, &self.service, &service);
+        let mut replacement = made.map_err(|error| words(&error))?;
+        let brings_flows_home = replacement.brings_flows_home;
         if self.sabotage() == Some(Sabotage::HastyChange) {
             replacement.brings_flows_home = false;
         }
         self.note(Happened::ChangeAsked);
         if self.machine.change(Box::new(replacement)).is_ok() {
-            self.next_variant = Some(next);
+            self.next = Some(NextChain {
+                variant,
+                service,
+                brings_flows_home,
+            });
         }
+        Ok(())
     }
 
     fn came_of_it(&mut self, outcome: Outcome) {
@@ -157,7 +165,7 @@ impl Simulation {
             Outcome::Refused(..) => {
                 self.note(Happened::GivesUp);
                 self.coverage.changes_given_up += 1;
-                self.next_variant = None;
+                self.next = None;
             }
             Outcome::Stopped { is_drained } => {
                 self.note(Happened::Stopped);
@@ -172,23 +180,30 @@ impl Simulation {
 
     /// Both paths have the other chain.
     fn changed(&mut self) {
-        let Some(next) = self.next_variant.take() else {
+        let Some(next) = self.next.take() else {
             return;
         };
         self.note(Happened::Changed);
         self.coverage.changes += 1;
+        // No packet is under way: what is still inside was dropped by the old chain.
+        self.justify_drops();
+        self.inside.clear();
         // Tables that stay have rules of a former life until the fast path hears of the next.
-        if self.knows_epoch(0) || !next.keeps_tables_of(self.variant) {
-            self.entries.former_rules_are_gone(self.turn);
+        let keeps_rules = next.variant.keeps_rules_of(self.variant);
+        if self.knows_epoch(0) || !keeps_rules {
+            self.bindings.former_rules_are_gone(self.turn);
         }
-        if !next.keeps_tables_of(self.variant) {
-            self.entries.uses_may_be_lost();
+        if !keeps_rules {
+            self.bindings.uses_may_be_lost();
         }
-        let had_state = self.variant.state() != next.state();
-        self.variant = next;
+        match Reference::new(self.scenario.elements, &next.service) {
+            Ok(reference) => self.reference = reference,
+            Err(error) => self.step.fault(Rule::Migration, error.to_string()),
+        }
+        (self.variant, self.service) = (next.variant, next.service);
         self.steering = self.machine.path().steering().clone();
-        if had_state && self.scenario.elements.have_state() {
-            self.history.orders_each_end = next.is_unusual() || self.follows_walks();
+        if next.brings_flows_home {
+            self.history.orders_each_end = self.variant.is_unusual() || self.follows_walks();
             self.begin_mirror();
             self.follow_expiry();
         }
@@ -197,8 +212,9 @@ impl Simulation {
     /// The state of all flows is the cores', and no frame carries any.
     fn are_all_home(&mut self) {
         let changes_state = self
-            .next_variant
-            .is_some_and(|next| next.state() != self.variant.state());
+            .next
+            .as_ref()
+            .is_some_and(|next| next.brings_flows_home);
         let taken = |slot: &&Slot| changes_state && slot.fsm != Fsm::Initial;
         if let Some(slot) = self.slots.iter().find(taken) {
             let what = format!("the chain changes while a slot is {}", slot.fsm.name());

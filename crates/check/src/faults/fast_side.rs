@@ -8,8 +8,8 @@ use super::log::{Brief, Happened};
 use super::scenario::PLENTY;
 use super::simulation::Simulation;
 use super::step::Cause;
-use super::traffic::Kind;
-use twinpath_core::wire::{Address, dissect, fields};
+use super::traffic::{Kind, is_inside};
+use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, DropReason, Frame, Side};
 use twinpath_link::{Header, Message};
 use twinpath_node::{Departure, Via};
@@ -83,7 +83,8 @@ impl Simulation {
         });
         let frame = self.machine.pools().take_filled(&bytes);
         let at = self.packet_now();
-        let (direction, client) = way(&bytes);
+        let direction = way(&bytes);
+        self.admit_client(&bytes);
         let place = if frame.is_some() {
             Place::FastPath
         } else {
@@ -99,8 +100,8 @@ impl Simulation {
             copies: 0,
             is_applied: false,
             direction,
-            client,
             passed: 0,
+            client: None,
             is_parked: false,
             was_held: !self.scenario.functions.tell_what_they_hold(),
             ordinal: self.machine.arrived() + numbers.len() as u64,
@@ -244,7 +245,7 @@ impl Simulation {
         self.history
             .moves(number, &[from], Place::Left, &mut self.step);
         self.history.leaves(number, as_it_came, &mut self.step);
-        self.source.hear(departure.frame.bytes());
+        self.source.hear(number, departure.frame.bytes());
         self.machine.pools().give(departure.frame);
     }
 
@@ -317,7 +318,7 @@ impl Simulation {
             .returned(line.worker, &mut vec![frame], clock, &mut self.out);
         self.coverage.ring_full += self.refused() - refused;
         if self.knows_epoch(line.worker) {
-            self.entries.former_rules_are_gone(self.turn);
+            self.bindings.former_rules_are_gone(self.turn);
         }
         let counts = self.machine.path().counts();
         let counted = (
@@ -492,18 +493,12 @@ impl Simulation {
     }
 }
 
-/// Which way a packet goes through a chain with rules, and the last byte of its client's address:
-/// clients are inside.
-fn way(bytes: &[u8]) -> (Direction, u32) {
-    let Ok(layout) = dissect(bytes) else {
-        return (Direction::Original, 0);
-    };
-    let source = fields::source(bytes, &layout).address;
-    let destination = fields::destination(bytes, &layout).address;
-    let last_byte = |address: Address| (address.0 & 0xff) as u32;
-    match source.0 >> 24 & 0xff == 10 {
-        true => (Direction::Original, last_byte(source)),
-        false => (Direction::Reply, last_byte(destination)),
+/// Which way a packet goes through a chain with rules: clients are inside.
+fn way(bytes: &[u8]) -> Direction {
+    let source = dissect(bytes).map(|layout| fields::source(bytes, &layout));
+    match source {
+        Ok(source) if !is_inside(source) => Direction::Reply,
+        _ => Direction::Original,
     }
 }
 

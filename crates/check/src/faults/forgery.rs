@@ -6,7 +6,6 @@ use super::log::Happened;
 use super::sabotage::{Sabotage, overwrite};
 use super::simulation::Simulation;
 use twinpath_core::Frame;
-use twinpath_core::wire::MacAddress;
 use twinpath_link::{Header, Message, attach};
 use twinpath_rulecache::message::messages;
 use twinpath_rulecache::{CacheMessage, Uses};
@@ -111,10 +110,10 @@ fn forge(sabotage: Sabotage, message: &mut CacheMessage) {
         (Sabotage::ChangedRules, CacheMessage::Add(_, rule)) => {
             rule.action.rewrites.decrements += 1;
         }
-        (Sabotage::OldRules, CacheMessage::Add(_, rule)) => {
+        (Sabotage::WrongBindings, CacheMessage::Add(_, rule)) => {
             let rewrites = &mut rule.action.rewrites;
-            make_older(&mut rewrites.source_mac);
-            make_older(&mut rewrites.destination_mac);
+            rewrites.source.port ^= 1;
+            rewrites.destination.port ^= 1;
         }
         (Sabotage::ForgottenUses, CacheMessage::Used(_, uses) | CacheMessage::Gone(_, uses, _)) => {
             *uses = Uses::default()
@@ -134,11 +133,6 @@ fn answer(sabotage: Sabotage, message: &CacheMessage) -> Option<CacheMessage> {
         (Sabotage::HastyMarks, CacheMessage::Mark(mark)) => Some(CacheMessage::Marked(*mark)),
         _ => None,
     }
-}
-
-/// The mark of a version becomes that of the one before.
-fn make_older(mark: &mut MacAddress) {
-    mark.0[5] = mark.0[5].saturating_sub(1);
 }
 
 fn body(frame: &Frame) -> &[u8] {

@@ -8,6 +8,7 @@ use super::traffic::Kind;
 use std::collections::{HashMap, VecDeque};
 use twinpath_coherence::Grant;
 use twinpath_coherence::fast::direction;
+use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, FlowKey, Instant, Side};
 
 /// What became of the value of the generation last installed.
@@ -162,10 +163,10 @@ pub(super) struct PacketHistory {
     pub is_applied: bool,
     /// Which way it goes through a chain with rules.
     pub direction: Direction,
-    /// The last byte of the client's address.
-    pub client: u32,
     /// How many elements it had passed when it was last seen.
     pub passed: usize,
+    /// The client's end as it was last seen: with another one outside it is of another flow there.
+    pub client: Option<Endpoint>,
     /// Its payload was parked when it was last seen.
     pub is_parked: bool,
     /// A function kept it for a while.
@@ -368,11 +369,16 @@ impl History {
         let (Some(flow), is_applied) = (packet.flow, packet.is_applied) else {
             return;
         };
-        let end = packet.side as usize;
+        let (end, client) = (packet.side as usize, packet.client);
+        let is_alike = |number: u32| {
+            let other = self.packet(number);
+            other.is_some_and(|other| other.client == client)
+        };
+        let last = self.flows[flow].last_left;
+        let [low, high] = last.map(|last| if is_alike(last) { last } else { 0 });
         let history = &mut self.flows[flow];
-        let [low, high] = history.last_left;
         let previous = match self.orders_each_end {
-            true => history.last_left[end],
+            true => [low, high][end],
             false => low.max(high),
         };
         step.left.push(Departure {

@@ -1,12 +1,12 @@
 //! What happened, in words.
 
-use super::gate::Why;
 use super::line::{Cargo, LineId};
 use super::traffic::Kind;
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use twinpath_coherence::fsm::Fsm;
+use twinpath_core::wire::Endpoint;
 use twinpath_link::Message;
 
 /// What a frame says, short.
@@ -147,11 +147,9 @@ pub(super) enum Happened {
         line: LineId,
         how: &'static str,
     },
-    EntryChanged {
-        gate: usize,
-        entry: u32,
-        version: u32,
-        why: Why,
+    Bound {
+        internal: Endpoint,
+        external: Option<Endpoint>,
     },
 }
 
@@ -272,22 +270,11 @@ impl fmt::Display for Happened {
             Self::Changed => f.write_str("the chain changes"),
             Self::GivesUp => f.write_str("the chain stays, and the fast path takes flows again"),
             Self::Sabotaged { line, how } => write!(f, "sabotage {line}: {how}"),
-            Self::EntryChanged {
-                gate,
-                entry,
-                version,
-                why,
-            } => {
-                let why = match why {
-                    Why::Asked => "a packet asked for it",
-                    Why::Idle { .. } => "it was idle",
-                    Why::Anew => "the gate is new",
-                };
-                write!(
-                    f,
-                    "entry {entry} of gate {gate} is version {version} now: {why}"
-                )
-            }
+            Self::Bound {
+                internal,
+                external: Some(external),
+            } => write!(f, "{internal} is {external} outside now"),
+            Self::Bound { internal, .. } => write!(f, "{internal} is nobody outside now"),
         }
     }
 }

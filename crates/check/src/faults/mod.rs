@@ -23,39 +23,40 @@
 //! forges and replays.
 //!
 //! **In one run of four there are elements with rules** ([`Elements`]), alone or around the
-//! ledger's: gates, each of which writes into a packet which version of which of its entries
-//! decided, while entries change and expire. The simulation hears of every change, and so knows
-//! which version was in force wherever and whenever a packet met a rule. In some of
-//! these runs, and in some with the ledger alone, payloads wait on the fast path's side
-//! ([`ParkingSettings`]).
+//! ledger's: production's access list, address translation, router and monitor, configured as in a
+//! service file. Whatever comes out is compared with what the functions alone make of the packet;
+//! which external port stands for whom is read from the translation's bindings, of which the
+//! simulation knows when each was in force and who used it. In some of these runs, and in some with
+//! the ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]).
 //!
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
 //! without it is checked.
 
 mod agenda;
+mod bindings;
 mod books;
+mod configuration;
 mod cores_side;
 mod draw;
 mod driver;
 mod elements;
-mod entries;
 mod fast_side;
 mod forgery;
-mod functions;
-mod gate;
 mod history;
 mod invariants;
 mod ledger;
 mod line;
 mod log;
 mod look;
-mod marks;
 mod outcome;
 mod parking;
+mod passage;
+mod reference;
 mod rule_settings;
 mod sabotage;
 mod scenario;
+mod service;
 mod simulation;
 mod step;
 #[cfg(test)]
@@ -64,7 +65,6 @@ mod traffic;
 mod walks;
 
 pub use elements::Elements;
-pub use gate::GateConfig;
 pub use invariants::{Rule, Violation};
 pub use log::Event;
 pub use outcome::{Coverage, Outcome};

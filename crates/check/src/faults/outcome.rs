@@ -160,8 +160,8 @@ coverage! {
     headers_stale,
     /// Packets whose payload found no room.
     parking_full,
-    /// Entries of gates that changed.
-    entries_changed,
+    /// Bindings of a translation that began or ended.
+    bindings_changed,
 }
 
 /// The outcome of a run.

@@ -1,35 +1,17 @@
 //! What there is of rules in a run, and their times.
 
 use super::draw::Draw;
-use super::gate::GateConfig;
 use super::scenario::Traffic;
 use std::time::Duration;
 use twinpath_rulecache::{CoresConfig, ManagerConfig, SelectionConfig, TableConfig};
 
 /// What there is of rules, and their times.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleSettings {
-    /// The gates.
-    pub gates: [GateConfig; 2],
     /// The table of each element.
     pub table: TableConfig,
     /// Each element on the cores.
     pub cores: CoresConfig,
-}
-
-impl Default for RuleSettings {
-    fn default() -> Self {
-        let gate = GateConfig {
-            entries: 1,
-            looks_whole: false,
-            idle: None,
-        };
-        Self {
-            gates: [gate; 2],
-            table: TableConfig::default(),
-            cores: CoresConfig::default(),
-        }
-    }
 }
 
 impl RuleSettings {
@@ -40,19 +22,9 @@ impl RuleSettings {
         let window = gap * draw.pick(&[4, 16, 64]);
         let table = table(draw, round_trip, window);
         Self {
-            gates: [gate(draw, gap), gate(draw, gap)],
             cores: cores(draw, &table, round_trip * rate as u32, window),
             table,
         }
-    }
-}
-
-fn gate(draw: &mut Draw, gap: Duration) -> GateConfig {
-    let idle = gap * draw.pick(&[4, 16, 64, 256]);
-    GateConfig {
-        entries: draw.pick(&[1, 2, 4, 8]),
-        looks_whole: draw.flip(),
-        idle: draw.flip().then_some(idle),
     }
 }
 

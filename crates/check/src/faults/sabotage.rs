@@ -44,8 +44,8 @@ pub enum Sabotage {
     HastyProgress,
     /// Rules are changed on their way to the fast path.
     ChangedRules,
-    /// Rules are sent with the decisions of the version before.
-    OldRules,
+    /// Rules are sent with the ports of other bindings.
+    WrongBindings,
     /// How often rules were used is forgotten on the way to the cores.
     ForgottenUses,
     /// A request to take a rule out is lost, and answered nevertheless.
@@ -76,7 +76,7 @@ impl Sabotage {
         (Self::HastyChange, Rule::Migration),
         (Self::HastyProgress, Rule::Watermark),
         (Self::ChangedRules, Rule::AsAlone),
-        (Self::OldRules, Rule::InForce),
+        (Self::WrongBindings, Rule::InForce),
         (Self::ForgottenUses, Rule::AliveInUse),
         (Self::ForgedRemoval, Rule::BooksAgree),
         (Self::HastyMarks, Rule::OnceInOrder),
@@ -131,9 +131,9 @@ impl Sabotage {
                 "changed-rules",
                 "Rules are changed on their way to the fast path",
             ),
-            Self::OldRules => (
-                "old-rules",
-                "Rules are sent with the decisions of the version before",
+            Self::WrongBindings => (
+                "wrong-bindings",
+                "Rules are sent with the ports of other bindings",
             ),
             Self::ForgottenUses => (
                 "forgotten-uses",

@@ -4,6 +4,7 @@
 //! every kind of packet is switched on or off by itself, so that most runs lack most of them.
 //! What one fault would hide from another then shows in some other run.
 
+use super::configuration::BINDING_IDLE;
 use super::draw::{self, Draw};
 use super::elements::{Element, Elements};
 use super::ledger::MOST_HELD;
@@ -39,8 +40,8 @@ pub enum Functions {
     ReassemblerAndInspector,
     /// The key-value store, alone: it answers on both paths.
     KvStore,
-    /// None: there are only [gates](super::gate).
-    Gates,
+    /// None: all functions make rules.
+    None,
 }
 
 impl Functions {
@@ -69,7 +70,7 @@ impl Functions {
 
     /// Whether it is known which packets they keep for a while.
     pub(super) const fn tell_what_they_hold(self) -> bool {
-        matches!(self, Self::Ledger | Self::Gates)
+        matches!(self, Self::Ledger | Self::None)
     }
 
     pub(super) const fn is_ledger(self) -> bool {
@@ -235,7 +236,7 @@ impl Scenario {
         let which = seed / 4 % Elements::WITH_RULES.len() as u64;
         scenario.elements = Elements::WITH_RULES[which as usize];
         if !scenario.elements.have_state() {
-            scenario.functions = Functions::Gates;
+            scenario.functions = Functions::None;
         }
         scenario.resources.workers = 1;
         scenario.resources.is_lossless = false;
@@ -245,9 +246,11 @@ impl Scenario {
         let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
         traffic.packets *= 2;
         traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
-        traffic.clock_rate = draw.pick(&[1, 100, 1000]);
+        traffic.clock_rate = match scenario.elements.translate() {
+            true => rate_of_translation(&mut draw, traffic.gap_ns),
+            false => draw.pick(&[1, 100, 1000]),
+        };
         traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
-        traffic.mix.push((Kind::Change, draw.pick(&[0, 1, 5, 20])));
         scenario.rules = RuleSettings::drawn(&mut draw, traffic, delay_ns);
         scenario.resources.buffers += scenario.most_kept_for_rules();
         scenario
@@ -298,6 +301,14 @@ impl Scenario {
     pub(super) fn sweeps_per_round(&self, slots: usize) -> usize {
         slots.div_ceil(self.protocol.sweep_slots.max(1))
     }
+}
+
+/// How much faster the packet clock has to go for bindings to end now and then, or any rate.
+fn rate_of_translation(draw: &mut Draw, gap_ns: u64) -> u64 {
+    const MOST: u64 = 1_000_000;
+    let gaps = draw.pick(&[2, 4, 8, 32]) * (gap_ns / 2).max(1);
+    let fast = (BINDING_IDLE.as_nanos() as u64 / gaps).clamp(1, MOST);
+    draw.pick(&[1, fast, fast, fast])
 }
 
 fn traffic(draw: &mut Draw, delay_ns: u64) -> Traffic {
@@ -360,9 +371,7 @@ fn resources(draw: &mut Draw, flows: u32) -> Resources {
         flows,
         buffers: scarce(draw, 2, 16, 512),
         worker_buffers: scarce(draw, 1, 4, 64),
-        // Messages that are repeated in step may keep each other out of a short ring for ever: of
-        // frozen values that find no room on the cores there may be many.
-        ring_frames: if flows < 256 { PLENTY } else { ring_frames },
+        ring_frames,
         is_lossless: draw.one_in(4),
     }
 }

@@ -1,31 +1,28 @@
 //! A run: the node of production, a link and a clock that are not.
 
 use super::agenda::{Agenda, Next};
+use super::bindings::Bindings;
 use super::draw::{self, Draw};
 use super::driver::Told;
-use super::elements;
-use super::entries::Entries;
-use super::functions::{self, Variant};
-use super::gate::Changes;
 use super::history::{FlowHistory, History};
 use super::invariants::{Rule, Violation, broken};
 use super::ledger::{Note, Notes};
 use super::line::{Line, LineId};
 use super::log::{Happened, Log};
 use super::outcome::{Coverage, Outcome, Tally};
+use super::reference::Reference;
 use super::sabotage::{Sabotage, Saboteur};
 use super::scenario::Scenario;
+use super::service::{self, Variant};
 use super::step::{Cause, Step};
 use super::traffic::Source;
 use std::collections::{BTreeSet, VecDeque};
 use twinpath_coherence::Clock;
 use twinpath_coherence::fsm::{Fsm, Slot};
-use twinpath_core::steering::SteeringError;
+use twinpath_control::service::{Service, ServiceError};
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools, Steering};
-use twinpath_fastpath::interpreter::CompileError;
-use twinpath_nf::inspector::RulesError;
 use twinpath_node::machine::{Order, Progress};
-use twinpath_node::wiring::BuildError;
+use twinpath_node::wiring::{self, BuildError};
 use twinpath_node::{FastPath, Limits, Machine, Output, Worker};
 use twinpath_parking::{ConfigError, Stage};
 use twinpath_traffic::TrafficError;
@@ -35,20 +32,11 @@ use twinpath_traffic::TrafficError;
 pub enum SetupError {
     /// The configuration of a function is refused.
     #[error(transparent)]
-    Config(#[from] toml::de::Error),
-    /// The inspector's rules.
-    #[error(transparent)]
-    Rules(#[from] RulesError),
-    /// Functions whose flows do not go together.
-    #[error(transparent)]
-    Steering(#[from] SteeringError),
-    /// Programs that do not go together.
-    #[error(transparent)]
-    Programs(#[from] CompileError),
+    Service(#[from] ServiceError),
     /// A queue for payloads that cannot be.
     #[error(transparent)]
     Parking(#[from] ConfigError),
-    /// Workers that cannot be built.
+    /// Functions that cannot be built, or do not go together.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The traffic cannot be generated.
@@ -79,6 +67,14 @@ const LONG_CHANGE_NS: u64 = 500_000_000;
 /// Buffers for frames that the link doubles.
 const SPARE_BUFFERS: usize = 256;
 
+/// What the chain is to become.
+pub(super) struct NextChain {
+    pub variant: Variant,
+    pub service: Service,
+    /// All flows have to come home before.
+    pub brings_flows_home: bool,
+}
+
 /// One run of a scenario.
 pub struct Simulation {
     pub(super) seed: u64,
@@ -101,9 +97,9 @@ pub struct Simulation {
     pub(super) returns: Vec<Frame>,
     pub(super) notes: Notes,
     pub(super) heard: Vec<Note>,
-    /// What the gates say.
-    pub(super) gate_changes: Changes,
-    pub(super) entries: Entries,
+    /// What the functions with rules make of packets alone.
+    pub(super) reference: Reference,
+    pub(super) bindings: Bindings,
     /// Packets that went into a fast path with rules and have not come out.
     pub(super) inside: BTreeSet<u32>,
     /// Counts what happens.
@@ -117,7 +113,8 @@ pub struct Simulation {
     pub(super) changes: Draw,
     /// What the chain is, and what it becomes.
     pub(super) variant: Variant,
-    pub(super) next_variant: Option<Variant>,
+    pub(super) service: Service,
+    pub(super) next: Option<NextChain>,
     /// Packets have arrived while the machine took none.
     pub(super) has_waiting_packets: bool,
     /// The highest number of a pull so far.
@@ -153,13 +150,12 @@ impl Simulation {
     pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, SetupError> {
         let notes = Notes::default();
         let variant = Variant::default();
-        let chain = functions::chain(scenario, variant, &notes)?;
-        let steering = chain.steering(seed)?;
-        let fast_elements = elements::fast(scenario, &chain, seed)?;
+        let service = service::service(scenario, variant, (&notes, seed))?;
+        let steering = wiring::steering(&service)?;
         let mut fast_path = FastPath::new(
             steering.clone(),
-            scenario.elements.sides(),
-            fast_elements,
+            wiring::sides(&service)?,
+            service::fast_elements(scenario, &service)?,
             scenario.resources.workers,
         );
         if let Some(parking) = &scenario.parking {
@@ -190,8 +186,8 @@ impl Simulation {
             returns: Vec::new(),
             notes,
             heard: Vec::new(),
-            gate_changes: Changes::default(),
-            entries: Entries::new(scenario.rules.gates.map(|gate| gate.idle)),
+            reference: Reference::new(scenario.elements, &service)?,
+            bindings: Bindings::default(),
             inside: BTreeSet::new(),
             turn: 0,
             trickled: 0,
@@ -201,7 +197,8 @@ impl Simulation {
             mishaps: Draw::new(seed, draw::CORES),
             changes: Draw::new(seed, draw::CHANGES),
             variant,
-            next_variant: None,
+            service,
+            next: None,
             has_waiting_packets: false,
             newest_generation: 0,
             pulled: Vec::new(),
@@ -256,8 +253,7 @@ impl Simulation {
     }
 
     fn employ(&mut self, worker: usize) -> Result<(), SetupError> {
-        let handles = (&self.notes, &self.gate_changes, self.seed);
-        let blueprint = functions::blueprint(&self.scenario, self.variant, handles);
+        let blueprint = service::blueprint(&self.scenario, &self.service);
         let mut made = Worker::new(blueprint, None)?;
         made.start(STARTED);
         self.workers.push(made);
@@ -371,7 +367,7 @@ impl Simulation {
         if let Some(at) = due.min() {
             self.agenda.add_tick(at.max(soon));
         }
-        if self.next_variant.is_some() || self.is_ending() || self.parks_anything() {
+        if self.next.is_some() || self.is_ending() || self.parks_anything() {
             self.agenda.add_tick(self.now + delay_ns);
         }
         for worker in 0..self.workers.len() {
@@ -441,7 +437,7 @@ impl Simulation {
         let packet_now = self.packet_now().0;
         self.turn += 1;
         self.step.begin(cause, self.now, packet_now);
-        self.step.brings_flows_home = self.is_stopping || self.next_variant.is_some();
+        self.step.brings_flows_home = self.is_stopping || self.next.is_some();
     }
 
     /// Looks at what the step did, and judges it.

@@ -52,7 +52,7 @@ fn can_try(functions: Functions, name: &str) -> bool {
         "held_then_punted",
         "holds_full",
         "marks_repeated",
-        "entries_changed",
+        "bindings_changed",
     ];
     const OF_ALL: [&str; 10] = [
         "steps",
@@ -71,7 +71,7 @@ fn can_try(functions: Functions, name: &str) -> bool {
     let is_of_rules = name.contains("rule") || OF_RULES.contains(&name);
     match functions {
         Functions::Ledger => true,
-        Functions::Gates => is_of_rules || OF_ALL.contains(&name),
+        Functions::None => is_of_rules || OF_ALL.contains(&name),
         // Changes that take too long are rare, and tried by the others.
         _ if name == "changes_given_up" => false,
         // It needs long traffic to fill.

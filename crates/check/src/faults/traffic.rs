@@ -1,13 +1,18 @@
 //! Packets that arrive.
 
+use super::configuration::EXTERNAL;
 use super::draw::{self, Draw};
-use super::functions;
-use super::scenario::{Functions, Scenario};
+use super::scenario::{Functions, Scenario, Traffic};
+use std::collections::HashMap;
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields, rewrite};
-use twinpath_traffic::{Generator, TrafficError};
+use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields, rewrite};
+use twinpath_traffic::config::{
+    FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp,
+};
+use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
 /// What a packet is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,8 +39,6 @@ pub enum Kind {
     Malformed,
     /// No IP: belongs to no flow.
     NotIp,
-    /// Asks gates to change their entries, and is else simple.
-    Change,
     /// Generated traffic for functions that users run.
     Generated,
 }
@@ -66,7 +69,6 @@ impl Kind {
             Self::End => flags::RST,
             Self::ComplexEnd => flags::SYN | flags::RST,
             Self::Hold => flags::PSH,
-            Self::Change => flags::URG,
             _ => flags::ACK,
         };
         // ACK beside SYN would make the packet an answer, whose sender did not open the flow.
@@ -105,7 +107,6 @@ impl fmt::Display for Kind {
             Self::Hold => "to hold",
             Self::Malformed => "malformed",
             Self::NotIp => "no IP",
-            Self::Change => "to change entries",
             Self::Generated => "generated",
         })
     }
@@ -124,6 +125,10 @@ pub(super) struct Source {
     answer: Option<Vec<u8>>,
     /// Each flow has packets of one direction only.
     is_one_way: bool,
+    /// The flow of each packet so far, where addresses are translated.
+    flows_of_packets: Vec<u64>,
+    /// The external endpoints that stand for flows, as far as packets have shown them.
+    external: HashMap<u64, Endpoint>,
 }
 
 impl Source {
@@ -134,9 +139,9 @@ impl Source {
     pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, TrafficError> {
         let traffic = &scenario.traffic;
         let generator = match scenario.functions {
-            Functions::Ledger | Functions::Gates => None,
+            Functions::Ledger | Functions::None => None,
             functions => Some(Box::new(Generator::new(
-                &functions::traffic(functions, traffic, seed),
+                &generated(functions, traffic, seed),
                 seed,
             )?)),
         };
@@ -151,6 +156,8 @@ impl Source {
             answers: scenario.functions.is_balanced(),
             answer: None,
             is_one_way: scenario.elements.have_rules() && scenario.elements.have_state(),
+            flows_of_packets: Vec::new(),
+            external: HashMap::new(),
         })
     }
 
@@ -167,14 +174,20 @@ impl Source {
         Some((Kind::Generated, self.buffer.get(..made.len)?.to_vec()))
     }
 
-    /// A packet that asks gates for a change, when all else is over.
+    /// A packet when all else is over.
     pub fn trickle(&mut self, number: u32) -> (Kind, Vec<u8>) {
-        (Kind::Change, self.ledger_packet(Kind::Change, number))
+        (Kind::Simple, self.ledger_packet(Kind::Simple, number))
     }
 
     /// A packet has left. Behind a balancer servers answer some: that cannot be generated
-    /// beforehand, since only now is it known which server it is.
-    pub fn hear(&mut self, bytes: &[u8]) {
+    /// beforehand, since only now is it known which server it is. Behind a translation they know
+    /// only now for whom it stands.
+    pub fn hear(&mut self, number: u32, bytes: &[u8]) {
+        let source = source_of(bytes).filter(|&source| is_external(source));
+        let flow = self.flows_of_packets.get((number as usize).wrapping_sub(1));
+        if let Some((flow, source)) = flow.zip(source) {
+            self.external.insert(*flow, source);
+        }
         if self.answers && self.answer.is_none() && self.draw.flip() {
             self.answer = answer(bytes);
         }
@@ -198,14 +211,16 @@ impl Source {
         } else {
             self.draw.below(self.flows)
         };
-        let client = Endpoint::v4([10, 0, 0, flow as u8], 1000 + flow as u16);
+        self.flows_of_packets.push(flow);
+        // Some have the same port, which they cannot all have outside.
+        let client = Endpoint::v4([10, 0, 0, flow as u8], 1000 + flow as u16 % 5);
         let server = Endpoint::v4([192, 0, 2, 1], 80);
         let is_back = match self.is_one_way {
             true => flow % 2 == 1,
             false => self.draw.one_in(3),
         };
         let (from, to) = if is_back {
-            (server, client)
+            (server, *self.external.get(&flow).unwrap_or(&client))
         } else {
             (client, server)
         };
@@ -240,4 +255,74 @@ fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
     rewrite::set_source(&mut answer, &layout, destination).ok()?;
     rewrite::set_destination(&mut answer, &layout, source).ok()?;
     Some(answer)
+}
+
+/// Generated traffic for functions that users run; its own times are not used.
+fn generated(functions: Functions, traffic: &Traffic, seed: u64) -> TrafficConfig {
+    TrafficConfig {
+        packets: Some(traffic.packets.into()),
+        flows: traffic.flows.into(),
+        flow_size: FlowSize::Fixed {
+            size: 4 + seed % 60,
+            unit: SizeUnit::Packets,
+        },
+        packet_size: PacketSize::Imix {},
+        tcp_share: [0.5, 1.0, 0.9][seed as usize % 3],
+        tcp: Tcp {
+            out_of_order_share: [0.0, 0.05, 0.2][seed as usize / 3 % 3],
+            reset_share: 0.2,
+            ..Tcp::default()
+        },
+        fragment_share: 0.05,
+        icmp_error_share: 0.02,
+        server_packets: !functions.is_balanced(),
+        hosts: Hosts {
+            // There are no balanced services over IPv6 here.
+            ipv6_share: [0.0, 0.3, 1.0][seed as usize / 9 % 3]
+                * f64::from(u8::from(!functions.is_balanced())),
+            ..hosts()
+        },
+        signatures: [("attack", 0), ("harmless", 0), ("tail attack", 3)]
+            .map(|(text, offset)| Signature {
+                text: text.to_owned(),
+                offset,
+                share: 0.05,
+            })
+            .to_vec(),
+        kv: (functions == Functions::KvStore).then(|| KeyValue {
+            share: 1.0,
+            get_share: 0.5,
+            keys: traffic.flows.into(),
+            ..KeyValue::default()
+        }),
+        ..TrafficConfig::default()
+    }
+}
+
+fn hosts() -> Hosts {
+    let service = |port| Service {
+        address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        port,
+        protocol: None,
+    };
+    Hosts {
+        services: vec![service(80), service(80), service(80), service(81)],
+        ..Hosts::default()
+    }
+}
+
+/// Whether an endpoint is one of the clients.
+pub(super) fn is_inside(end: Endpoint) -> bool {
+    end.address.0 >> 24 & 0xff == 10
+}
+
+/// Whether an endpoint is of a translation.
+pub(super) fn is_external(end: Endpoint) -> bool {
+    EXTERNAL
+        .iter()
+        .any(|&address| end.address == Address::from_v4(address))
+}
+
+fn source_of(bytes: &[u8]) -> Option<Endpoint> {
+    Some(fields::source(bytes, &dissect(bytes).ok()?))
 }

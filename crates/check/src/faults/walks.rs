@@ -1,16 +1,16 @@
-//! How packets walk through a chain with rules: wherever one comes out, it bears the marks of
-//! what it has passed, and those must be of versions that were in force when it passed.
+//! How packets walk through a chain with rules: wherever one comes out, it is what the functions
+//! that it has passed make of it alone, by bindings that were in force when it passed.
 //!
 //! A packet that went into the fast path and has not come out is *inside*: it is held for a rule,
 //! or it was dropped. How many it is of each is known, but of which only later.
 
 use super::fast_side::to;
-use super::gate::take_changes;
 use super::history::{PacketHistory, Place};
 use super::invariants::Rule;
 use super::ledger::Account;
 use super::line::number_of;
 use super::log::Happened;
+use super::passage::end_of;
 use super::simulation::Simulation;
 use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;
@@ -204,10 +204,7 @@ impl Simulation {
             self.tally.inside_fast -= 1;
             self.inside.remove(&number);
         }
-        let Some(packet) = self.history.packet(number) else {
-            return;
-        };
-        if let Err(what) = self.is_as_alone(packet, passed, bytes, parked) {
+        if let Err(what) = self.is_as_alone(&sight, bytes) {
             let rule = match self.has_parking() && out == Out::Leaves {
                 true => Rule::Whole,
                 false => Rule::AsAlone,
@@ -219,16 +216,11 @@ impl Simulation {
             let what = format!("the header of packet {number} leaves alone");
             self.step.fault(Rule::Whole, what);
         }
-        let newly = self
-            .gates_of(packet)
-            .into_iter()
-            .filter(|gate| (packet.passed..passed).contains(&gate.position));
-        for gate in newly.collect::<Vec<_>>() {
-            self.judge_mark(&sight, &gate, bytes);
-        }
+        self.judge_translation(&sight, bytes);
         let turn = self.turn;
         if let Some(packet) = self.history.packet_mut(number) {
             (packet.passed, packet.seen) = (passed, turn);
+            packet.client = end_of(bytes, packet.direction);
             packet.is_parked = parked != 0;
         }
     }
@@ -249,22 +241,6 @@ impl Simulation {
             parked: header.trip.parked_bytes.into(),
         };
         self.come_out(sight, packet_in(frame));
-    }
-
-    /// Listens to what the gates say they did.
-    pub(super) fn hear_changes(&mut self) {
-        for changed in take_changes(&self.gate_changes) {
-            self.note(Happened::EntryChanged {
-                gate: changed.gate,
-                entry: changed.entry,
-                version: changed.version,
-                why: changed.why,
-            });
-            self.coverage.entries_changed += 1;
-            if let Err(what) = self.entries.change(&changed, self.turn) {
-                self.step.fault(Rule::AliveInUse, what);
-            }
-        }
     }
 
     fn closes(&self, number: u32) -> bool {

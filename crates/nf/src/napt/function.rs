@@ -84,6 +84,15 @@ impl Napt {
         }
     }
 
+    /// The external endpoint that stands for an inside one at the moment, of a protocol that has
+    /// ports or echoes: for checkers.
+    pub fn external_of(&self, internal: Endpoint, protocol: u8) -> Option<Endpoint> {
+        let kind = kind_of(protocol)?;
+        let binding = self.table.binding_of(internal, kind)?;
+        let slot = self.table.binding(binding)?.slot;
+        Some(self.external.endpoint(slot))
+    }
+
     fn translate(
         &mut self,
         packet: &mut Recorded<'_>,

@@ -1,0 +1,330 @@
+//! A scenario as a service, of which production makes the chain and its changes.
+
+use super::configuration::{INSPECTOR, INSPECTOR_RULES, section};
+use super::draw::Draw;
+use super::elements::Element;
+use super::ledger::{Blank, Ledger, Notes};
+use super::scenario::{Functions, Scenario, Traffic};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use toml::de::ValueDeserializer;
+use twinpath_classify::Prefix;
+use twinpath_control::service::{Instance, Paths, Service, ServiceError, Ways};
+use twinpath_core::wire::Address;
+use twinpath_nf::descriptor::{
+    Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings,
+};
+use twinpath_nf::duration::Human;
+use twinpath_nf::inspector::{DeepMatcher, Inspector, Rules};
+use twinpath_node::replacement::{CorePlan, FastPlan, ReplaceError, Replacement};
+use twinpath_node::wiring::{self, BuildError};
+use twinpath_node::worker::Blueprint;
+use twinpath_node::{CoreElement, FastElement, RuleStage};
+use twinpath_rulecache::{RuleCores, RuleTable, Sides};
+use twinpath_slowpath::NetworkFunction;
+
+/// One of the chains of a scenario, which become each other.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Variant {
+    order: Order,
+    /// Which functions with rules have another name than usual, and so are other ones.
+    renamed: Renamed,
+    /// Functions that share flow state are configured another way.
+    has_other_state: bool,
+    /// Functions with rules are.
+    has_other_rules: bool,
+}
+
+/// What stands around the ledger; real functions only change their order.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Usual,
+    BlankInFront,
+    BlankBehind,
+}
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum Renamed {
+    #[default]
+    None,
+    /// The first one of each element.
+    First,
+    All,
+}
+
+impl Variant {
+    pub fn drawn(draw: &mut Draw) -> Self {
+        Self {
+            order: draw.pick(&[Order::Usual, Order::BlankInFront, Order::BlankBehind]),
+            has_other_state: draw.flip(),
+            renamed: draw.pick(&[Renamed::None, Renamed::First, Renamed::All]),
+            has_other_rules: draw.flip(),
+        }
+    }
+
+    /// Whether the elements with rules stay, with all that is cached.
+    pub fn keeps_rules_of(self, former: Self) -> bool {
+        self.renamed == former.renamed
+    }
+
+    /// After how many ticks a ledger's flow expires.
+    pub fn expiry_ticks(self, traffic: &Traffic) -> u32 {
+        traffic.expiry_ticks << u32::from(self.has_other_state)
+    }
+
+    /// Whether the order is another than usual, or the ledger has others beside it.
+    pub fn is_unusual(self) -> bool {
+        self.order != Order::Usual
+    }
+
+    fn name_of(self, function: &str, place: usize) -> String {
+        let is_renamed = match self.renamed {
+            Renamed::None => false,
+            Renamed::First => place == 0,
+            Renamed::All => true,
+        };
+        let end = if is_renamed { "-too" } else { "" };
+        format!("{function}{end}")
+    }
+}
+
+/// A function that no service file can name.
+#[derive(Clone)]
+struct Unlisted {
+    /// What tells its configurations apart.
+    setting: u32,
+    make: Arc<dyn Fn() -> Result<Box<dyn NetworkFunction>, FunctionError> + Send + Sync>,
+}
+
+const UNLISTED: Descriptor = Descriptor {
+    name: "unlisted",
+    form: Form::Flow,
+    placement: "made to be checked",
+    needs_section: true,
+    read: |_: ValueDeserializer<'_>, _: Surroundings<'_>| {
+        Err(serde::de::Error::custom("made to be checked"))
+    },
+};
+
+impl fmt::Debug for Unlisted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.setting)
+    }
+}
+
+impl FunctionConfig for Unlisted {
+    fn descriptor(&self) -> &'static Descriptor {
+        &UNLISTED
+    }
+
+    fn needs_payload(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::Flow((self.make)()?))
+    }
+
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of::<Self>().map(|other| other.setting) == Some(self.setting)
+    }
+}
+
+fn unlisted<M>(name: &str, setting: u32, make: M) -> Instance
+where
+    M: Fn() -> Result<Box<dyn NetworkFunction>, FunctionError> + Send + Sync + 'static,
+{
+    let make = Arc::new(make);
+    Instance {
+        name: name.into(),
+        config: Arc::new(Unlisted { setting, make }),
+    }
+}
+
+/// The service of a scenario, with its settings; the ledger tells `notes` what it does.
+///
+/// # Errors
+/// A configuration is refused.
+pub(super) fn service(
+    scenario: &Scenario,
+    variant: Variant,
+    (notes, seed): (&Notes, u64),
+) -> Result<Service, ServiceError> {
+    let mut chain = Vec::new();
+    for element in scenario.elements.list() {
+        match element {
+            Element::State => chain.extend(sharing(scenario, variant, notes)?),
+            Element::Rules(functions) => chain.extend(making_rules(functions, variant)?),
+        }
+    }
+    let mut service = of_functions(&[("monitor".into(), "monitor")], false)?;
+    (service.chain, service.seed, service.written.seed) = (chain, seed, seed);
+    if scenario.elements.have_rules() {
+        service.inside = vec![Prefix::covering(Address::from_v4([10, 0, 0, 0]), 8)];
+    }
+    set(&mut service, scenario);
+    Ok(service)
+}
+
+/// What the scenario has of everything.
+fn set(service: &mut Service, scenario: &Scenario) {
+    let (protocol, resources) = (&scenario.protocol, &scenario.resources);
+    (service.slow_path.workers, service.slow_path.flows) = (resources.workers, resources.flows);
+    let fast = &mut service.fast_path;
+    (fast.slots, fast.ways) = (protocol.slots, Some(Ways(protocol.ways)));
+    (fast.hot_packets, fast.sketch_width) = (protocol.hot_packets, protocol.sketch_width);
+    fast.sketch_window = Human(protocol.sketch_window);
+    fast.time_to_live = Human(protocol.time_to_live);
+    (fast.sweep_slots, fast.rearms) = (protocol.sweep_slots, protocol.backoff.rearms);
+    service.link.incomplete_timeout = Human(protocol.incomplete_timeout);
+    service.link.write_back_timeout = Human(protocol.write_back_timeout);
+}
+
+/// A service of these functions, by name and kind.
+fn of_functions(functions: &[(String, &str)], is_other: bool) -> Result<Service, ServiceError> {
+    let names: Vec<&String> = functions.iter().map(|(name, _)| name).collect();
+    let mut text = format!("service = {{ chain = {names:?} }}\n");
+    for (name, function) in functions {
+        let section = section(function, is_other);
+        text.push_str(&format!("[{name}]\nfunction = \"{function}\"\n{section}\n"));
+    }
+    Service::parse(&text, Path::new("scenario"))
+}
+
+/// An element's functions with rules.
+fn making_rules(functions: &[&str], variant: Variant) -> Result<Vec<Instance>, ServiceError> {
+    let named = |(place, &function)| (variant.name_of(function, place), function);
+    let functions: Vec<_> = functions.iter().enumerate().map(named).collect();
+    Ok(of_functions(&functions, variant.has_other_rules)?.chain)
+}
+
+/// Functions that share flow state.
+fn sharing(
+    scenario: &Scenario,
+    variant: Variant,
+    notes: &Notes,
+) -> Result<Vec<Instance>, ServiceError> {
+    let other = variant.has_other_state;
+    let listed = |functions: &[&'static str]| {
+        let functions: Vec<_> = functions.iter().map(|&name| (name.into(), name)).collect();
+        Ok(of_functions(&functions, other)?.chain)
+    };
+    let mut functions = match scenario.functions {
+        Functions::Ledger => return Ok(around_ledger(scenario, variant, notes)),
+        Functions::None => Vec::new(),
+        Functions::Firewall => listed(&["firewall"])?,
+        Functions::Reassembler => listed(&["reassembler"])?,
+        Functions::LoadBalancer => listed(&["load_balancer"])?,
+        Functions::ReassemblerAndFirewall => listed(&["reassembler", "firewall"])?,
+        Functions::FirewallAndLoadBalancer => listed(&["firewall", "load_balancer"])?,
+        Functions::ReassemblerAndInspector => {
+            let mut functions = listed(&["reassembler"])?;
+            functions.push(unlisted("inspector", 0, inspector));
+            functions
+        }
+        Functions::KvStore => listed(&["kv_store"])?,
+    };
+    if variant.is_unusual() {
+        functions.reverse();
+    }
+    Ok(functions)
+}
+
+fn around_ledger(scenario: &Scenario, variant: Variant, notes: &Notes) -> Vec<Instance> {
+    let hold = Duration::from_nanos(scenario.traffic.hold_ns);
+    let (expiry, notes) = (variant.expiry_ticks(&scenario.traffic), Arc::clone(notes));
+    let made = move || -> Result<Box<dyn NetworkFunction>, FunctionError> {
+        Ok(Box::new(Ledger::new(hold, expiry, &notes)))
+    };
+    let ledger = unlisted("ledger", expiry, made);
+    match variant.order {
+        Order::Usual => vec![ledger],
+        Order::BlankInFront => {
+            let blank = unlisted("front", 0, || Ok(Box::new(Blank::IN_FRONT)));
+            vec![blank, ledger]
+        }
+        Order::BlankBehind => {
+            let blank = unlisted("behind", 0, || Ok(Box::new(Blank::BEHIND)));
+            vec![ledger, blank]
+        }
+    }
+}
+
+/// A service file would name a file of rules.
+fn inspector() -> Result<Box<dyn NetworkFunction>, FunctionError> {
+    let rules = Rules::parse(INSPECTOR_RULES, "rules of the simulation");
+    let rules = rules.map_err(FunctionError::of)?;
+    let config = toml::from_str(INSPECTOR).map_err(FunctionError::of)?;
+    let matcher = DeepMatcher::new(&rules).map_err(FunctionError::of)?;
+    Ok(Box::new(Inspector::new(&config, &rules, matcher)))
+}
+
+/// The chain's elements on the fast path.
+///
+/// # Errors
+/// They cannot be built.
+pub(super) fn fast_elements(
+    scenario: &Scenario,
+    service: &Service,
+) -> Result<Vec<FastElement>, BuildError> {
+    let element = |instances: &[Instance]| match instances[0].makes_rules() {
+        true => Ok(rule_stage(scenario)),
+        false => wiring::fast_element(service, Paths::Both, instances, true),
+    };
+    wiring::elements(service).map(element).collect()
+}
+
+/// Service files do not say all that there is to say of rules.
+fn rule_stage(scenario: &Scenario) -> FastElement {
+    let (rules, segment) = (scenario.rules.table, scenario.rules.cores.segment);
+    FastElement::Rules(Box::new(RuleStage::new(RuleTable::new(rules), segment)))
+}
+
+fn rule_cores(scenario: &Scenario) -> RuleCores {
+    RuleCores::new(scenario.rules.cores, Sides::KNOWN, Vec::new())
+}
+
+/// What makes a worker's elements.
+pub(super) fn blueprint(scenario: &Scenario, service: &Service) -> Blueprint {
+    let (scenario, service) = (scenario.clone(), service.clone());
+    Arc::new(move || {
+        let element = |instances: &[Instance]| {
+            Ok(match instances[0].makes_rules() {
+                true => {
+                    let mut cores = rule_cores(&scenario);
+                    cores.exchange_functions(wiring::rule_functions(&service, instances)?);
+                    CoreElement::Rules(Box::new(cores))
+                }
+                false => CoreElement::Flows(Box::new(wiring::cores(&service, instances)?)),
+            })
+        };
+        wiring::elements(&service).map(element).collect()
+    })
+}
+
+/// One service becomes another, as production plans it.
+///
+/// # Errors
+/// It cannot be.
+pub(super) fn replacement(
+    scenario: &Scenario,
+    former: &Service,
+    next: &Service,
+) -> Result<Replacement, ReplaceError> {
+    let mut replacement = Replacement::between(former, next)?;
+    for plan in &mut replacement.fast {
+        if let FastPlan::New(element @ FastElement::Rules(_)) = plan {
+            *element = rule_stage(scenario);
+        }
+    }
+    for plan in replacement.cores.iter_mut().flatten() {
+        if let CorePlan::Rules(cores, _) = plan {
+            **cores = rule_cores(scenario);
+        }
+    }
+    (replacement.blueprint, replacement.pools) = (blueprint(scenario, next), None);
+    Ok(replacement)
+}
