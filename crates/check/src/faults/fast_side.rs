@@ -95,6 +95,7 @@ impl Simulation {
             kind,
             side,
             at,
+            made: bytes.clone(),
             bytes,
             place,
             copies: 0,

@@ -157,6 +157,9 @@ pub(super) struct PacketHistory {
     pub side: Side,
     pub at: Instant,
     pub bytes: Vec<u8>,
+    /// What the functions with rules that it had passed when it was last seen make of it, as they
+    /// were configured then.
+    pub made: Vec<u8>,
     pub place: Place,
     /// Frames under way that carry it and may still be received.
     pub copies: usize,

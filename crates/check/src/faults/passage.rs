@@ -40,9 +40,10 @@ impl Simulation {
             return false;
         };
         let turns = packet.seen..=self.turn;
-        let (bytes, direction) = (packet.bytes.clone(), packet.direction);
+        let (bytes, direction) = (packet.made.clone(), packet.direction);
         let way = Way {
             direction,
+            from: packet.passed,
             passed: usize::MAX,
             at: packet.at,
         };
@@ -69,10 +70,11 @@ impl Simulation {
         let Some(packet) = self.history.packet(sight.number) else {
             return Ok(());
         };
-        let mut expected = packet.bytes.clone();
+        let mut expected = packet.made.clone();
         let direction = packet.direction;
         let way = Way {
             direction,
+            from: packet.passed,
             passed: sight.passed,
             at: packet.at,
         };
@@ -86,6 +88,9 @@ impl Simulation {
         let passes = packet.flow.is_none() || self.reference.pass(&mut expected, way, translate);
         if !passes {
             return Err("though a function drops it".into());
+        }
+        if let Some(packet) = self.history.packet_mut(sight.number) {
+            packet.made.clone_from(&expected);
         }
         let expected = &expected[..expected.len().saturating_sub(sight.parked)];
         match bytes == expected {

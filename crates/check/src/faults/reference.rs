@@ -23,11 +23,13 @@ pub(super) struct Reference {
     pools: Pools,
 }
 
-/// What of a packet's way is over.
+/// A part of a packet's way.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Way {
     pub direction: Direction,
-    /// How many elements it has passed.
+    /// How many elements it had passed before.
+    pub from: usize,
+    /// How many it has passed now.
     pub passed: usize,
     /// When it arrived.
     pub at: Instant,
@@ -77,9 +79,14 @@ impl Reference {
             }
         };
         match way.direction {
-            Direction::Original => elements.iter_mut().take(way.passed).flatten().all(run),
+            Direction::Original => elements
+                .iter_mut()
+                .take(way.passed)
+                .skip(way.from)
+                .flatten()
+                .all(run),
             Direction::Reply => {
-                let elements = elements.iter_mut().rev().take(way.passed);
+                let elements = elements.iter_mut().rev().take(way.passed).skip(way.from);
                 elements
                     .flat_map(|element| element.iter_mut().rev())
                     .all(&mut run)
