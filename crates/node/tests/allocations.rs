@@ -17,7 +17,7 @@ use twinpath_node::{BATCH, Limits, Node, Output, Via, build};
 const FLOWS: u16 = 24;
 /// Rounds until everything has its place and every list its length.
 const WARM_ROUNDS: usize = 60;
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 100;
 /// Windows of rules and intervals of reports pass while packets are counted.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(1);
 
@@ -47,14 +47,16 @@ impl Way {
     fn settings(self) -> &'static str {
         match self {
             Self::Fast => {
-                "[fast_path]\nhot_packets = 1\n[rule_cache]\nwindow = \"10ms\"\nthreshold = 0\n"
+                "[fast_path]\nslots = 1024\nhot_packets = 1\n[rule_cache]\nexact = 1024\nmasked = 64\nwindow = \"10ms\"\nthreshold = 0\n"
             }
-            _ => "[fast_path]\nhot_packets = 65535\n[rule_cache]\nenabled = false\n",
+            _ => "[fast_path]\nslots = 1024\nhot_packets = 65535\n[rule_cache]\nenabled = false\n",
         }
     }
 }
 
 const TABLES: &str = r#"
+[slow_path]
+flows = 4096
 [acl]
 default = "allow"
 rules = [{ action = "deny", protocol = "tcp", to_port = 25 }]

@@ -1,16 +1,17 @@
 //! Captures with what is derived from them: services, answers, and what must be seen of a run.
 
 use super::world::{Mishaps, World};
-use super::{Outcome, captures, copy, load};
+use super::{Outcome, by_direction, captures, copy, load};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use twinpath_captures::{Expectation, FunctionText, Profile, Seen, ServiceText};
 use twinpath_captures::{key_value_requests, ticking};
 use twinpath_control::service::{Paths, Service};
-use twinpath_core::FlowKey;
+use twinpath_core::key::Role;
 use twinpath_core::wire::kv::KvView;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
+use twinpath_core::{FlowKey, Side};
 use twinpath_io::Trace;
 
 /// A capture and what is in it.
@@ -194,20 +195,23 @@ pub fn doings(slow: &Outcome) -> String {
     doings.join("; ")
 }
 
-/// Answers to each client about each entry.
-pub type EntryAnswers = BTreeMap<Option<(FlowKey, [u8; 16])>, Vec<Vec<u8>>>;
+/// Packets of a flow and direction, those of the store's protocol by entry.
+pub type EntryAnswers = BTreeMap<Option<(FlowKey, Side, Role, Option<[u8; 16]>)>, Vec<Vec<u8>>>;
 
-/// Answers of a key-value store to each client, by entry: the store's flows are its entries.
+/// What left a key-value store, by flow, direction and entry: the store's flows are its entries.
 pub fn by_entry(outcome: &Outcome) -> EntryAnswers {
     let mut answers = EntryAnswers::new();
-    for (flow, packets) in &outcome.flows {
+    for (flow, packets) in by_direction(&outcome.flows) {
         for packet in packets {
-            let entry = dissect(packet).ok().and_then(|layout| {
-                let view = KvView::new(fields::payload(packet, &layout)).ok()?;
-                Some(((*flow)?, view.key()))
-            });
-            answers.entry(entry).or_default().push(packet.clone());
+            let name = flow.map(|(key, side, role)| (key, side, role, entry_of(&packet)));
+            answers.entry(name).or_default().push(packet);
         }
     }
     answers
+}
+
+fn entry_of(packet: &[u8]) -> Option<[u8; 16]> {
+    let layout = dissect(packet).ok()?;
+    let view = KvView::new(fields::payload(packet, &layout)).ok()?;
+    Some(view.key())
 }

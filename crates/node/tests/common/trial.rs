@@ -2,7 +2,7 @@
 //! done, and how much the fast path must have carried.
 
 use super::derived::{Capture, by_entry, seen};
-use super::{Outcome, Variant, assert_same, by_direction, run, vary};
+use super::{Outcome, Variant, assert_same, assert_same_but_for_names, by_direction, run, vary};
 use std::collections::BTreeMap;
 use twinpath_captures::{FunctionText, ServiceText};
 use twinpath_control::service::{Execution, Instance, Paths, Service};
@@ -110,8 +110,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Runs a service on the cores alone and on both paths; fails with the first difference of what
-/// left, by which ports, of what was dropped and of what rules were credited with.
+/// Runs a service on the cores alone and on both paths; fails with the first difference.
 pub fn both_paths(
     service: &Service,
     trace: &Trace,
@@ -120,20 +119,31 @@ pub fn both_paths(
 ) -> (Outcome, Outcome) {
     let slow = run(service, trace, Paths::Slow, Execution::Virtual);
     let both = run(service, trace, Paths::Both, execution);
-    match service
-        .chain
-        .iter()
-        .any(|function| function.config.descriptor().name == "kv_store")
-    {
-        true => assert_same(&by_entry(&slow), &by_entry(&both), what),
-        false => assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what),
+    assert_equal(service, &slow, &both, None, what);
+    (slow, both)
+}
+
+/// Fails with the first difference of what left, by which ports, of what was dropped and of what
+/// rules were credited with; ports may have other names at external addresses.
+pub fn assert_equal(
+    service: &Service,
+    slow: &Outcome,
+    both: &Outcome,
+    external: Option<&str>,
+    what: &str,
+) {
+    let mut chain = service.chain.iter();
+    let is_store = chain.any(|function| function.config.descriptor().name == "kv_store");
+    match external {
+        Some(external) => assert_same_but_for_names(slow, both, external, what),
+        None if is_store => assert_same(&by_entry(slow), &by_entry(both), what),
+        None => assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what),
     }
     assert_eq!(slow.ports, both.ports, "{what}: ports");
     assert_eq!(slow.report.drops, both.report.drops, "{what}: drops");
     let credited = |outcome| credited(service, outcome);
     let what_for = format!("{what}: what rules were credited with");
-    assert_eq!(credited(&slow), credited(&both), "{what_for}");
-    (slow, both)
+    assert_eq!(credited(slow), credited(both), "{what_for}");
 }
 
 /// Counts of functions that are right also for packets that the cores never saw.

@@ -1,12 +1,18 @@
 //! A machine with a link that loses frames, and a worker that crashes.
 
+pub mod causal;
+
+use super::{Leaving, Outcome, by_flow, packets_of, reported};
 use std::collections::{BTreeMap, VecDeque};
 use twinpath_coherence::Clock;
+use twinpath_control::live::Live;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_io::Trace;
 use twinpath_link::{Header, Sender, carries_packet, number};
 use twinpath_node::machine::Progress;
+use twinpath_node::observe::Observer;
+use twinpath_node::sink::Sink;
 use twinpath_node::{Limits, Node, Output, build};
 
 /// What goes wrong.
@@ -35,10 +41,14 @@ pub struct World<'a> {
     out: Output,
     now: Instant,
     carried: u64,
-    /// What left, by number in the order of arrival.
+    /// What left of what came in, by number in the order of arrival.
     pub left: BTreeMap<u64, Vec<u8>>,
     /// The same numbers in the order in which they left, with the times of departure.
     pub order: Vec<(u64, Instant)>,
+    /// Whether functions may make several packets of one.
+    may_split: bool,
+    /// The packets themselves.
+    leaving: Leaving,
     /// Whole packets that were lost on the link or in a crash.
     pub lost: u64,
 }
@@ -63,6 +73,8 @@ impl<'a> World<'a> {
             carried: 0,
             left: BTreeMap::new(),
             order: Vec::new(),
+            may_split: false,
+            leaving: Leaving::default(),
             lost: 0,
         }
     }
@@ -122,12 +134,17 @@ impl<'a> World<'a> {
 
     fn put_out(&mut self) {
         for departure in self.out.departures.drain(..) {
+            self.leaving.packet(&departure).expect("memory never fails");
             let frame = departure.frame;
             assert_eq!(frame.trip().parked_bytes, 0, "a header leaves alone");
-            let twice = self
-                .left
-                .insert(frame.received_ns(), frame.bytes().to_vec());
-            assert!(twice.is_none(), "a packet left twice");
+            // What a function answers is no packet that came in.
+            let twice = match departure.is_reply {
+                true => None,
+                false => self
+                    .left
+                    .insert(frame.received_ns(), frame.bytes().to_vec()),
+            };
+            assert!(twice.is_none() || self.may_split, "a packet left twice");
             self.order.push((frame.received_ns(), frame.timestamp()));
             self.node.machine.pools().give(frame);
         }
@@ -209,5 +226,15 @@ impl<'a> World<'a> {
         let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
         self.node.workers[0].crash(self.now, pools, &mut returns);
         self.give_back(returns);
+    }
+
+    /// What the run gave.
+    pub fn outcome(self) -> Outcome {
+        Outcome {
+            flows: by_flow(packets_of(&self.leaving)),
+            report: reported(Observer::new(Live::hidden()), &self.node),
+            packets: self.leaving.packets,
+            ports: self.leaving.ports,
+        }
     }
 }

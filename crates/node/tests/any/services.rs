@@ -1,0 +1,326 @@
+//! Any service: a chain of production's functions, any configuration of each, paths of any size.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use twinpath_control::service::Service;
+
+/// Addresses that a translation gives out.
+pub const EXTERNAL: &str = "198.51.100.0/24";
+
+/// A service, and what tests must know of it.
+#[derive(Clone)]
+pub struct AnyService {
+    pub text: String,
+    /// The functions of the chain, by the names that they have as functions.
+    pub chain: Vec<&'static str>,
+    /// Frames that may be under way to the worker.
+    pub ring_frames: usize,
+}
+
+impl fmt::Debug for AnyService {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "\n{}", self.text)
+    }
+}
+
+impl AnyService {
+    pub fn has(&self, function: &str) -> bool {
+        self.chain.contains(&function)
+    }
+
+    pub fn shares_flow_state(&self) -> bool {
+        self.chain.iter().any(|function| SHARING.contains(function))
+    }
+
+    /// The service, with the inspector's rules beside it.
+    pub fn parsed(&self) -> Service {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("any_chain");
+        std::fs::create_dir_all(&folder).expect("a folder for tests");
+        std::fs::write(folder.join("any.rules"), INSPECTED).expect("a file for tests");
+        Service::parse(&self.text, &folder.join(Path::new("any.toml")))
+            .unwrap_or_else(|error| panic!("{error}\n{}", self.text))
+    }
+}
+
+/// What the inspector looks for: [payloads](super::packets) have some of it.
+const INSPECTED: &str = "look alert literal \"look at me\"\nforbidden ban literal \"forbidden\"\n\
+    spread ban regex \"half[ -~]*whole\" gate=\"half\"\n";
+
+/// The node's ports; the last one is for chains with a router.
+const PORTS: [&str; 3] = ["lan", "uplink", "peer"];
+
+const SHARING: [&str; 5] = [
+    "firewall",
+    "reassembler",
+    "inspector",
+    "load_balancer",
+    "kv_store",
+];
+
+/// Functions as they are drawn: those that several of a chain may be more often.
+const DRAWN: [&str; 14] = [
+    "acl",
+    "firewall",
+    "monitor",
+    "napt",
+    "load_balancer",
+    "router",
+    "reassembler",
+    "inspector",
+    "acl",
+    "firewall",
+    "napt",
+    "load_balancer",
+    "monitor",
+    "kv_store",
+];
+
+/// A number that choices are taken from, one after another.
+struct Choices(u64);
+
+impl Choices {
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        let count = all.len() as u64;
+        let chosen = all[(self.0 % count) as usize];
+        self.0 /= count;
+        chosen
+    }
+}
+
+type Drawn = (usize, u64, Vec<u64>);
+
+prop_compose! {
+    pub fn any_service()(
+        functions in vec((0..DRAWN.len(), any::<u64>(), vec(any::<u64>(), 0..6)), 1..6),
+        settings in any::<u64>(),
+        told_by_port in any::<bool>(),
+    ) -> AnyService {
+        let functions = sound(functions);
+        let chain: Vec<_> = functions.iter().map(|function| DRAWN[function.0]).collect();
+        let (settings, ring_frames) = settings_text(settings);
+        let names = names(&chain);
+        let head = head_text(&chain, told_by_port);
+        let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
+        for (name, (function, choices, rules)) in names.iter().zip(&functions) {
+            let function = DRAWN[*function];
+            text += &format!("[{name}]\nfunction = \"{function}\"\n");
+            text += &table(function, Choices(*choices), rules);
+        }
+        AnyService { text, chain, ring_frames }
+    }
+}
+
+fn names(chain: &[&str]) -> Vec<String> {
+    let numbered = chain.iter().enumerate();
+    numbered
+        .map(|(number, function)| format!("{function}_{number}"))
+        .collect()
+}
+
+/// Without what no chain may have, or has no one answer: a store beside flows that are connections,
+/// a second translation, balancer or inspector, a balancer that chooses by a port that was given out.
+fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
+    let mut sound: Vec<Drawn> = Vec::new();
+    for function in functions {
+        let name = DRAWN[function.0];
+        let has = |names: &[&str]| sound.iter().any(|other| names.contains(&DRAWN[other.0]));
+        let is_refused = match name {
+            "kv_store" => has(&SHARING) || has(&["napt"]),
+            "napt" => has(&["napt", "kv_store"]),
+            "inspector" => has(&["inspector", "kv_store"]),
+            "load_balancer" => has(&["load_balancer", "napt", "kv_store"]),
+            _ => SHARING.contains(&name) && has(&["kv_store"]),
+        };
+        if !is_refused {
+            sound.push(function);
+        }
+    }
+    sound
+}
+
+/// The ports, and what tells which way packets go.
+fn head_text(chain: &[&str], told_by_port: bool) -> String {
+    let ports = match chain.contains(&"router") {
+        true => &PORTS[..],
+        false => &PORTS[..2],
+    };
+    let makes_rules = chain.iter().any(|function| !SHARING.contains(function));
+    let inside = match (makes_rules, told_by_port) {
+        (true, true) => "inside_ports = [\"lan\"]\n",
+        (true, false) => "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\n",
+        (false, _) => "",
+    };
+    format!("ports = {ports:?}\n{inside}")
+}
+
+fn settings_text(choices: u64) -> (String, usize) {
+    let mut choices = Choices(choices);
+    let mut of = |all: &[usize]| choices.one_of(all);
+    let (exact, masked) = (of(&[4096, 1, 3, 64]), of(&[1024, 1, 4]));
+    let (masks, held) = (of(&[32, 1, 2]), of(&[64, 1, 2]));
+    let (slots, ways) = (of(&[1024, 1024, 8, 16]), of(&[8, 8, 1]));
+    let (hot_packets, rearms) = (of(&[1, 1, 4]), of(&[8, 255]));
+    let (window, idle_windows) = (of(&[5, 5, 1, 100]), of(&[3, 1]));
+    let is_enabled = of(&[1, 1, 1, 1, 0]) == 1;
+    let ring_frames = of(&[1024, 1024, 16, 4]);
+    let text = format!(
+        "[fast_path]\nslots = {slots}\nways = {ways}\nhot_packets = {hot_packets}\nrearms = {rearms}\ntime_to_live = \"50ms\"\n\
+         [slow_path]\nflows = 4096\n[link]\nring_frames = {ring_frames}\n\
+         [rule_cache]\nenabled = {is_enabled}\nexact = {exact}\nmasked = {masked}\nmasks = {masks}\nheld = {held}\n\
+         window = \"{window}ms\"\nidle_windows = {idle_windows}\nthreshold = 0\n"
+    );
+    (text, ring_frames)
+}
+
+fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
+    let default = choices.one_of(&["allow", "allow", "allow", "deny"]);
+    let flag = choices.one_of(&["true", "true", "false"]);
+    match function {
+        "acl" => format!(
+            "default = \"{default}\"\nfragments = \"{}\"\n{}",
+            choices.one_of(&["strict", "lenient"]),
+            rules_text(
+                rules,
+                &["", "", ", ingress = \"lan\"", ", ingress = \"uplink\""]
+            )
+        ),
+        "firewall" => format!(
+            "default = \"{default}\"\npick_up = {flag}\nliberal = {}\n{}",
+            choices.one_of(&["false", "true"]),
+            rules_text(rules, &[""])
+        ),
+        "monitor" => format!(
+            "by = \"{}\"\nidle = \"1s\"\n",
+            choices.one_of(&["connection", "hosts", "source", "destination"])
+        ),
+        "napt" => format!(
+            "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nexternal = [\"198.51.100.1\", \"198.51.100.2\"]\n\
+             filtering = \"{}\"\npick_up = {flag}\n\
+             timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&[
+                "endpoint_independent",
+                "address_dependent",
+                "address_and_port_dependent"
+            ])
+        ),
+        "router" => router(choices),
+        "load_balancer" => balancer(choices, flag),
+        "reassembler" => format!(
+            "overlap = \"{}\"\nretransmissions = \"{}\"\n",
+            choices.one_of(&["first", "last"]),
+            choices.one_of(&["forward", "drop"])
+        ),
+        "inspector" => "rules = \"any.rules\"\n".into(),
+        "kv_store" => "port = 53\n".into(),
+        _ => String::new(),
+    }
+}
+
+fn rules_text(rules: &[u64], ingresses: &[&str]) -> String {
+    let rules = rules.iter().map(|rule| rule_text(*rule, ingresses));
+    let rules: Vec<_> = rules.collect();
+    format!("rules = [{}]\n", rules.join(", "))
+}
+
+fn rule_text(choices: u64, ingresses: &[&str]) -> String {
+    const V4: [&str; 6] = [
+        "any",
+        "10.0.0.0/30",
+        "10.0.0.2",
+        "192.0.2.0/31",
+        "192.0.2.2",
+        "0.0.0.0/1",
+    ];
+    const V6: [&str; 5] = ["::/0", "fd00::/126", "fd00::2", "2001:db8::/127", "any"];
+    let mut choices = Choices(choices);
+    let action = choices.one_of(&["allow", "deny"]);
+    let protocol = choices.one_of(&[
+        "\"any\"",
+        "\"tcp\"",
+        "\"udp\"",
+        "\"icmp\"",
+        "\"icmp6\"",
+        "47",
+    ]);
+    let (from, to) = match (protocol, choices.one_of(&[false, false, true])) {
+        ("\"icmp6\"", _) | ("\"any\"" | "\"tcp\"" | "\"udp\"" | "47", true) => {
+            (choices.one_of(&V6), choices.one_of(&V6))
+        }
+        _ => (choices.one_of(&V4), choices.one_of(&V4)),
+    };
+    let mut ports = String::new();
+    if !["\"icmp\"", "\"icmp6\"", "47"].contains(&protocol) {
+        ports = choices
+            .one_of(&[
+                "",
+                ", to_port = \"80,443\"",
+                ", to_port = 53",
+                ", from_port = \"1-1023\"",
+                ", from_port = \"1000-1009,1020\"",
+                ", to_port = \"0-1005\"",
+            ])
+            .to_owned();
+    }
+    let ingress = choices.one_of(ingresses);
+    format!(
+        "{{ action = \"{action}\"{ingress}, protocol = {protocol}, from = \"{from}\", to = \"{to}\"{ports} }}"
+    )
+}
+
+fn router(mut choices: Choices) -> String {
+    const ROUTES: [&str; 5] = [
+        "{ to = \"10.0.0.0/16\", via = \"lab\" }, { to = \"fd00::/16\", via = \"lab\" }",
+        "{ to = \"0.0.0.0/0\", via = \"uplink\" }, { to = \"::/0\", via = \"uplink\" }",
+        "{ to = \"192.0.2.2/32\", via = \"discard\" }",
+        "{ to = \"192.0.2.0/31\", via = \"lab\" }",
+        "{ to = \"2001:db8::2/127\", via = \"lab\" }",
+    ];
+    let mut routes = vec![ROUTES[0]];
+    for route in &ROUTES[1..] {
+        routes.extend(choices.one_of(&[Some(*route), Some(*route), None]));
+    }
+    format!(
+        "address = \"192.0.2.254\"\naddress6 = \"2001:db8::fe\"\nerrors_per_second = 1000000\nno_route = \"{}\"\n\
+         next_hops = [{{ name = \"uplink\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = \"uplink\" }},\n\
+         {{ name = \"lab\", mac = \"02:00:00:00:02:01\", source_mac = \"02:00:00:00:00:02\", port = \"peer\" }}]\nroutes = [{}]\n",
+        choices.one_of(&["unreachable", "drop"]),
+        routes.join(", ")
+    )
+}
+
+fn balancer(mut choices: Choices, pick_up: &str) -> String {
+    let back = choices.one_of(&["through", "through", "direct"]);
+    let mac = match back {
+        "direct" => ", mac = \"02:00:00:00:03:01\"",
+        _ => "",
+    };
+    let service = |vip: &str, protocol: &str, backends: &[&str]| {
+        let backends: Vec<_> = backends
+            .iter()
+            .map(|endpoint| format!("{{ endpoint = \"{endpoint}\"{mac} }}"))
+            .collect();
+        format!(
+            "{{ vip = \"{vip}\", protocol = \"{protocol}\", return = \"{back}\", backends = [{}] }}",
+            backends.join(", ")
+        )
+    };
+    let services = [
+        service(
+            "203.0.113.1:80",
+            "tcp",
+            &["192.0.2.128:8080", "192.0.2.129:8080"],
+        ),
+        service("203.0.113.1:53", "udp", &["192.0.2.128:53"]),
+        service(
+            "[2001:db8:1::1]:80",
+            "tcp",
+            &["[2001:db8::80]:8080", "[2001:db8::81]:8080"],
+        ),
+    ];
+    format!(
+        "table_size = 251\npick_up = {pick_up}\nservices = [{}]\n",
+        services.join(", ")
+    )
+}

@@ -1,0 +1,250 @@
+//! Server-only is the oracle for any chain of production's functions, with any configuration of each,
+//! whatever packets come: the cores alone against both paths, with caches of every size and none, a
+//! ring of every size, and bursts of every size.
+
+#[path = "any/packets.rs"]
+mod packets;
+#[path = "any/services.rs"]
+mod services;
+
+mod common;
+
+use common::Outcome;
+use common::trial::assert_equal;
+use common::world::causal::CausalRun;
+use common::world::{Mishaps, World};
+use packets::{Event, Wire, any_events};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use services::{AnyService, any_service};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use twinpath_control::service::{Paths, Service};
+use twinpath_core::Instant;
+use twinpath_node::wiring::causality;
+
+/// How a run is driven.
+#[derive(Copy, Clone, Debug)]
+struct Drive {
+    burst_size: usize,
+    under_way: usize,
+}
+
+fn any_drive() -> impl Strategy<Value = Drive> {
+    let burst_size = prop_oneof![Just(1), 1..100usize];
+    (burst_size, 0..8usize).prop_map(|(burst_size, under_way)| Drive {
+        burst_size,
+        under_way,
+    })
+}
+
+/// The ports that a translation gives out are another matter in each run; those that a chain's flow
+/// state has known for longer than the translation may not be given out again.
+fn longest_gap(any: &AnyService) -> Duration {
+    match any.has("napt") && any.shares_flow_state() {
+        true => Duration::from_millis(1),
+        false => Duration::MAX,
+    }
+}
+
+fn run(
+    any: &AnyService,
+    service: &Service,
+    events: &[Event],
+    paths: Paths,
+    drive: Drive,
+) -> (Outcome, BTreeSet<u64>) {
+    let world = World::new(service, paths, Mishaps::default());
+    let causality = causality(service).expect("a good service");
+    let Drive {
+        burst_size,
+        under_way,
+    } = drive;
+    let mut run = CausalRun::new(world, causality, any.ring_frames, burst_size, under_way);
+    let (mut wire, mut at) = (Wire::default(), Instant(1_000_000_000));
+    for (number, event) in (0..).zip(events) {
+        at = at + event.gap.min(longest_gap(any));
+        if let Some(seen) = wire.seen(event) {
+            run.wait_for(seen + 1);
+            if !run.world.left.contains_key(&seen) {
+                // A function has dropped it, or keeps it until some other packet comes.
+                run.settle();
+            }
+        }
+        // ICMP errors and fragments race with the flow that they belong to, as on a wire: here they
+        // come alone.
+        if event.races_with_flow() {
+            run.settle();
+        }
+        let packet = wire.packet(number, event, &run.world.left);
+        run.packet(number, at, event.port(), &packet);
+        if event.races_with_flow() {
+            run.settle();
+        }
+    }
+    run.finish()
+}
+
+/// What the whole test has seen.
+#[derive(Default)]
+struct Seen {
+    chains: u64,
+    packets: u64,
+    on_fast_path: u64,
+    /// By function: what was seen of chains that have it.
+    functions: BTreeMap<&'static str, Function>,
+}
+
+#[derive(Default)]
+struct Function {
+    chains: u64,
+    packets: u64,
+    on_fast_path: u64,
+    counters: BTreeMap<String, u64>,
+}
+
+impl Seen {
+    fn add(&mut self, any: &AnyService, slow: &Outcome, both: &Outcome) {
+        let totals = (both.report.totals.packets_in, both.report.fast.packets);
+        self.chains += 1;
+        self.packets += totals.0;
+        self.on_fast_path += totals.1;
+        for (function, counted) in any.chain.iter().zip(&slow.report.functions) {
+            let own = self.functions.entry(function).or_default();
+            own.chains += 1;
+            own.packets += totals.0;
+            own.on_fast_path += totals.1;
+            for (name, count) in &counted.counters {
+                *own.counters.entry(name.clone()).or_default() += count;
+            }
+        }
+    }
+
+    fn all_acted(&self) {
+        for (name, counters, least) in ACTS {
+            let function = self
+                .functions
+                .get(name)
+                .unwrap_or_else(|| panic!("no chain has {name}"));
+            for counter in counters {
+                let count = function.counters.get(*counter).copied();
+                assert!(count > Some(0), "{name} did nothing of {counter}");
+            }
+            let share = percent(function.on_fast_path, function.packets);
+            assert!(share > least, "{name}: {share} % on the fast path");
+        }
+    }
+
+    fn print(&self) {
+        println!(
+            "{} chains, {} packets, {:.1} % on the fast path",
+            self.chains,
+            self.packets,
+            percent(self.on_fast_path, self.packets)
+        );
+        for (name, function) in &self.functions {
+            let counted = function.counters.iter().filter(|(name, count)| {
+                **count > 0
+                    && !name.contains("bytes")
+                    && !name.contains(|c: char| c.is_ascii_digit())
+            });
+            let counted: Vec<_> = counted
+                .map(|(name, count)| format!("{name} {count}"))
+                .collect();
+            println!(
+                "{name:<14} {:>4} times, {:>7} packets, {:>5.1} % on the fast path | {}",
+                function.chains,
+                function.packets,
+                percent(function.on_fast_path, function.packets),
+                counted.join(", ")
+            );
+        }
+    }
+}
+
+/// What tells that a function has acted, and the least share of packets that the fast path settled
+/// in chains with it, in percent: tables of one rule and none at all are among them.
+const ACTS: [(&str, &[&str], f64); 9] = [
+    ("acl", &["allowed", "denied"], 2.0),
+    (
+        "firewall",
+        &[
+            "connections_opened",
+            "packets_denied",
+            "icmp_errors_related",
+        ],
+        2.0,
+    ),
+    ("inspector", &["alerts", "shallow_bans", "deep_bans"], 2.0),
+    ("kv_store", &["gets", "hits", "puts", "deletes"], 0.5),
+    (
+        "load_balancer",
+        &["new_connections", "errors_translated"],
+        2.0,
+    ),
+    ("monitor", &["packets", "flows_ended"], 2.0),
+    (
+        "napt",
+        &[
+            "bindings_created",
+            "errors_translated",
+            "fragments_translated",
+            "unsolicited",
+        ],
+        2.0,
+    ),
+    (
+        "reassembler",
+        &["held", "gaps_closed", "gaps_timed_out", "retransmissions"],
+        2.0,
+    ),
+    (
+        "router",
+        &["forwarded", "no_route", "expired", "errors_sent"],
+        2.0,
+    ),
+];
+
+/// What left one of two runs only, for the message of a failure; answers of functions may have other
+/// numbers and be the same.
+fn told<'a>(events: &[Event], numbers: impl Iterator<Item = &'a u64>) -> String {
+    let numbers = numbers.take(3);
+    let packets: Vec<_> = numbers
+        .map(|&number| format!("packet {number} ({:?})", events[number as usize]))
+        .collect();
+    format!("any chain, in one run alone {packets:?}")
+}
+
+fn percent(part: u64, of: u64) -> f64 {
+    100.0 * part as f64 / of.max(1) as f64
+}
+
+#[test]
+fn both_paths_give_what_the_cores_alone_give() {
+    let seen = RefCell::new(Seen::default());
+    let config = ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let cases = (any_service(), any_events(), any_drive());
+    let outcome = TestRunner::new(config).run(&cases, |(any, events, drive)| {
+        let service = any.parsed();
+        let (slow, left_slow) = run(&any, &service, &events, Paths::Slow, drive);
+        let (both, left_both) = run(&any, &service, &events, Paths::Both, drive);
+        let what = told(&events, left_slow.symmetric_difference(&left_both));
+        let drops = [&slow, &both].map(|run| &run.report.drops);
+        let what = format!("{what}, drops {drops:?}");
+        let external = any.has("napt").then_some(services::EXTERNAL);
+        assert_equal(&service, &slow, &both, external, &what);
+        seen.borrow_mut().add(&any, &slow, &both);
+        Ok(())
+    });
+    let seen = seen.into_inner();
+    seen.print();
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+    seen.all_acted();
+}
