@@ -18,7 +18,12 @@ impl<'a> Headers<'a> {
     #[inline(always)]
     pub fn of<const CHECKSUM_AT: usize>(frame: &'a mut [u8], layout: &Layout) -> Option<Self> {
         let (ethernet, packet) = frame.split_at_mut_checked(usize::from(layout.l3))?;
-        let (ip, transport) = packet.split_first_chunk_mut::<{ ipv4::HEADER_BYTES }>()?;
+        let (ip, behind) = packet.split_first_chunk_mut::<{ ipv4::HEADER_BYTES }>()?;
+        let options = layout
+            .l4
+            .wrapping_sub(layout.l3)
+            .checked_sub(ipv4::HEADER_BYTES as u16)?;
+        let transport = behind.split_at_mut_checked(options.into())?.1;
         Some(Self {
             macs: ethernet.first_chunk_mut::<12>()?,
             ip,

@@ -11,7 +11,7 @@
 //! ports.
 
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
-use twinpath_core::wire::{Endpoint, fields, icmp, ipv4, ipv6};
+use twinpath_core::wire::{Endpoint, fields, icmp};
 
 /// Lanes of a key.
 pub const LANES: usize = 6;
@@ -67,12 +67,12 @@ impl MatchKey {
     pub const WITHIN_FLOW: Self = Self([0, 0, 0, 0, 0xff << FLAGS_SHIFT, u64::MAX << 48]);
 
     /// The key of a packet that arrived on port `ingress` and is about to enter a segment of the
-    /// chain. `None` for what is not plain: only whole TCP, UDP and ICMP echo packets without
-    /// IPv4 options or IPv6 extension headers meet the rules.
+    /// chain. `None` for what is not plain: only whole TCP, UDP and ICMP echo packets meet the
+    /// rules.
     #[inline(always)]
     pub fn of(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
         match fields::v4_ends(frame, layout) {
-            Some(ends) if is_bare(layout, ipv4::HEADER_BYTES) => {
+            Some(ends) if layout.fragment == Fragment::Whole => {
                 let ends = PlainEnds::of(ends);
                 Some(Self::of_v4(ends, frame, layout, ingress, segment))
             }
@@ -209,22 +209,15 @@ impl MatchKey {
     }
 }
 
-/// Whether the packet is no fragment, and its IP header has no more than these bytes.
-#[inline(always)]
-fn is_bare(layout: &Layout, header_bytes: usize) -> bool {
-    usize::from(layout.l4) == usize::from(layout.l3) + header_bytes
-        && layout.fragment == Fragment::Whole
-}
-
 /// The kind of packet, as far as it changes what a rewrite does; `None` if it is not plain.
 #[inline(always)]
 fn shape_of(frame: &[u8], layout: &Layout) -> Option<u8> {
-    let (version, header_bytes) = match layout.network {
-        Network::V4 => (0, ipv4::HEADER_BYTES),
-        Network::V6 => (shape::V6, ipv6::HEADER_BYTES),
+    let version = match layout.network {
+        Network::V4 => 0,
+        Network::V6 => shape::V6,
         Network::None => return None,
     };
-    if !is_bare(layout, header_bytes) {
+    if layout.fragment != Fragment::Whole {
         return None;
     }
     match layout.transport {
@@ -296,7 +289,7 @@ mod tests {
             let layout = dissect(&frame).expect("well formed");
             let quick = MatchKey::of(&frame, &layout, ingress, segment);
             prop_assert_eq!(quick, MatchKey::of_any(&frame, &layout, ingress, segment));
-            prop_assert_eq!(quick.is_some(), !(options || more || offset));
+            prop_assert_eq!(quick.is_some(), !(more || offset));
         }
     }
 
@@ -319,7 +312,6 @@ mod tests {
         let frames = [
             plain.fragment(0, true),
             plain.fragment(8, false),
-            plain.ipv4_options(&[1, 1, 1, 0]),
             PacketBuilder::raw(47, from.address, to.address),
         ];
         for frame in frames {

@@ -108,7 +108,7 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Obstacle {
-    /// A fragment, an ICMP error, IP options, another protocol: it has no key.
+    /// A fragment, an ICMP error, another protocol: it has no key.
     NotPlain,
     /// A function looked at the payload or at headers that are not in the key.
     Payload,
@@ -156,9 +156,7 @@ impl Obstacle {
     /// Which packets it is about, in words.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::NotPlain => {
-                "fragments, ICMP errors, packets with IP options or extension headers, protocols other than TCP, UDP and ICMP echo"
-            }
+            Self::NotPlain => "fragments, ICMP errors, protocols other than TCP, UDP and ICMP echo",
             Self::Payload => "packets whose payload a function looks at",
             Self::FieldNotInKey => {
                 "packets of which a function looks at a field that rules do not match, such as a MAC address"

@@ -122,7 +122,10 @@ mod tests {
                 "expected \"allow\" or \"deny\" first, found \"\"",
             ),
             (added("permit", None), "found \"permit\""),
-            (added("deny tcp", None), "expected each of ingress, protocol, from,"),
+            (
+                added("deny tcp", None),
+                "expected each of ingress, protocol, from,",
+            ),
             (
                 added("deny to 10.0.0.1 to 10.0.0.2", None),
                 "at most once, found \"to\"",

@@ -187,6 +187,7 @@ mod tests {
         #[test]
         fn agrees_with_the_general_way(
             is_udp: bool,
+            has_options: bool,
             written in 0u16..1 << 10,
             new: ([u8; 4], u16, [u8; 4], u16, [u8; 6], [u8; 6]),
             same in prop::array::uniform4(any::<bool>()),
@@ -198,6 +199,10 @@ mod tests {
             let builder = match is_udp {
                 true => PacketBuilder::udp(from, to),
                 false => PacketBuilder::tcp(from, to),
+            };
+            let builder = match has_options {
+                true => builder.ipv4_options(&[1, 1, 1, 0]),
+                false => builder,
             };
             let mut frame = builder.payload_len(9).to_vec().expect("fits");
             let layout = dissect(&frame).expect("well formed");
