@@ -7,7 +7,7 @@ use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
     CacheMessage, CoresConfig, Effect, Found, Gone, Held, ManagerConfig, MatchKey, Output,
-    PlainKey, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
+    LineKey, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
 };
 
 /// Packets that are looked up together.
@@ -179,7 +179,7 @@ impl RuleBench {
     fn look_ahead(&self, frame: &Frame) -> Known {
         let plain = Plain::of(frame.bytes());
         let fetch = |plain: Plain| {
-            let flow = PlainKey::of_ends(plain.ends(frame.bytes()), plain.protocol(), 0);
+            let flow = LineKey::of_ends(plain.ends(frame.bytes()), plain.protocol(), 0);
             self.table.fetch(flow)
         };
         let place = plain.map(fetch);

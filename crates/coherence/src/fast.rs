@@ -321,7 +321,7 @@ impl StateStage {
     ) -> Decision {
         *header = match self.slot_for(frame, parsed, clock) {
             Some(id) => self.header(id, Message::Pull, frame, &parsed.keyed),
-            None => crate::fast::header(Message::Plain, frame, &parsed.keyed),
+            None => Header::of_packet(Message::Plain, frame, &parsed.keyed),
         };
         Decision::Punt
     }
@@ -387,7 +387,7 @@ impl StateStage {
 
     fn header(&self, id: SlotId, message: Message, frame: &Frame, keyed: &Keyed) -> Header {
         let slot = Slot::unpack(self.table.control(id));
-        let mut header = header(message, frame, keyed);
+        let mut header = Header::of_packet(message, frame, keyed);
         (header.slot, header.generation) = (id, slot.generation);
         if message == Message::WriteBack {
             (header.epoch, header.initiator) = (slot.epoch, slot.initiator);
@@ -577,7 +577,7 @@ impl PlainStage<'_> {
         }
         let view = PlainView {
             plain,
-            direction: direction(flow.side, Slot::initiator_of(control)),
+            direction: Direction::between(flow.side, Slot::initiator_of(control)),
             alias_row: flow.alias_row,
         };
         let decision = decision(self.programs.run(frame, view, words))?;
@@ -597,16 +597,6 @@ const fn decision(outcome: Outcome) -> Option<Decision> {
     }
 }
 
-/// Which way a packet from `side` goes in a flow opened by `initiator`.
-#[inline(always)]
-pub const fn direction(side: Side, initiator: Side) -> Direction {
-    if side as u8 == initiator as u8 {
-        Direction::Original
-    } else {
-        Direction::Reply
-    }
-}
-
 /// A packet as programs see it in a flow that `initiator` opened.
 #[inline(always)]
 fn view<'a>(frame: &'a Frame, parsed: &'a Parsed, initiator: Side) -> PacketView<'a> {
@@ -614,16 +604,7 @@ fn view<'a>(frame: &'a Frame, parsed: &'a Parsed, initiator: Side) -> PacketView
         bytes: frame.bytes(),
         layout: &parsed.layout,
         keyed: &parsed.keyed,
-        direction: direction(parsed.keyed.side, initiator),
+        direction: Direction::between(parsed.keyed.side, initiator),
         now: frame.timestamp(),
     }
-}
-
-/// A header for a punted packet without state.
-pub fn header(message: Message, frame: &Frame, keyed: &Keyed) -> Header {
-    let mut header = Header::new(message, keyed.key);
-    (header.has_packet, header.role, header.side) = (true, keyed.role, keyed.side);
-    header.timestamp = frame.timestamp();
-    header.alias_row = keyed.alias_row;
-    header
 }

@@ -5,7 +5,7 @@ use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{
-    DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Named, Packet, Pools, Trip,
+    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Named, Packet, Pools, Trip,
 };
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
@@ -13,7 +13,6 @@ use twinpath_slowpath::migration::Before;
 use twinpath_slowpath::timers::{Deadline, Timers};
 use twinpath_slowpath::{FlowId, FlowStore, Migration, NetworkFunction, NextFunction};
 
-use crate::fast::direction;
 
 /// A frame on its way back to the fast path.
 #[derive(Debug)]
@@ -375,7 +374,7 @@ impl Cores {
         if is_new {
             *record.initiator = opener_of(header, &frame, &layout);
         }
-        let direction = direction(header.side, *record.initiator);
+        let direction = Direction::between(header.side, *record.initiator);
         Ok(Packet {
             frame,
             layout,

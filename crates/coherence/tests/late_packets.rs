@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 use twinpath_coherence::Cores;
-use twinpath_coherence::fast::header;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::program::{FastProgram, Word};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Instant, Packet, Pools};
-use twinpath_link::Message;
+use twinpath_link::{Header, Message};
 use twinpath_slowpath::{Chain, Flow, NetworkFunction, Outbox, Slab};
 
 /// Keeps each packet for a while; a flow's only word is the time of its last one.
@@ -78,7 +77,7 @@ fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
         frame.set_ordinal(number);
         let layout = dissect(&bytes).expect("sound");
         let keyed = steering.key(&bytes, &layout).expect("a flow");
-        let header = header(Message::Plain, &frame, &keyed);
+        let header = Header::of_packet(Message::Plain, &frame, &keyed);
         cores.receive(&header, frame, &mut pools, &mut out);
     }
     cores.advance(Instant::NEVER, &mut pools, &mut out);

@@ -31,7 +31,7 @@
 //! cores and the fast path tell each other about rules.
 
 use twinpath_core::key::{KEY_BYTES, Role, Side};
-use twinpath_core::{Direction, FlowKey, Frame, Instant, Ticket, Trip};
+use twinpath_core::{Direction, FlowKey, Frame, Instant, Keyed, Ticket, Trip};
 
 /// Most state words that a message carries: the 128 bytes of a key-value entry and a few more.
 pub const MAX_WORDS: usize = 36;
@@ -215,6 +215,18 @@ impl Header {
             ticket: Ticket::default(),
             words: [0; MAX_WORDS],
             count: 0,
+        }
+    }
+
+    /// A header for a packet of a flow, without state.
+    pub fn of_packet(message: Message, frame: &Frame, keyed: &Keyed) -> Self {
+        Self {
+            has_packet: true,
+            role: keyed.role,
+            side: keyed.side,
+            timestamp: frame.timestamp(),
+            alias_row: keyed.alias_row,
+            ..Self::new(message, keyed.key)
         }
     }
 

@@ -7,7 +7,7 @@ use twinpath_core::wire::layout::Plain;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Decision, Frame, Instant, Pools};
 use twinpath_rulecache::{
-    Action, CacheMessage, Effect, Fate, Field, Fields, Found, MatchKey, NewRule, PlainKey,
+    Action, CacheMessage, Effect, Fate, Field, Fields, Found, MatchKey, NewRule, LineKey,
     Rewrites, RuleName, RuleTable, TableConfig,
 };
 
@@ -65,7 +65,7 @@ fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 2]) ->
     for (frame, (plain, place)) in batch.iter().zip(&mut known) {
         *plain = Plain::of(frame.bytes()).expect("plain");
         let ends = plain.ends(frame.bytes());
-        *place = Some(table.fetch(PlainKey::of_ends(ends, plain.protocol(), 0)));
+        *place = Some(table.fetch(LineKey::of_ends(ends, plain.protocol(), 0)));
     }
     let looked = Clock::now();
     let hits = decide(table, batch, &known);

@@ -48,14 +48,14 @@ const HIT: u64 = 4 << MARKS_SHIFT;
 /// A TCP or UDP flow over IPv4 as a segment of the chain sees it: what rules of one flow are found
 /// by.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlainKey {
+pub struct LineKey {
     addresses: u64,
     rest: u64,
     /// TCP flags.
     flags: u8,
 }
 
-impl PlainKey {
+impl LineKey {
     /// The same as [`MatchKey::of_plain`] says, made at once.
     #[inline(always)]
     pub fn of_plain(frame: &[u8], plain: Plain, segment: u8) -> Self {
@@ -216,7 +216,7 @@ impl FlowTable {
     }
 
     #[inline(always)]
-    fn home(&self, key: PlainKey) -> usize {
+    fn home(&self, key: LineKey) -> usize {
         let [one, other] = self.seeds;
         let mixed = fold_product(key.addresses ^ one, key.rest ^ other);
         let hash = fold_product(mixed, one);
@@ -225,7 +225,7 @@ impl FlowTable {
 
     /// Where the search for a key begins; what lies there is on its way.
     #[inline(always)]
-    pub fn prefetch(&self, key: PlainKey) -> u32 {
+    pub fn prefetch(&self, key: LineKey) -> u32 {
         let home = self.home(key);
         prefetch(&self.lines[home]);
         home as u32
@@ -240,14 +240,14 @@ impl FlowTable {
     }
 
     /// Whether a line, if there is one, holds the rule that packets with this key meet.
-    pub fn is_met(&self, place: u32, key: PlainKey) -> bool {
+    pub fn is_met(&self, place: u32, key: LineKey) -> bool {
         let line = self.lines.get(place as usize);
         line.is_some_and(|CacheLine(line)| key.is_in(line) && key.is_let_in(line))
     }
 
     /// The line of a key, or the free one where the search for it ends. There is always one.
     #[inline(always)]
-    fn search(&self, key: PlainKey) -> usize {
+    fn search(&self, key: LineKey) -> usize {
         let mut place = self.home(key);
         loop {
             let line = &self.lines[place].0;
@@ -270,7 +270,7 @@ impl FlowTable {
     /// The line whose rule a packet that arrived at `now` may use, searched from where
     /// [`Self::prefetch`] said, or from where it was before.
     #[inline(always)]
-    pub fn usable_from(&self, near: u32, key: PlainKey, now: Instant) -> Option<u32> {
+    pub fn usable_from(&self, near: u32, key: LineKey, now: Instant) -> Option<u32> {
         let mut place = near as usize;
         loop {
             let line = &self.lines.get(place)?.0;
@@ -292,14 +292,14 @@ impl FlowTable {
 
     /// The line whose rule a packet meets.
     #[inline(always)]
-    pub fn find(&self, key: PlainKey) -> Option<u32> {
+    pub fn find(&self, key: LineKey) -> Option<u32> {
         let place = self.search(key);
         let line = &self.lines[place].0;
         (line[1] != 0 && key.is_let_in(line)).then_some(place as u32)
     }
 
     /// The rule of a flow, whatever its guard.
-    pub fn rule_of(&self, key: PlainKey) -> Option<RuleId> {
+    pub fn rule_of(&self, key: LineKey) -> Option<RuleId> {
         let line = &self.lines[self.search(key)].0;
         (line[1] != 0).then(|| rule_in(line))
     }
@@ -312,7 +312,7 @@ impl FlowTable {
     /// Whether a packet that arrived at `now` meets the rule of a line. It is looked at anew: since
     /// it was found, other packets of its batch may have taken rules out.
     #[inline(always)]
-    pub fn look(&self, place: u32, key: PlainKey, now: Instant) -> Look {
+    pub fn look(&self, place: u32, key: LineKey, now: Instant) -> Look {
         let line = &self.lines[place as usize].0;
         if !key.is_in(line) || !key.is_let_in(line) {
             Look::Another
@@ -395,7 +395,7 @@ impl FlowTable {
         action: &ActionLanes,
         last: Instant,
     ) -> bool {
-        let Some(key) = PlainKey::of(&value.0) else {
+        let Some(key) = LineKey::of(&value.0) else {
             return false;
         };
         let guard = (mask.0[4] >> 16) as u8;
@@ -457,7 +457,7 @@ impl FlowTable {
             if line[1] == 0 {
                 break;
             }
-            let home = self.home(PlainKey::in_line(&line));
+            let home = self.home(LineKey::in_line(&line));
             if distance(home, place) >= distance(gap, place) {
                 self.lines[gap].0 = line;
                 self.line_of[rule_in(&line) as usize] = gap as u32 + 1;
@@ -509,7 +509,7 @@ fn kept(sum: u32) -> u64 {
 /// A line for a settled action.
 fn line(
     id: RuleId,
-    key: PlainKey,
+    key: LineKey,
     action: &ActionLanes,
     shared: u64,
     guards: u64,
@@ -557,8 +557,8 @@ mod tests {
         ])
     }
 
-    fn plain_key(key: &MatchKey) -> PlainKey {
-        PlainKey::of(&key.0).expect("TCP over IPv4")
+    fn plain_key(key: &MatchKey) -> LineKey {
+        LineKey::of(&key.0).expect("TCP over IPv4")
     }
 
     fn action(id: u64, guard: u64) -> (MatchKey, MatchKey, Action) {

@@ -54,7 +54,7 @@ pub use chain::{Passage, RuleChain};
 pub use change::{Affected, Change, ChangeError, Concern, Reconfigure};
 pub use cores::{CoresConfig, CoresCounters, Output, RuleCores};
 pub use field::{Field, Fields};
-pub use flows::PlainKey;
+pub use flows::LineKey;
 pub use function::{Answers, Hits, RuleFunction, Verdict};
 pub use key::MatchKey;
 pub use manager::{CachedRule, Manager, ManagerConfig, ManagerCounters, Offer};

@@ -21,7 +21,7 @@ pub use promotion::{Effect, Held};
 
 use crate::action;
 use crate::exact::{ExactTable, Refused};
-use crate::flows::{FlowTable, PlainKey};
+use crate::flows::{FlowTable, LineKey};
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::slots::{Slots, State};
@@ -284,7 +284,7 @@ impl RuleTable {
     /// The rule of one packet.
     #[inline]
     pub fn find(&mut self, key: &MatchKey) -> Option<Found> {
-        let line = PlainKey::of(&key.0).and_then(|flow| self.flows.find(flow));
+        let line = LineKey::of(&key.0).and_then(|flow| self.flows.find(flow));
         let flow = line.map(|line| Found::at(line | LINE));
         flow.or_else(|| self.find_beside_flows(key))
     }
@@ -311,7 +311,7 @@ impl RuleTable {
     #[inline]
     pub fn meets(&self, found: Found, key: &MatchKey) -> bool {
         match found.place() {
-            Ok(line) => PlainKey::of(&key.0).is_some_and(|flow| self.flows.is_met(line, flow)),
+            Ok(line) => LineKey::of(&key.0).is_some_and(|flow| self.flows.is_met(line, flow)),
             Err(id) => self.slots.is_met(id, key),
         }
     }
@@ -355,7 +355,7 @@ impl RuleTable {
         mask: &MatchKey,
         value: &MatchKey,
     ) -> Result<Option<RuleId>, Refused> {
-        let known = PlainKey::of(&value.0).and_then(|flow| self.flows.rule_of(flow));
+        let known = LineKey::of(&value.0).and_then(|flow| self.flows.rule_of(flow));
         let mut before = None;
         if let Some(known) = known {
             if self.slots.matched(known) != (*mask, *value) {

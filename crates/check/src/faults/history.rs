@@ -7,7 +7,6 @@ use super::step::{Application, Departure, Import, Step};
 use super::traffic::Kind;
 use std::collections::{HashMap, VecDeque};
 use twinpath_coherence::Grant;
-use twinpath_coherence::fast::direction;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, FlowKey, Instant, Side};
 
@@ -57,7 +56,7 @@ impl Truth {
         if self.account.is_nothing() && self.held.is_empty() {
             self.initiator = side;
         }
-        direction(side, self.initiator)
+        Direction::between(side, self.initiator)
     }
 
     fn enter(&mut self, number: u32, way: Direction, kind: Kind) {

@@ -8,7 +8,7 @@ use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{CacheMessage, Effect, Found, Held, MatchKey, PlainKey, RuleTable, Sides};
+use twinpath_rulecache::{CacheMessage, Effect, Found, Held, MatchKey, LineKey, RuleTable, Sides};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
@@ -66,8 +66,8 @@ impl RuleStage {
 
     /// The flow of a plain packet with these ends.
     #[inline(always)]
-    pub fn flow_of(&self, ends: PlainEnds, protocol: u8, direction: Direction) -> PlainKey {
-        PlainKey::of_ends(ends, protocol, Sides::segment(self.segment, direction))
+    pub fn flow_of(&self, ends: PlainEnds, protocol: u8, direction: Direction) -> LineKey {
+        LineKey::of_ends(ends, protocol, Sides::segment(self.segment, direction))
     }
 
     /// Plain packets meet the rules of their flows, until one does not go on, or does not find its

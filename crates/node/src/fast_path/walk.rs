@@ -14,11 +14,11 @@
 
 use super::lane::{Ahead, InFront, Lane, Passed, Shape};
 use super::look_ahead::{of_slot, slot_of};
+use super::rules::RULES_HASH;
 use super::{FastElement, FastOutput, FastPath, Io};
 use crate::place::Place;
 use crate::watch::Step;
 use std::vec::Drain;
-use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::{Clock, Parsed, StateStage};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
@@ -272,9 +272,10 @@ impl FastPath {
             Some(FastElement::State(_)) => self.header.clone(),
             // Packets that have a key need no more than their element on the cores.
             Some(FastElement::Rules(stage)) if stage.key(frame, layout, place).is_some() => {
-                return (punt_header(Message::Plain, frame, &Keyed::default()), 0);
+                let header = Header::of_packet(Message::Plain, frame, &Keyed::default());
+                return (header, RULES_HASH);
             }
-            _ => punt_header(
+            _ => Header::of_packet(
                 Message::Plain,
                 frame,
                 &self.keyed(frame, layout, place.element),

@@ -16,7 +16,6 @@ use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::Cores;
-use twinpath_coherence::fast::header as punt_header;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
@@ -446,7 +445,7 @@ impl Worker {
             .map(|steering| steering.at(place.element));
         let keyed = steering.and_then(|steering| steering.key(frame.bytes(), &layout));
         let keyed = keyed.unwrap_or_default();
-        let mut header = punt_header(Message::Plain, &frame, &keyed);
+        let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
         (header.element, header.trip) = (place.element, frame.trip());
         self.meet(&header, frame, pools);
     }

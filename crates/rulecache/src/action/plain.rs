@@ -177,7 +177,7 @@ mod tests {
     use super::super::{Action, Fate, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
-    use crate::flows::{FlowTable, PlainKey, write_line};
+    use crate::flows::{FlowTable, LineKey, write_line};
     use proptest::prelude::*;
     use twinpath_core::Instant;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, tcp};
@@ -252,7 +252,7 @@ mod tests {
             prop_assert_eq!(&frame, &general);
             let mut table = FlowTable::new(1, 1, 0);
             prop_assert!(table.insert(0, (&mask, &key), &settled, Instant(0)));
-            let line = table.find(PlainKey::of(&key.0).expect("IPv4")).expect("there");
+            let line = table.find(LineKey::of(&key.0).expect("IPv4")).expect("there");
             let (line, mut frame) = (table.line(line), before);
             match is_udp {
                 true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout)

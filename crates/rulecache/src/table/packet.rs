@@ -2,7 +2,7 @@
 
 use super::{Found, LINE, RuleTable};
 use crate::action::{self, Fate};
-use crate::flows::{self, Look, PlainKey, Verdict, write_line};
+use crate::flows::{self, Look, LineKey, Verdict, write_line};
 use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
@@ -23,7 +23,7 @@ impl RuleTable {
         layout: &Layout,
         now: Instant,
     ) -> Decision {
-        if let (Some(Ok(line)), Some(flow)) = (found.map(Found::place), PlainKey::of(&key.0))
+        if let (Some(Ok(line)), Some(flow)) = (found.map(Found::place), LineKey::of(&key.0))
             && self.flows.look(line, flow, now) == Look::Meets
         {
             return self.meet_line(line, frame, layout, now);
@@ -33,7 +33,7 @@ impl RuleTable {
 
     /// Where a flow's own rule is, if it has one, probably; what lies there is on its way.
     #[inline(always)]
-    pub fn fetch(&self, flow: PlainKey) -> Found {
+    pub fn fetch(&self, flow: LineKey) -> Found {
         Found::at(self.flows.prefetch(flow) | LINE)
     }
 
@@ -51,7 +51,7 @@ impl RuleTable {
     ) -> Option<Decision> {
         match earlier?.place() {
             Ok(near) => {
-                let flow = PlainKey::of_plain(frame, plain, segment);
+                let flow = LineKey::of_plain(frame, plain, segment);
                 let line = self.flows.usable_from(near, flow, now)?;
                 Some(self.meet_line(line, frame, &plain.layout(), now))
             }
@@ -174,7 +174,7 @@ impl RuleTable {
             Ok(line) => line,
             Err(id) => return (id, self.slots.usable(id, now)),
         };
-        let look = PlainKey::of(&key.0).map(|flow| self.flows.look(line, flow, now));
+        let look = LineKey::of(&key.0).map(|flow| self.flows.look(line, flow, now));
         let usable = match look {
             Some(Look::Meets) => Usable::Yes,
             Some(Look::Idle) => Usable::Idle,
@@ -215,7 +215,7 @@ impl RuleTable {
     /// An active rule for packets that differ from this one in nothing but bits that differ within
     /// a flow.
     fn variant(&self, key: &MatchKey) -> Option<RuleId> {
-        let flow = PlainKey::of(&key.0).and_then(|flow| self.flows.rule_of(flow));
+        let flow = LineKey::of(&key.0).and_then(|flow| self.flows.rule_of(flow));
         flow.or_else(|| self.exact.find_any(&key.0))
             .or_else(|| self.sensitive.find(key))
     }
