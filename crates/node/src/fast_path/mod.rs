@@ -394,6 +394,18 @@ impl FastPath {
         self.settle_departures(first, &mut io);
     }
 
+    /// A worker is in this life, whatever has come back from it so far.
+    pub fn hear_epoch(
+        &mut self,
+        worker: usize,
+        epoch: u32,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        self.take_epoch(worker, epoch, &mut Io { clock, pools, out });
+    }
+
     /// A worker speaks in another life than the last that was known. What it gives back from now
     /// on was decided without what it knew before.
     #[cold]

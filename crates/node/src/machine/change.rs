@@ -201,7 +201,15 @@ impl Machine {
         };
         match answer {
             Answer::Done => {}
-            Answer::Replaced(replaced) => task.replaced.add(replaced),
+            Answer::Replaced(replaced) => {
+                // A worker that has crashed since it got ready has not taken out what concerns the
+                // change, and perhaps nothing of its new life has come yet.
+                let (pools, punts) = (&mut self.pools, &mut self.out);
+                self.path
+                    .hear_epoch(worker, replaced.epoch, clock, pools, punts);
+                self.put_out(out);
+                task.replaced.add(replaced);
+            }
             Answer::Prepared(plans) => task.take_back(worker, plans),
             Answer::Refused(plans) => {
                 task.take_back(worker, plans);
@@ -346,6 +354,7 @@ impl Machine {
             rules_gone,
             rules_kept,
             ref mut left,
+            ..
         } = task.replaced;
         self.path.replace(sides, steering, fast, left);
         if let Some(pools) = pools {

@@ -178,6 +178,7 @@ impl Worker {
         let mut changed = Replaced::default();
         // Functions that cannot take what is new begin anew.
         self.guarded(|worker| changed = worker.rebuild(plans, now));
+        changed.epoch = self.epoch;
         Ok(changed)
     }
 
@@ -206,6 +207,7 @@ impl Worker {
                 .saturating_sub(rules_kept),
             rules_kept,
             left,
+            ..Replaced::default()
         }
     }
 

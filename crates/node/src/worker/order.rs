@@ -69,6 +69,8 @@ pub enum Answer {
 /// What has become of a worker's chain.
 #[derive(Default)]
 pub struct Replaced {
+    /// The worker's life: rules of a former one are none of its new chain's.
+    pub epoch: u32,
     /// Cached rules that went.
     pub rules_gone: usize,
     /// Cached rules that stayed.
