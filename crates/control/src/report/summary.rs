@@ -110,20 +110,19 @@ fn traffic(report: &Report) -> Vec<String> {
         )
     };
     let dropped = report.dropped();
-    let share = |packets| units::percent(units::fraction(packets, totals.packets_in));
+    let drop_share = units::percent(units::fraction(dropped, totals.packets_in));
     let lost = match report.lost() {
-        0 => None,
-        lost => Some(row("LOST", &units::count(lost), &share(lost), "")),
+        0 => String::new(),
+        lost => format!("LOST {}", units::count(lost)),
     };
-    let rows = [
+    vec![
         row("", "packets", "share", "bytes"),
         total("in", totals.packets_in, totals.bytes_in),
         path("fast", &report.fast),
         path("slow", &report.slow),
-        row("dropped", &units::count(dropped), &share(dropped), ""),
+        row("dropped", &units::count(dropped), &drop_share, &lost),
         total("out", totals.packets_out, totals.bytes_out),
-    ];
-    rows.into_iter().chain(lost).collect()
+    ]
 }
 
 fn latency(report: &Report) -> Vec<String> {

@@ -59,6 +59,9 @@ const SHARING: [&str; 5] = [
     "kv_store",
 ];
 
+/// As many as a device has state words for.
+const MOST_SHARING: usize = 4;
+
 /// Functions as they are drawn: those that several of a chain may be more often.
 const DRAWN: [&str; 14] = [
     "acl",
@@ -120,7 +123,8 @@ fn names(chain: &[&str]) -> Vec<String> {
 }
 
 /// Without what no chain may have, or has no one answer: a store beside flows that are connections,
-/// a second translation, balancer or inspector, a balancer that chooses by a port that was given out.
+/// a second translation, balancer or inspector, a balancer that chooses by a port that was given out,
+/// a second router, whose ICMP errors race with those of the first.
 fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
     let mut sound: Vec<Drawn> = Vec::new();
     for function in functions {
@@ -131,9 +135,14 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
             "napt" => has(&["napt", "kv_store"]),
             "inspector" => has(&["inspector", "kv_store"]),
             "load_balancer" => has(&["load_balancer", "napt", "kv_store"]),
+            "router" => has(&["router"]),
             _ => SHARING.contains(&name) && has(&["kv_store"]),
         };
-        if !is_refused {
+        let sharing = sound
+            .iter()
+            .filter(|other| SHARING.contains(&DRAWN[other.0]));
+        let has_room = !SHARING.contains(&name) || sharing.count() < MOST_SHARING;
+        if !is_refused && has_room {
             sound.push(function);
         }
     }
