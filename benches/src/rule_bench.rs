@@ -6,8 +6,8 @@ use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Effect, Found, Gone, Held, ManagerConfig, MatchKey, Output,
-    LineKey, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
+    CacheMessage, CoresConfig, Effect, Found, Gone, Held, LineKey, ManagerConfig, MatchKey, Output,
+    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
 };
 
 /// Packets that are looked up together.

@@ -3,8 +3,9 @@
 //! the gate's window escapes it, and a stream's state does not depend on how it is cut.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
+use twinpath_core::program::WINDOW_BYTES;
 use twinpath_nf::inspector::{
-    DeepMatcher, DeepState, Gate, GateLiterals, GateOutcome, Pattern, Rule, RuleSet, Rules, WINDOW_BYTES,
+    DeepMatcher, DeepState, Gate, GateLiterals, GateOutcome, Pattern, Rule, RuleSet, Rules,
 };
 
 /// Small, so that a regular expression costs little.

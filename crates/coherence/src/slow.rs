@@ -13,7 +13,6 @@ use twinpath_slowpath::migration::Before;
 use twinpath_slowpath::timers::{Deadline, Timers};
 use twinpath_slowpath::{FlowId, FlowStore, Migration, NetworkFunction, NextFunction};
 
-
 /// A frame on its way back to the fast path.
 #[derive(Debug)]
 pub struct Outgoing {

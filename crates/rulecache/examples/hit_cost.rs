@@ -7,8 +7,8 @@ use twinpath_core::wire::layout::Plain;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Decision, Frame, Instant, Pools};
 use twinpath_rulecache::{
-    Action, CacheMessage, Effect, Fate, Field, Fields, Found, MatchKey, NewRule, LineKey,
-    Rewrites, RuleName, RuleTable, TableConfig,
+    Action, CacheMessage, Effect, Fate, Field, Fields, Found, LineKey, MatchKey, NewRule, Rewrites,
+    RuleName, RuleTable, TableConfig,
 };
 
 const BATCH: usize = 32;

@@ -8,7 +8,7 @@ use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{CacheMessage, Effect, Found, Held, MatchKey, LineKey, RuleTable, Sides};
+use twinpath_rulecache::{CacheMessage, Effect, Found, Held, LineKey, MatchKey, RuleTable, Sides};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {

@@ -2,7 +2,7 @@
 
 use super::{Found, LINE, RuleTable};
 use crate::action::{self, Fate};
-use crate::flows::{self, Look, LineKey, Verdict, write_line};
+use crate::flows::{self, LineKey, Look, Verdict, write_line};
 use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};

@@ -10,8 +10,11 @@ use twinpath_node::Limits;
 use twinpath_node::causality::Causality;
 use twinpath_node::machine::Outcome::Stopped;
 
-/// Time goes on by so much when a run ends.
+/// Time goes on by so much when a run ends, or nothing is under way.
 const TICK: Duration = Duration::from_millis(1);
+
+/// So often at most in a run that goes on.
+const MOST_TICKS: u32 = 10_000;
 
 /// Functions keep packets for no longer than this.
 const LONGEST_KEPT: Duration = Duration::from_secs(1);
@@ -27,6 +30,8 @@ pub struct CausalRun<'a> {
     burst_size: usize,
     /// Frames that are under way for a while on each way.
     under_way: usize,
+    /// Ticks in which packets waited and nothing was under way.
+    idle_ticks: u32,
 }
 
 impl<'a> CausalRun<'a> {
@@ -49,6 +54,7 @@ impl<'a> CausalRun<'a> {
             burst: Vec::new(),
             burst_size,
             under_way,
+            idle_ticks: 0,
         }
     }
 
@@ -128,12 +134,17 @@ impl<'a> CausalRun<'a> {
         world.advance();
     }
 
-    /// One frame arrives at each end that any is under way to.
+    /// One frame arrives at each end that any is under way to; if none is, time goes on.
     fn step(&mut self) {
         let world = &mut self.world;
-        let most = world.to_worker.len().max(world.to_machine.len());
-        assert!(most > 0, "packets wait, and nothing is under way");
-        world.carry(most - 1);
+        match world.to_worker.len().max(world.to_machine.len()) {
+            0 => {
+                self.idle_ticks += 1;
+                assert!(self.idle_ticks < MOST_TICKS, "packets wait for nothing");
+                world.now = world.now + TICK;
+            }
+            most => world.carry(most - 1),
+        }
         world.advance();
     }
 
