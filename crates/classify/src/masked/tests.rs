@@ -142,7 +142,7 @@ fn masks_with_hits_move_forward() {
     }
     assert_eq!(tried(&table, 7), Some(1));
     assert_eq!(table.find(&[0]), None);
-    for byte in 0..20 {
+    for byte in 0..40 {
         table.lookup(&key_with(0, byte));
     }
     assert_eq!(tried(&table, 0), Some(1));
