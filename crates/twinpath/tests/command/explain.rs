@@ -168,7 +168,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
     };
     let alone = told(with_rules(RULES_ALONE));
     assert!(alone["state_tables"].is_null() && alone["cores"].is_null());
-    assert_eq!(alone["rules"]["functions"][1]["folder"], "rules");
+    assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
     assert_eq!(
         alone["rules"]["elements"]["reply"][0]["functions"][0],
         "monitor"
