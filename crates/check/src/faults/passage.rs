@@ -10,7 +10,7 @@ use super::reference::Way;
 use super::simulation::Simulation;
 use super::step::Cause;
 use super::traffic::is_inside;
-use super::walks::{Out, Sight};
+use super::walks::{Out, Sight, end_of};
 use std::any::Any;
 use twinpath_core::wire::{Endpoint, dissect, protocol, rewrite};
 use twinpath_core::{Direction, Instant};
@@ -254,17 +254,6 @@ fn function<F: RuleFunction>(workers: &[Worker]) -> Option<&F> {
     let rules = workers.first()?.rules();
     let mut functions = rules.flat_map(|rules| rules.functions());
     functions.find_map(|named| (&*named.function as &dyn Any).downcast_ref())
-}
-
-/// The client's end of a packet over IPv4, also of one whose payload is parked.
-pub(super) fn end_of(bytes: &[u8], direction: Direction) -> Option<Endpoint> {
-    let (address, port) = match direction {
-        Direction::Original => (26, 34),
-        Direction::Reply => (30, 36),
-    };
-    let address = bytes.get(address..)?.first_chunk()?;
-    let port = bytes.get(port..)?.first_chunk()?;
-    Some(Endpoint::v4(*address, u16::from_be_bytes(*port)))
 }
 
 /// Writes the client's end.

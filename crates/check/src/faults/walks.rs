@@ -10,8 +10,8 @@ use super::invariants::Rule;
 use super::ledger::Account;
 use super::line::number_of;
 use super::log::Happened;
-use super::passage::end_of;
 use super::simulation::Simulation;
+use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;
 use twinpath_node::Departure;
@@ -327,4 +327,15 @@ fn packet_in(frame: &Frame) -> &[u8] {
     let bytes = frame.bytes();
     let header = Header::read(bytes).map_or(0, |header| header.bytes());
     bytes.get(header..).unwrap_or_default()
+}
+
+/// The client's end of a packet over IPv4, also of one whose payload is parked.
+pub(super) fn end_of(bytes: &[u8], direction: Direction) -> Option<Endpoint> {
+    let (address, port) = match direction {
+        Direction::Original => (26, 34),
+        Direction::Reply => (30, 36),
+    };
+    let address = bytes.get(address..)?.first_chunk()?;
+    let port = bytes.get(port..)?.first_chunk()?;
+    Some(Endpoint::v4(*address, u16::from_be_bytes(*port)))
 }

@@ -242,3 +242,11 @@ impl Batch {
 /// How many packets have passed an element, and what was decided about the one behind them; nothing
 /// if it is for [`FastPath::meet`](super::FastPath::meet).
 pub(super) type Passed = (usize, Option<Decision>);
+
+/// Where a packet leaves, if that was decided.
+#[inline(always)]
+pub(super) fn set_egress(frame: &mut Frame, egress: Option<u16>) {
+    if egress.is_some() {
+        frame.set_egress(egress);
+    }
+}

@@ -1,7 +1,6 @@
 //! Elements whose decisions are cached as rules.
 
-use super::lane::{InFront, Passed};
-use super::walk::set_egress;
+use super::lane::{InFront, Passed, set_egress};
 use super::{FastElement, FastPath, Io};
 use crate::place::Place;
 use twinpath_core::wire::layout::{Layout, PlainEnds};

@@ -12,7 +12,7 @@
 //! So at each element packets of a flow and direction are in the order of arrival. Where a packet is
 //! treated alone, whoever [follows](crate::watch) it is told.
 
-use super::lane::{Ahead, InFront, Lane, Passed, Shape};
+use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
 use super::look_ahead::{of_slot, slot_of};
 use super::rules::RULES_HASH;
 use super::{FastElement, FastOutput, FastPath, Io};
@@ -338,13 +338,6 @@ fn pass_state<'a>(
         }
     }
     (passed, None)
-}
-
-#[inline(always)]
-pub(super) fn set_egress(frame: &mut Frame, egress: Option<u16>) {
-    if egress.is_some() {
-        frame.set_egress(egress);
-    }
 }
 
 /// A packet and its flow, as it is now.
