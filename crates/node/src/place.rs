@@ -23,15 +23,6 @@ impl Place {
         Self { element, direction }
     }
 
-    /// Whether the packet meets another element only after this one.
-    #[inline]
-    pub const fn is_before(self, element: u8) -> bool {
-        match self.direction {
-            Direction::Original => self.element < element,
-            Direction::Reply => self.element > element,
-        }
-    }
-
     /// The element behind this one; `None` if the packet leaves the chain.
     #[inline]
     pub fn next(self, elements: usize) -> Option<Self> {
