@@ -327,7 +327,7 @@ mod tests {
         let rules = rules("a ban literal \"needle\"");
         let one = HyperscanMatcher::new(&rules).unwrap();
         let other = one.another().unwrap();
-        let other = HyperscanMatcher::new(&rules).unwrap();
+        let foreign = HyperscanMatcher::new(&rules).unwrap();
         let mut state = HyperscanState::default();
         assert!(one.is_idle(&state));
         one.scan(&mut state, b"need", |_| ()).unwrap();
@@ -338,10 +338,10 @@ mod tests {
             .unwrap();
         assert_eq!(found.iter().collect::<Vec<_>>(), [0]);
         assert!(matches!(
-            other.scan(&mut copy, b"le", |_| ()),
+            foreign.scan(&mut copy, b"le", |_| ()),
             Err(HyperscanError::ForeignState)
         ));
-        assert!(other.is_idle(&copy));
+        assert!(foreign.is_idle(&copy));
     }
 
     #[test]
