@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::world::{Mishaps, World};
 use common::{Flows, assert_same, by_flow, copy, generate, run, service, tcp_traffic, traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
 use twinpath_core::{FlowKey, Instant, Named, Packet, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_node::command::no_commands;
+use twinpath_node::machine::Replacement;
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
@@ -376,5 +378,32 @@ fn ports_are_never_shared_with_rules_of_a_former_life() {
         }
         println!("{execution:?}: {reused} times a port had another owner");
         assert!(reused > 0, "nothing was tried");
+    }
+}
+
+/// A worker that crashes before it has taken out what a change concerns knows of no rules any more,
+/// and the fast path has not heard of that: none of them may serve the new chain.
+#[test]
+fn a_change_leaves_no_rule_of_a_former_life() {
+    let list = |rule: &str| {
+        service(&format!(
+            "[service]\nchain = [\"acl\"]\n[acl]\ndefault = \"allow\"\nrules = [{rule}]\n\
+             [rule_cache]\nwindow = \"5ms\"\nthreshold = 0\nidle_windows = 255\n"
+        ))
+    };
+    let (before, after) = (list(""), list("{ action = \"deny\", to_port = 53 }"));
+    let [from, to] = ["10.0.0.1:4000", "192.0.2.1:53"].map(|end| end.parse().expect("an endpoint"));
+    let packet = PacketBuilder::udp(from, to).to_vec().expect("fits");
+    let mut trace = Trace::new();
+    (0..40).for_each(|number| trace.push(number * 1_000_000, &packet));
+    for crashes in [false, true] {
+        let mut world = World::new(&before, Paths::Both, Mishaps::default());
+        world.run(&trace);
+        assert!(world.node.machine.path().counts().fast_packets > 10);
+        let replacement = Replacement::between(&before, &after).expect("a good service");
+        world.change(replacement, crashes);
+        let left = world.order.len();
+        world.run(&trace);
+        assert_eq!(world.order.len(), left, "crashes: {crashes}");
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const COLUMNS: [Column; 32] = [
     ),
     column(
         "expired_share",
-        "payloads given up after their patience, of those parked",
+        "payloads given up after their time-out, of those parked",
     ),
     column(
         "reordered_share",

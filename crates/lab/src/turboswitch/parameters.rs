@@ -58,7 +58,7 @@ pub struct Parameters {
     /// Whether a joined packet goes round once more to reach its port (§III-C).
     pub cores_choose_port: bool,
     /// How long a payload waits for its header. Not given; our assumption.
-    pub patience_us: f64,
+    pub header_timeout_us: f64,
     /// What the controller of the multicast variant knows.
     pub controller: ControllerName,
     /// Where it holds the queue. Not given; 250 kB is what 20 us at 100 Gb/s are.
@@ -168,7 +168,7 @@ impl Default for Parameters {
             cores_period_us: 200.0,
             header_loss: 0.0,
             cores_choose_port: false,
-            patience_us: 10_000.0,
+            header_timeout_us: 10_000.0,
             controller: ControllerName::Exact,
             target_bytes: 250_000,
             gain: 1.0,
@@ -200,7 +200,7 @@ impl Parameters {
             ("mean_bytes", self.mean_bytes),
             ("cores_us", self.cores_us),
             ("cores_period_us", self.cores_period_us),
-            ("patience_us", self.patience_us),
+            ("header_timeout_us", self.header_timeout_us),
             ("reading_every_us", self.reading_every_us),
         ];
         rates.into_iter().try_for_each(|(field, value)| {
@@ -267,7 +267,7 @@ impl Parameters {
             cores_choose_port: self.cores_choose_port,
             limit_bytes: self.queue_limit_bytes,
             slots: SLOTS,
-            header_timeout: Duration::from_nanos((self.patience_us * 1e3) as u64),
+            header_timeout: Duration::from_nanos((self.header_timeout_us * 1e3) as u64),
             ..Config::default()
         }
     }

@@ -10,7 +10,7 @@ use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_io::Trace;
 use twinpath_link::{Header, Sender, carries_packet, number};
-use twinpath_node::machine::Progress;
+use twinpath_node::machine::{Outcome as MachineOutcome, Progress, Replacement};
 use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
 use twinpath_node::{Limits, Node, Output, build};
@@ -216,6 +216,35 @@ impl<'a> World<'a> {
         let header = Header::read(frame.bytes()).expect("a link header");
         let is_whole = carries_packet(frame) && header.trip.parked_bytes == 0;
         self.lost += u64::from(is_whole);
+    }
+
+    /// The chain becomes another. The worker may crash after it was told to get ready and before it
+    /// does so.
+    pub fn change(&mut self, replacement: Replacement, mut crashes: bool) {
+        let begun = self.node.machine.change(Box::new(replacement));
+        assert!(begun.is_ok(), "another change is under way");
+        for _ in 0..1000 {
+            self.now = Instant(self.now.0 + 100_000);
+            self.advance();
+            self.carry(0);
+            for (worker, order) in std::mem::take(&mut self.out.orders) {
+                if std::mem::take(&mut crashes) {
+                    self.crash();
+                }
+                let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
+                let answer = self.node.workers[0].execute(order, pools, &mut returns);
+                self.give_back(returns);
+                self.carry(0);
+                let (clock, out) = (self.clock(), &mut self.out);
+                self.node.machine.answered(worker, answer, clock, out);
+            }
+            match self.out.outcomes.pop() {
+                Some(MachineOutcome::Changed(_)) => return,
+                Some(_) => panic!("the change is refused"),
+                None => {}
+            }
+        }
+        panic!("the change does not end");
     }
 
     /// What is on its way to the worker goes down with it.
