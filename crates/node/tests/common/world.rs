@@ -219,7 +219,7 @@ impl<'a> World<'a> {
     }
 
     /// The chain becomes another. The worker may crash after it was told to get ready and before it
-    /// does so.
+    /// does so; what it says of that is lost.
     pub fn change(&mut self, replacement: Replacement, mut crashes: bool) {
         let begun = self.node.machine.change(Box::new(replacement));
         assert!(begun.is_ok(), "another change is under way");
@@ -230,6 +230,7 @@ impl<'a> World<'a> {
             for (worker, order) in std::mem::take(&mut self.out.orders) {
                 if std::mem::take(&mut crashes) {
                     self.crash();
+                    self.to_machine.clear();
                 }
                 let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
                 let answer = self.node.workers[0].execute(order, pools, &mut returns);
