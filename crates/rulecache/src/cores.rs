@@ -217,12 +217,11 @@ impl RuleCores {
         watch: &mut W,
     ) {
         self.counters.packets += 1;
-        let at = packet.timestamp();
-        if self.pending.is_empty() || !self.pending.concerns(&flow_of(&packet)) {
-            self.begin(packet, None, pools, out, watch);
+        let (at, flow) = (packet.timestamp(), flow_of(&packet));
+        if !self.pending.concerns(&flow) {
+            self.begin(packet, flow, None, pools, out, watch);
             return self.resume(at, pools, out);
         }
-        let flow = flow_of(&packet);
         if self.pending.len() < self.config.waiting {
             self.pending.wait_behind(flow, packet);
         } else {
@@ -355,15 +354,17 @@ impl RuleCores {
         out.extend(self.messages.drain(..).map(Output::Send));
     }
 
-    /// A packet meets the chain; one that has waited has a ticket.
+    /// A packet meets the chain; one that has waited has a ticket. Returns whether it is gone, or
+    /// else waits.
     fn begin<W: Watch + ?Sized>(
         &mut self,
         mut packet: Packet,
-        waited: Option<(Flow, Ticket)>,
+        flow: Flow,
+        ticket: Option<Ticket>,
         pools: &mut Pools,
         out: &mut Vec<Output>,
         watch: &mut W,
-    ) {
+    ) -> bool {
         self.clock = self.clock.max(packet.timestamp());
         let ingress = packet.frame.port();
         let segment = self.sides.segment_of(self.config.segment, &packet);
@@ -374,17 +375,18 @@ impl RuleCores {
         let start = Start {
             step: 0,
             settled: None,
-            waited,
+            flow,
+            ticket,
         };
-        self.run(packet, start, pools, out, watch);
+        self.run(packet, start, pools, out, watch)
     }
 
-    /// Takes a packet on that had to wait.
+    /// Takes a packet on that had to wait; when it is gone, those behind it go.
     fn go_on(
         &mut self,
         progress: Progress,
         settled: Option<EntryId>,
-        waited: (Flow, Ticket),
+        (flow, ticket): (Flow, Ticket),
         pools: &mut Pools,
         out: &mut Vec<Output>,
     ) {
@@ -393,12 +395,18 @@ impl RuleCores {
         let start = Start {
             step,
             settled,
-            waited: Some(waited),
+            flow,
+            ticket: Some(ticket),
         };
-        self.run(packet, start, pools, out, &mut Unwatched);
+        let mut is_gone = self.run(packet, start, pools, out, &mut Unwatched);
+        let mut last = ticket;
+        while is_gone && let Some((next, packet)) = self.pending.gone(&flow, last) {
+            is_gone = self.begin(packet, flow, Some(next), pools, out, &mut Unwatched);
+            last = next;
+        }
     }
 
-    /// Takes a packet through the chain.
+    /// Takes a packet through the chain. Returns whether it is gone, or else waits.
     fn run<W: Watch + ?Sized>(
         &mut self,
         mut packet: Packet,
@@ -406,7 +414,7 @@ impl RuleCores {
         pools: &mut Pools,
         out: &mut Vec<Output>,
         watch: &mut W,
-    ) {
+    ) -> bool {
         let recording = &mut self.recording;
         let mut answers = Answers::new(&mut self.replies, pools);
         let dependents = RulesOfEntries {
@@ -441,12 +449,10 @@ impl RuleCores {
                 pools.give(packet.frame);
             }
             Passage::Wait { step, entry } => {
-                return self.wait(packet, step, entry, start, pools, out);
+                return self.wait(packet, step, entry, start, out);
             }
         }
-        if let Some(waited) = start.waited {
-            self.let_next_go(waited, pools, out);
-        }
+        true
     }
 
     /// Counts the packet's entries, and offers its rule if it is hot.
@@ -489,7 +495,8 @@ impl RuleCores {
         }
     }
 
-    /// A packet cannot go on while rules came from this entry.
+    /// A packet cannot go on while rules came from this entry. Returns whether it is gone for good:
+    /// dropped.
     #[cold]
     fn wait(
         &mut self,
@@ -497,11 +504,10 @@ impl RuleCores {
         step: usize,
         entry: EntryId,
         start: Start,
-        pools: &mut Pools,
         out: &mut Vec<Output>,
-    ) {
+    ) -> bool {
         let is_stuck = start.settled == Some(entry) && self.manager.is_free(entry);
-        let is_full = start.waited.is_none() && self.pending.len() >= self.config.waiting;
+        let is_full = start.ticket.is_none() && self.pending.len() >= self.config.waiting;
         if is_stuck || is_full {
             let (count, reason) = match is_stuck {
                 true => (&mut self.counters.stuck, DropReason::InvalidState),
@@ -509,16 +515,9 @@ impl RuleCores {
             };
             *count += 1;
             out.push(Output::Drop(packet, reason));
-            if let Some(waited) = start.waited {
-                self.let_next_go(waited, pools, out);
-            }
-            return;
+            return true;
         }
         self.counters.waited += 1;
-        let (flow, ticket) = match start.waited {
-            Some((flow, ticket)) => (flow, Some(ticket)),
-            None => (flow_of(&packet), None),
-        };
         let mut progress = Progress {
             packet,
             recording: self.recording,
@@ -533,21 +532,10 @@ impl RuleCores {
             entry,
             is_closing: false,
         });
-        self.pending.suspend(flow, ticket, suspended);
+        self.pending.suspend(start.flow, start.ticket, suspended);
         // Its rules may be going already, or be reported.
         self.manager.tell_of(entry);
-    }
-
-    /// A packet that had waited is gone: the next of its flow goes.
-    fn let_next_go(
-        &mut self,
-        (flow, ticket): (Flow, Ticket),
-        pools: &mut Pools,
-        out: &mut Vec<Output>,
-    ) {
-        if let Some((ticket, packet)) = self.pending.gone(&flow, ticket) {
-            self.begin(packet, Some((flow, ticket)), pools, out, &mut Unwatched);
-        }
+        false
     }
 
     /// Goes on with what waits for entries of which there is news, as far as it goes.
@@ -626,8 +614,10 @@ struct Start {
     step: usize,
     /// The entry that it has waited for, if that is free now.
     settled: Option<EntryId>,
-    /// Its flow and ticket, if it has waited.
-    waited: Option<(Flow, Ticket)>,
+    /// Its flow as it came to the chain: functions before a step may rewrite its addresses.
+    flow: Flow,
+    /// If it has waited.
+    ticket: Option<Ticket>,
 }
 
 /// A packet's flow and direction, as it comes to the chain.

@@ -7,9 +7,8 @@ use common::functions::*;
 use common::virtual_link::Outcome;
 use std::time::Duration;
 use twinpath_classify::acl::Rule;
-use twinpath_core::Decision;
-use twinpath_core::DropReason;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, verify_transport_checksum};
+use twinpath_core::{Decision, DropReason, Pools};
 use twinpath_rulecache::{
     Affected, CacheMessage, Concern, Effect, MatchKey, Recorded, RuleFunction, Sides, Verdict,
 };
@@ -389,4 +388,38 @@ fn a_rule_cleared_while_packets_wait_for_it() {
     let punted = |effect: &Effect| matches!(effect, Effect::Release(_, Decision::Punt));
     assert_eq!(effects.iter().filter(|effect| punted(effect)).count(), 1);
     assert_eq!(direct.table.held(), 0);
+}
+
+/// Packets wait behind the first of their flow as it came to the chain, whatever functions before
+/// the one that has it wait have made of its addresses; and however many wait, all go in order,
+/// with little stack.
+#[test]
+fn thousands_wait_behind_the_first_of_their_flow() {
+    let run = std::thread::Builder::new().stack_size(256 << 10);
+    let run = run.spawn(|| {
+        let count = 4000u16;
+        // Replies pass the functions in reverse: another source first, then the binding.
+        let other_source = Box::new(ConstantSource(end("10.0.0.9:9")));
+        let mut direct = Direct::new(vec![Box::new(Translation::new(8)), other_source]);
+        direct.pools = Pools::new(usize::from(count) + 64, 1);
+        direct.send(&udp("10.0.0.1:40000", "192.0.2.1:80"));
+        direct.cache(&udp("192.0.2.1:80", "198.51.100.1:50000"));
+        assert!(direct.table.active() > 0, "a rule came from the binding");
+        direct.wait(IDLE * 2);
+        direct.delayed = Some(Vec::new());
+        direct.departed.clear();
+        for number in 0..count {
+            let number = number.to_be_bytes();
+            let packet = udp("192.0.2.1:80", "198.51.100.1:50000").payload(&number);
+            let bytes = packet.to_vec().expect("fits");
+            let (packet, mut out) = (direct.frame(&bytes, 1), Vec::new());
+            direct.cores.packet(packet, &mut direct.pools, &mut out);
+            direct.outputs(out);
+        }
+        assert_eq!(direct.cores.waiting(), usize::from(count));
+        direct.deliver_delayed();
+        assert_eq!(direct.cores.waiting(), 0);
+        assert_eq!(direct.departed.len(), usize::from(count));
+    });
+    run.expect("a thread").join().expect("no panic");
 }
