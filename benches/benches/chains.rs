@@ -1,5 +1,5 @@
 //! Chains whose decisions are cached: what a cached packet costs, and what caching costs the
-//! cores.
+//! workers.
 //!
 //! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
 //! holds. Every figure is the median of several passes with the best one beside it; compare only
@@ -89,11 +89,15 @@ fn lengths(scale: Scale) {
             cached,
             &hits(&bench),
         );
-        let mut cores = RuleBench::new(functions(), Caching::off());
+        let mut slow = RuleBench::new(functions(), Caching::off());
         let few = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
-        let alone = measure(&mut trace, &few, |frames| cores.send_to_cores(frames));
+        let alone = measure(&mut trace, &few, |frames| slow.send_to_worker(frames));
         let times = format!("   {:.1} times", alone.median / cached.median);
-        row(&format!("{length} functions, cores alone"), alone, &times);
+        row(
+            &format!("{length} functions, slow path alone"),
+            alone,
+            &times,
+        );
     }
 }
 
@@ -208,9 +212,11 @@ fn send_timed(trace: &mut Trace, count: usize, send: &mut impl FnMut(&mut Vec<Fr
     time
 }
 
-/// The chain on the cores with everything that caching needs, and without.
+/// The chain on the slow path with everything that caching needs, and without.
 fn overheads(scale: Scale) {
-    println!("recording and selection on the cores (paper: 4.16 % of throughput, 5.44 % of p99)");
+    println!(
+        "recording and selection on the slow path (paper: 4.16 % of throughput, 5.44 % of p99)"
+    );
     let flows = scale.few(32_000);
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
     let mut traces = traces(2, &plan);
@@ -221,7 +227,7 @@ fn overheads(scale: Scale) {
             &mut kinds,
             &mut traces,
             &plan,
-            RuleBench::send_to_cores,
+            RuleBench::send_to_worker,
             |_, _| (),
         );
         let changes = compared(&format!("{length} functions"), times[0], times[1]);
@@ -265,8 +271,8 @@ fn keep(what: &str, [throughput, tail]: [f64; 2]) {
     written.unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// What asking for rules costs the cores that handle the packets, at the paper's highest rate: nobody
-/// answers with a rule, so all packets stay on the cores and the rules are asked for again. Windows are
+/// What asking for rules costs the workers that handle the packets, at the paper's highest rate: nobody
+/// answers with a rule, so all packets stay on the slow path and the rules are asked for again. Windows are
 /// so long that this, and not their change, decides how often (SFCache Fig. 8).
 fn requests(scale: Scale) {
     println!(
@@ -276,7 +282,7 @@ fn requests(scale: Scale) {
     let plan = Plan::new(scale.packets / 4, flows, Spread::Uniform, 0.0, 1);
     let mut traces = traces(2, &plan);
     let mut benches = [false, true].map(asking);
-    let send = RuleBench::send_to_cores;
+    let send = RuleBench::send_to_worker;
     let times = in_turns(&mut benches, &mut traces, &plan, send, |_, bench| {
         bench.now = bench.now + WINDOW / PARTS_A_WINDOW;
     });
@@ -472,10 +478,10 @@ fn changes(scale: Scale) {
     let rules = bench.table.active();
     let mut out = Vec::new();
     let started = Clock::now();
-    bench.cores.clear_all(bench.now, &mut out);
+    bench.slow.clear_all(bench.now, &mut out);
     bench.deliver(out);
     let cleared = ns_each(started.elapsed(), rules);
-    assert!(bench.cores.may_change() && bench.table.active() == 0);
+    assert!(bench.slow.may_change() && bench.table.active() == 0);
     // The entries are hot already: the next packet of each flow makes its rule.
     bench.now = bench.now + Duration::from_secs(1);
     trace.fill(&Plan::each_flow(flows));
@@ -484,7 +490,7 @@ fn changes(scale: Scale) {
     for _ in 0..2 {
         trace.fill(&Plan::each_flow(flows));
         slow = send_timed(&mut trace, flows as usize, &mut |frames| {
-            alone.send_to_cores(frames)
+            alone.send_to_worker(frames)
         });
     }
     // One window in which the flows are seen, and one in which they are selected.
@@ -513,7 +519,7 @@ fn one_rule(bench: &mut RuleBench, trace: &mut Trace) {
     let mut times = Vec::new();
     for _ in 0..200 {
         let mut out = Vec::new();
-        bench.cores.clear_all(bench.now, &mut out);
+        bench.slow.clear_all(bench.now, &mut out);
         bench.deliver(out);
         for _ in 0..2 {
             bench.now = bench.now + Duration::from_secs(1);

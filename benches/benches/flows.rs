@@ -10,11 +10,11 @@ use twinpath_control::service::Paths;
 fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let flows: usize = if is_test { 1_000 } else { 1_000_000 };
-    creation(flows, Paths::Slow, "made on the cores");
+    creation(flows, Paths::Slow, "made on the slow path");
     creation(
         flows,
         Paths::Both,
-        "made on the cores and granted to the fast path",
+        "made on the slow path and granted to the fast path",
     );
 }
 
@@ -40,7 +40,7 @@ fn creation(flows: usize, paths: Paths, what: &str) {
         grown / flows
     );
     println!(
-        "    a flow on the cores {} bytes; a slot {} bytes",
+        "    a flow on the slow path {} bytes; a slot {} bytes",
         node.node.workers[0]
             .flows()
             .next()

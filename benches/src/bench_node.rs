@@ -129,7 +129,7 @@ impl BenchNode {
         }
     }
 
-    /// Share of packets since the start that never saw the cores.
+    /// Share of packets since the start that never saw the workers.
     pub fn fast_packets(&self) -> u64 {
         self.node.machine.path().counts().fast_packets
     }

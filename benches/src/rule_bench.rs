@@ -1,4 +1,4 @@
-//! A chain whose decisions are cached, in one thread: the fast path's table and the cores side by
+//! A chain whose decisions are cached, in one thread: the fast path's table and the workers side by
 //! side, every message delivered at once.
 
 use std::time::Duration;
@@ -6,8 +6,8 @@ use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Effect, Found, Gone, Held, LineKey, ManagerConfig, MatchKey, Output,
-    RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig, Uses,
+    CacheMessage, Effect, Found, Gone, Held, LineKey, ManagerConfig, MatchKey, Output,
+    RuleFunction, RuleTable, SelectionConfig, Sides, SlowRules, SlowRulesConfig, TableConfig, Uses,
 };
 
 /// Packets that are looked up together.
@@ -25,16 +25,16 @@ struct Known {
 pub struct RuleBench {
     /// The rules on the fast path.
     pub table: RuleTable,
-    /// The chain on the cores.
-    pub cores: RuleCores,
+    /// The chain on the slow path.
+    pub slow: SlowRules,
     /// The time of all packets.
     pub now: Instant,
     ticked: Instant,
     /// Packets that left the chain, dropped ones not counted.
     pub departed: u64,
-    /// Packets that the cores handled.
+    /// Packets that the workers handled.
     pub punted: u64,
-    /// Rules that the cores asked for.
+    /// Rules that the workers asked for.
     pub requests: u64,
     /// Whether rules are refused, so that they are asked for again and never met.
     pub refuses: bool,
@@ -48,7 +48,7 @@ pub struct RuleBench {
 /// How much a bench caches.
 #[derive(Copy, Clone, Debug)]
 pub struct Caching {
-    /// Whether the cores make rules.
+    /// Whether the workers make rules.
     pub is_on: bool,
     /// Most rules of a flow, and most others.
     pub rules: [usize; 2],
@@ -93,11 +93,11 @@ impl RuleBench {
             idle_windows: caching.idle_windows,
             ..ManagerConfig::default()
         };
-        let config = CoresConfig {
+        let config = SlowRulesConfig {
             caching: caching.is_on,
             selection: caching.selection,
             manager,
-            ..CoresConfig::default()
+            ..SlowRulesConfig::default()
         };
         let table = TableConfig {
             exact,
@@ -110,7 +110,7 @@ impl RuleBench {
         };
         Self {
             table: RuleTable::new(table),
-            cores: RuleCores::new(config, Sides::ONE_WAY, functions),
+            slow: SlowRules::new(config, Sides::ONE_WAY, functions),
             now: Instant(1_000_000_000),
             ticked: Instant::ZERO,
             departed: 0,
@@ -217,8 +217,8 @@ impl RuleBench {
         }
     }
 
-    /// Sends all frames to the cores, as if there were no fast path.
-    pub fn send_to_cores(&mut self, frames: &mut Vec<Frame>) {
+    /// Sends all frames to the slow path, as if there were no fast path.
+    pub fn send_to_worker(&mut self, frames: &mut Vec<Frame>) {
         let mut waiting = std::mem::take(frames).into_iter();
         self.done.reserve(waiting.len());
         while let Some(frame) = waiting.next() {
@@ -232,7 +232,7 @@ impl RuleBench {
         *frames = std::mem::take(&mut self.done);
     }
 
-    /// Sends one frame to the cores.
+    /// Sends one frame to the slow path.
     pub fn punt(&mut self, mut frame: Frame, layout: Layout) {
         self.punted += 1;
         frame.set_timestamp(self.now);
@@ -243,8 +243,7 @@ impl RuleBench {
             role: Default::default(),
             alias_row: 0,
         };
-        self.cores
-            .packet(packet, &mut self.pools, &mut self.outputs);
+        self.slow.packet(packet, &mut self.pools, &mut self.outputs);
         self.put_out();
     }
 
@@ -273,7 +272,7 @@ impl RuleBench {
         self.requests += u64::from(added.is_some());
         match added.filter(|_| self.refuses) {
             Some(name) => {
-                self.tell_cores(&CacheMessage::Gone(name, Uses::default(), Gone::NoRoom));
+                self.tell_worker(&CacheMessage::Gone(name, Uses::default(), Gone::NoRoom));
             }
             None => {
                 self.table.message(message, &mut self.effects);
@@ -286,7 +285,7 @@ impl RuleBench {
         while !self.effects.is_empty() {
             for effect in std::mem::take(&mut self.effects) {
                 match effect {
-                    Effect::Send(message) => self.tell_cores(&message),
+                    Effect::Send(message) => self.tell_worker(&message),
                     Effect::Release(held, Decision::Punt) => self.punt(held.frame, held.layout),
                     Effect::Release(held, _) => {
                         self.departed += 1;
@@ -297,28 +296,27 @@ impl RuleBench {
         }
     }
 
-    fn tell_cores(&mut self, message: &CacheMessage) {
+    fn tell_worker(&mut self, message: &CacheMessage) {
         let mut outputs = Vec::new();
-        self.cores
+        self.slow
             .message(message, self.now, &mut self.pools, &mut outputs);
         self.outputs.append(&mut outputs);
         self.put_out();
     }
 
-    /// Does what the cores want done.
+    /// Does what the workers want done.
     pub fn deliver(&mut self, mut outputs: Vec<Output>) {
         self.outputs.append(&mut outputs);
         self.put_out();
     }
 
-    /// Lets time pass on both sides; on the cores at most once in a millisecond, as in a node.
+    /// Lets time pass on both sides; on the slow path at most once in a millisecond, as in a node.
     pub fn tick(&mut self) {
         self.table.tick(self.now, self.now, &mut self.effects);
         self.settle();
         if self.now.since(self.ticked) >= Duration::from_millis(1) {
             self.ticked = self.now;
-            self.cores
-                .tick(self.now, &mut self.pools, &mut self.outputs);
+            self.slow.tick(self.now, &mut self.pools, &mut self.outputs);
             self.put_out();
         }
     }

@@ -196,13 +196,13 @@ impl Driver {
 
     fn arrive(&mut self, worker: usize, what: There) {
         let mut returns = Vec::new();
-        let (cores, pools) = (&mut self.node.workers[worker], &mut self.node.worker_pools[worker]);
+        let (slow, pools) = (&mut self.node.workers[worker], &mut self.node.worker_pools[worker]);
         let answer = match what {
             There::Frame(frame) => {
-                cores.receive(frame, pools, &mut returns);
+                slow.receive(frame, pools, &mut returns);
                 None
             }
-            There::Order(order) => Some(cores.execute(order, pools, &mut returns)),
+            There::Order(order) => Some(slow.execute(order, pools, &mut returns)),
         };
         self.send_back(worker, returns);
         self.back[worker].extend(answer.map(Back::Answer));

@@ -1,5 +1,5 @@
 //! Any packets, through whole chains on both paths: nothing panics, nothing is lost uncounted, and
-//! the cores alone give the same.
+//! the slow path alone give the same.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;

@@ -20,7 +20,7 @@ pub struct Expectation {
 pub enum Seen {
     /// In these counters of it, together. What the fast path did is in them for functions whose
     /// decisions are cached as rules alone, so they are to be read where all packets went to the
-    /// cores.
+    /// workers.
     Counted(&'static [&'static str]),
     /// In packets that were dropped for this reason, on either path.
     Dropped(&'static str),

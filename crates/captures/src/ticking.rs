@@ -5,7 +5,7 @@ use twinpath_io::Trace;
 
 /// Between packets of a capture with a fine clock.
 const FINE: Duration = Duration::from_micros(1);
-/// Between those of one whose clock does not tell most of them apart: longer than cores take to
+/// Between those of one whose clock does not tell most of them apart: longer than workers take to
 /// answer.
 const COARSE: Duration = Duration::from_micros(20);
 

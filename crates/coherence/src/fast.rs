@@ -230,7 +230,7 @@ impl StateStage {
         header: &mut Header,
     ) -> Decision {
         if are_zero(self.table.words(id)) {
-            // Nothing is known of the flow, so this packet opens it, exactly as on the cores.
+            // Nothing is known of the flow, so this packet opens it, exactly as on the slow path.
             initiator = opener(frame.bytes(), &parsed.layout, &parsed.keyed);
             self.set_initiator(id, initiator);
         }
@@ -396,7 +396,7 @@ impl StateStage {
         header
     }
 
-    /// Takes a message from the cores. A recall may need an answer, which is returned.
+    /// Takes a message from the slow path. A recall may need an answer, which is returned.
     pub fn message(&mut self, header: &Header, clock: Clock) -> Option<Header> {
         let event = match header.message {
             Message::State => Event::State(header.generation),
@@ -437,7 +437,7 @@ impl StateStage {
         }
     }
 
-    /// The cores want to forget a flow that they believe granted. If it is here, it goes back; if
+    /// The workers want to forget a flow that they believe granted. If it is here, it goes back; if
     /// not, say so. A pull or write-back under way will tell them anyway.
     fn recall(&mut self, header: &Header, clock: Clock) -> Option<Header> {
         let id = self.table.find(&header.key, header.key.hash(self.seed));
@@ -552,7 +552,7 @@ impl StateStage {
         })
     }
 
-    /// Slots that wait for the cores.
+    /// Slots that wait for the slow path.
     pub fn waiting_slots(&self) -> u64 {
         self.stats.population[Fsm::Incomplete as usize]
             + self.stats.population[Fsm::Frozen as usize]

@@ -17,7 +17,7 @@ use twinpath_core::Side;
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Fsm {
-    /// Free; the cores hold the state of whatever flow was here.
+    /// Free; the workers hold the state of whatever flow was here.
     #[default]
     Initial = 0,
     /// Pulled; the answer is under way.
@@ -55,13 +55,13 @@ pub enum Event {
         /// Whether the flow is worth a slot.
         hot: bool,
     },
-    /// A packet that only the cores can finish.
+    /// A packet that only the workers can finish.
     Complex,
-    /// The cores granted the state of this generation.
+    /// The workers granted the state of this generation.
     State(u32),
-    /// The cores keep the state.
+    /// The workers keep the state.
     Decline(u32),
-    /// The cores have the value of this generation.
+    /// The workers have the value of this generation.
     Acknowledge(u32),
     /// The slot's deadline has passed.
     Deadline,
@@ -72,13 +72,13 @@ pub enum Event {
 /// What to do about it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Send the packet to the cores as PLAIN.
+    /// Send the packet to the slow path as PLAIN.
     Plain,
-    /// Send the packet to the cores as PULL of the slot's (new) generation.
+    /// Send the packet to the slow path as PULL of the slot's (new) generation.
     Pull,
     /// Update the state and let the packet out.
     Update,
-    /// Send the packet to the cores with the frozen value.
+    /// Send the packet to the slow path with the frozen value.
     WriteBack,
     /// Send the frozen value on a packet of our own.
     OwnWriteBack,
@@ -117,7 +117,7 @@ pub struct Slot {
     pub generation: u32,
     /// The end that opened the flow.
     pub initiator: Side,
-    /// Incarnation of the cores that granted the state.
+    /// Incarnation of the slow path that granted the state.
     pub epoch: u32,
     /// ACTIVE: when the flow last had a packet (packet clock). INCOMPLETE, FROZEN: when to act
     /// (link clock). Nanoseconds.

@@ -1,21 +1,21 @@
-//! What the cores remember of a flow's pulls, and what they answer.
+//! What the workers remember of a flow's pulls, and what they answer.
 
 use crate::safeguards::{Safeguard, Safeguards};
 
-/// Who may write a flow's state, as the cores know it.
+/// Who may write a flow's state, as the workers know it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Grant {
-    /// The cores.
+    /// The workers.
     #[default]
     Ours,
     /// The fast path, since this generation was granted.
     Granted(u32),
-    /// The cores again: the value of this generation has been imported. Duplicates of that
+    /// The workers again: the value of this generation has been imported. Duplicates of that
     /// write-back may still come.
     Returned {
         /// The generation.
         generation: u32,
-        /// Whether an earlier incarnation of the cores had granted it: then only this entry tells
+        /// Whether an earlier incarnation of the slow path had granted it: then only this entry tells
         /// a duplicate from the first, so it must be kept until the fast path has let go.
         from_former_life: bool,
     },
@@ -50,7 +50,7 @@ impl Grant {
 
     /// A write-back, before its packet is applied.
     ///
-    /// `same_life` tells whether the cores that granted the generation are these. If so, and the
+    /// `same_life` tells whether the workers that granted the generation are these. If so, and the
     /// flow is not (any more) known as granted, the value was imported before: a granted flow is
     /// never forgotten. If not, an earlier incarnation granted it and crashed, and the value on
     /// the wire is the only one there is.
@@ -94,13 +94,13 @@ impl Grant {
         }
     }
 
-    /// Whether the cores may forget the flow when its state is worth nothing.
+    /// Whether the workers may forget the flow when its state is worth nothing.
     #[inline]
     pub const fn may_forget(self) -> bool {
         self.to_recall().is_none()
     }
 
-    /// Whether the cores may change the state on their own account (timers, ageing).
+    /// Whether the workers may change the state on their own account (timers, ageing).
     #[inline]
     pub const fn is_ours(self) -> bool {
         !matches!(self, Self::Granted(_))
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_value_survives_the_cores() {
+    fn a_frozen_value_survives_the_slow_path() {
         let mut fresh = Grant::default();
         assert_eq!(fresh.write_back(9, false, &All), Import::Take);
         assert!(!fresh.may_forget(), "a duplicate would look like the first");

@@ -1,4 +1,4 @@
-//! The cores' side: flows, the chain, and the answers to the fast path.
+//! The slow path's side: flows, the chain, and the answers to the fast path.
 
 use crate::grant::{Grant, Import};
 use crate::safeguards::All;
@@ -23,9 +23,9 @@ pub struct Outgoing {
     pub frame: Option<Frame>,
 }
 
-/// What the cores did.
+/// What the workers did.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct CoreStats {
+pub struct SlowStats {
     /// Packets handled.
     pub packets: u64,
     /// Flows made.
@@ -34,7 +34,7 @@ pub struct CoreStats {
     pub flows_aged: u64,
     /// Values imported.
     pub imports: u64,
-    /// Values imported that an earlier incarnation of the cores had granted.
+    /// Values imported that an earlier incarnation of the slow path had granted.
     pub rescued: u64,
     /// Duplicate write-backs that were not imported.
     pub duplicate_write_backs: u64,
@@ -54,7 +54,7 @@ const AGED_PER_PACKET: usize = 2;
 const RECALL_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// One worker's flows and functions.
-pub struct Cores {
+pub struct SlowFlows {
     store: FlowStore<Grant>,
     chain: Chain,
     timers: Timers,
@@ -69,14 +69,14 @@ pub struct Cores {
     /// Packets until more of them follow.
     rest: u32,
     drops: DropCounters,
-    stats: CoreStats,
+    stats: SlowStats,
 }
 
 /// While flows follow to another chain, some that are not asked for do with one packet in so many.
 const FOLLOWING_EVERY: u32 = 16;
 
-impl Cores {
-    /// Cores in their `epoch`-th incarnation (from 1), with room for `flows` flows.
+impl SlowFlows {
+    /// Workers in their `epoch`-th incarnation (from 1), with room for `flows` flows.
     pub fn new(chain: Chain, flows: usize, epoch: u32, seed: u64) -> Self {
         let store = FlowStore::new(flows, chain.word_count(), chain.len());
         Self {
@@ -92,7 +92,7 @@ impl Cores {
             passage: None,
             rest: 0,
             drops: DropCounters::default(),
-            stats: CoreStats::default(),
+            stats: SlowStats::default(),
         }
     }
 
@@ -108,8 +108,8 @@ impl Cores {
         self.store.touch();
     }
 
-    /// What the cores did so far.
-    pub fn stats(&self) -> &CoreStats {
+    /// What the workers did so far.
+    pub fn stats(&self) -> &SlowStats {
         &self.stats
     }
 
@@ -150,7 +150,7 @@ impl Cores {
     }
 
     /// Lets go of all packets that functions keep, in order within each flow: the chain is about
-    /// to change. All state must be the cores'.
+    /// to change. All state must be the workers'.
     pub fn release(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         // What one function lets go of another may keep, but only once.
         for _ in 0..self.chain.len() {
@@ -186,8 +186,8 @@ impl Cores {
         self.forget_if_worthless(id);
     }
 
-    /// Becomes the cores of another chain, in a run that began at `started`: flows keep what the
-    /// functions that stay know of them. All state must be the cores', and nothing under way.
+    /// Becomes the workers of another chain, in a run that began at `started`: flows keep what the
+    /// functions that stay know of them. All state must be the workers', and nothing under way.
     /// Returns the functions that are left.
     pub fn succeed(
         &mut self,

@@ -7,7 +7,7 @@ pub struct Stats {
     pub pulls: u64,
     /// Pulls whose state was installed.
     pub installs: u64,
-    /// Pulls that the cores declined.
+    /// Pulls that the workers declined.
     pub declines: u64,
     /// Pulls overtaken by a packet of their flow.
     pub cancellations: u64,

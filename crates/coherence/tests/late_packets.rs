@@ -2,7 +2,7 @@
 //! while the clock went on with those of other flows.
 
 use std::time::Duration;
-use twinpath_coherence::Cores;
+use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::program::{FastProgram, Word};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
@@ -66,7 +66,7 @@ impl NetworkFunction for Keeper {
 fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
     let chain = Chain::new(vec![Box::new(Keeper(Slab::new(8)))]);
     let steering = chain.steering(7).expect("one function");
-    let mut cores = Cores::new(chain, 16, 1, 7);
+    let mut slow = SlowFlows::new(chain, 16, 1, 7);
     let (mut pools, mut out): (_, Vec<Outgoing>) = (Pools::new(16, 1), Vec::new());
     for &(number, at) in packets {
         let client = Endpoint::v4([10, 0, 0, number as u8], 1000);
@@ -78,9 +78,9 @@ fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
         let layout = dissect(&bytes).expect("sound");
         let keyed = steering.key(&bytes, &layout).expect("a flow");
         let header = Header::of_packet(Message::Plain, &frame, &keyed);
-        cores.receive(&header, frame, &mut pools, &mut out);
+        slow.receive(&header, frame, &mut pools, &mut out);
     }
-    cores.advance(Instant::NEVER, &mut pools, &mut out);
+    slow.advance(Instant::NEVER, &mut pools, &mut out);
     let frames = out.iter().filter_map(|outgoing| outgoing.frame.as_ref());
     frames.map(|frame| frame.ordinal()).collect()
 }

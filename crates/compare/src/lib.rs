@@ -1,6 +1,6 @@
 //! Whether two captures hold the same packets.
 //!
-//! The server-only path is the oracle: whatever both paths put out must be what the cores alone put
+//! The server-only path is the oracle: whatever both paths put out must be what the slow path alone put
 //! out, byte for byte and in order *per flow and direction*. [`Comparison`] answers that question
 //! for two captures, or for packets in memory, and tells the first [`Difference`] in words.
 //!

@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub packets_out: u64,
     /// Packets the fast path settled.
     pub packets_fast: u64,
-    /// Packets sent to the cores.
+    /// Packets sent to the slow path.
     pub packets_slow: u64,
     /// Slots by state.
     pub slots: SlotCounts,

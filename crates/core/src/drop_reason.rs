@@ -14,7 +14,7 @@ pub enum DropReason {
     /// The ring towards a worker was full: the slow path is overloaded (live traffic only; a replay
     /// waits instead).
     PuntRingFull,
-    /// The cores know as many flows as they may.
+    /// The workers know as many flows as they may.
     FlowTableFull,
     /// A firewall rule or its default denies the connection.
     Denied,
@@ -46,7 +46,7 @@ pub enum DropReason {
     ParkingFull,
     /// A parked payload was given up, because its header did not come back in time.
     HeaderMissing,
-    /// A header came back from the cores with more bytes than fit in front of its payload.
+    /// A header came back from the slow path with more bytes than fit in front of its payload.
     HeaderTooLong,
     /// Too many packets waited on a worker for cached rules to go.
     RuleBacklogFull,

@@ -1,4 +1,4 @@
-//! A packet on its way through the network functions on the cores.
+//! A packet on its way through the network functions on the slow path.
 
 use crate::direction::Direction;
 use crate::key::Role;

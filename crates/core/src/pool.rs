@@ -29,8 +29,8 @@ pub struct Trip {
     pub direction: Direction,
     /// The port that it leaves by, if a function said so.
     pub egress: Option<u16>,
-    /// Whether it has been on the cores.
-    pub was_on_cores: bool,
+    /// Whether it has been on the slow path.
+    pub was_on_slow_path: bool,
     /// How many bytes of its payload are parked: the frame is the header of a longer packet, and
     /// [`Frame::ticket`] says whose. 0 if the packet is whole.
     pub parked_bytes: u16,

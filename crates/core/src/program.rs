@@ -3,7 +3,7 @@
 //! A program is a short list of guarded [`Step`]s over the flow's 32-bit state words, fields of
 //! the packet and temporaries. The first step whose conditions all hold is taken: its actions
 //! run, then its [`Exit`] says where the packet goes. If no step holds, the packet is *complex*
-//! and escalates to the cores with the flow's state. A step that escalates changes nothing.
+//! and escalates to the slow path with the flow's state. A step that escalates changes nothing.
 //!
 //! The shape is what a match-action switch can do: a condition compares `(a - b) & mask` with a
 //! value, as a stateful ALU does; there are no loops and no pointers. A
@@ -272,7 +272,7 @@ pub enum Exit {
     Drop(DropReason),
     /// Back to the sender, past all other functions.
     Reply,
-    /// To the cores, with the state unchanged.
+    /// To the slow path, with the state unchanged.
     Escalate,
 }
 

@@ -477,7 +477,7 @@ impl Machine {
         self.registers[usize::from(register)]
     }
 
-    /// Does what a step says; false if it turns out that only the cores can.
+    /// Does what a step says; false if it turns out that only the workers can.
     #[inline(always)]
     fn perform(&mut self, instructions: &[Instruction], packet: &PacketView<'_>) -> bool {
         for &Instruction { opcode, to, a, b } in instructions {

@@ -11,6 +11,6 @@ pub enum Outcome {
     Reply,
     /// Dropped; the state words of [`Interpreter::words`](crate::Interpreter::words) count.
     Drop(DropReason),
-    /// To the cores; nothing has changed.
+    /// To the slow path; nothing has changed.
     Complex,
 }

@@ -11,7 +11,7 @@
 //! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
-//! | 12 | 4 | epoch: of the cores that send, or of those that granted the state |
+//! | 12 | 4 | epoch: of the slow path that send, or of those that granted the state |
 //! | 16 | 4 | generation |
 //! | 20 | 4 | slot |
 //! | 24 | 8 | arrival time of the packet at the fast path, ns |
@@ -28,7 +28,7 @@
 //! Where payload is parked only the packet's header follows.
 //!
 //! Behind [`Message::RuleRequest`] and [`Message::RuleReport`] there is no packet but what the
-//! cores and the fast path tell each other about rules.
+//! workers and the fast path tell each other about rules.
 
 use twinpath_core::key::{KEY_BYTES, Role, Side};
 use twinpath_core::{Direction, FlowKey, Frame, Instant, Keyed, Ticket, Trip};
@@ -53,11 +53,11 @@ const _: () = assert!(
 const MAGIC: u16 = 0x7470;
 const VERSION: u8 = 1;
 
-/// What a frame says. Those below 16 go to the cores, the rest come back.
+/// What a frame says. Those below 16 go to the slow path, the rest come back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Message {
-    /// Only a packet: the cores hold the state.
+    /// Only a packet: the workers hold the state.
     Plain = 1,
     /// The fast path asks for the state.
     Pull = 2,
@@ -69,15 +69,15 @@ pub enum Message {
     Return = 16,
     /// The state, granted to the fast path.
     State = 17,
-    /// The cores keep the state for now.
+    /// The workers keep the state for now.
     Decline = 18,
     /// The state given back has arrived.
     Acknowledge = 19,
-    /// The cores would like to forget this flow: give its state back, or say that it is not held.
+    /// The workers would like to forget this flow: give its state back, or say that it is not held.
     Recall = 20,
-    /// What the cores want done with rules.
+    /// What the workers want done with rules.
     RuleRequest = 21,
-    /// The cores have dropped the packet whose payload is parked.
+    /// The workers have dropped the packet whose payload is parked.
     Dropped = 22,
 }
 
@@ -116,8 +116,8 @@ impl Message {
         }
     }
 
-    /// Whether the message goes towards the cores.
-    pub const fn is_to_cores(self) -> bool {
+    /// Whether the message goes towards the workers.
+    pub const fn is_to_worker(self) -> bool {
         (self as u8) < 16
     }
 }
@@ -140,7 +140,7 @@ pub struct Header {
     pub side: Side,
     /// The frame's number in its queue; set when it is sent.
     pub sequence: u32,
-    /// The incarnation of the cores that sent this, or (in a write-back) that granted the state.
+    /// The incarnation of the slow path that sent this, or (in a write-back) that granted the state.
     pub epoch: u32,
     /// The pull that this belongs to.
     pub generation: u32,
@@ -391,7 +391,7 @@ impl Header {
     }
 }
 
-/// Whatever comes from the cores has been there.
+/// Whatever comes from the slow path has been there.
 fn read_trip(bytes: &[u8; FIXED_BYTES], message: Message) -> Trip {
     let direction = match bytes[6] & 16 {
         0 => Direction::Original,
@@ -401,7 +401,7 @@ fn read_trip(bytes: &[u8; FIXED_BYTES], message: Message) -> Trip {
     Trip {
         direction,
         egress: (bytes[6] & 32 != 0).then_some(egress),
-        was_on_cores: !message.is_to_cores(),
+        was_on_slow_path: !message.is_to_worker(),
         parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
         // Its number is behind the state words.
     }
@@ -512,7 +512,7 @@ mod tests {
                 header.trip = Trip {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
                     egress: (bits & 16 != 0).then_some(numbers[3] as u16),
-                    was_on_cores: code >= 16,
+                    was_on_slow_path: code >= 16,
                     parked_bytes: if numbers[0] & 1 == 0 {
                         0
                     } else {

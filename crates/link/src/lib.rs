@@ -1,4 +1,4 @@
-//! Everything that passes between the fast path and the cores.
+//! Everything that passes between the fast path and the workers.
 //!
 //! A frame on the link is a [`Header`] followed by the packet it carries, if any. The header is
 //! the same whether the frame crosses a ring inside one process or, one day, a wire to another

@@ -31,7 +31,7 @@ pub struct Descriptor {
     pub name: &'static str,
     /// What its decisions depend on.
     pub form: Form,
-    /// Why its decisions are cached, or why it shares state, and what of it stays on the cores: for
+    /// Why its decisions are cached, or why it shares state, and what of it stays on the slow path: for
     /// people to read.
     pub placement: &'static str,
     /// Whether a service that has the function must say how it is configured.
@@ -85,7 +85,7 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         self.descriptor().placement
     }
 
-    /// Why the function needs the payloads of packets on the cores; `None` if headers will do. Of
+    /// Why the function needs the payloads of packets on the slow path; `None` if headers will do. Of
     /// packets whose time to live ends it may have the payload all the same.
     fn needs_payload(&self) -> Option<&'static str>;
 

@@ -1,7 +1,7 @@
 //! The network functions.
 //!
 //! Each is a folder with its configuration, its fast program (what it does on the fast path, as
-//! data) and its slow function (what it does on the cores, as code). A property test holds each
+//! data) and its slow function (what it does on the slow path, as code). A property test holds each
 //! to the rule that where the program does not escalate, the slow function would have done the
 //! same to the flow's state words and to the packet.
 //!

@@ -1,4 +1,4 @@
-//! A function run over packets on the cores alone, or with its fast program in front: what tests
+//! A function run over packets on the slow path alone, or with its fast program in front: what tests
 //! of the rule "simple means equal" compare.
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ struct Known {
     initiator: Side,
     /// Another function has settled who the initiator is.
     settled: bool,
-    /// The configuration has changed since its last packet, so the next one is for the cores.
+    /// The configuration has changed since its last packet, so the next one is for the slow path.
     is_home: bool,
 }
 
@@ -60,8 +60,8 @@ fn steering(function: &impl NetworkFunction) -> Steering {
 }
 
 impl<F: NetworkFunction> Path<F> {
-    /// Everything on the cores; the run starts at `now`.
-    pub fn cores(function: F, now: Instant) -> Self {
+    /// Everything on the slow path; the run starts at `now`.
+    pub fn slow(function: F, now: Instant) -> Self {
         Self::new(function, None, now)
     }
 

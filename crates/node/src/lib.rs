@@ -38,4 +38,4 @@ pub use fast_path::{
 pub use machine::{Limits, Machine, Output};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
 pub use wiring::{Node, build};
-pub use worker::{CoreElement, Worker};
+pub use worker::{SlowElement, Worker};

@@ -5,7 +5,7 @@ mod rules;
 
 use crate::fast_path::{FastPath, Via};
 use crate::machine::Machine;
-use crate::worker::{CoreElement, Worker};
+use crate::worker::{SlowElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
     Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounts,
@@ -238,10 +238,10 @@ type EachFunction<'a> = dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>)) + 'a;
 fn each_function(worker: &Worker, each: &mut EachFunction<'_>) {
     for element in worker.elements() {
         match element {
-            CoreElement::Flows(flows) => flows.chain().functions().iter().for_each(|function| {
+            SlowElement::Flows(flows) => flows.chain().functions().iter().for_each(|function| {
                 each(&function.name, &|counter| function.counters(counter));
             }),
-            CoreElement::Rules(rules) => rules.functions().iter().for_each(|function| {
+            SlowElement::Rules(rules) => rules.functions().iter().for_each(|function| {
                 each(&function.name, &|counter| function.counters(counter));
             }),
         }

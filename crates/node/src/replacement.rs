@@ -20,7 +20,7 @@ mod flows;
 
 pub use crate::fast_path::FastPlan;
 pub use crate::machine::Replacement;
-pub use crate::worker::{CorePlan, FunctionPlan};
+pub use crate::worker::{FunctionPlan, SlowPlan};
 
 use crate::build_error::BuildError;
 use crate::wiring;
@@ -29,7 +29,7 @@ use twinpath_control::operator::Applied;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Pools;
 use twinpath_nf::descriptor::MigrationError;
-use twinpath_rulecache::{Change, RuleCores, Sides};
+use twinpath_rulecache::{Change, Sides, SlowRules};
 use twinpath_slowpath::Chain;
 
 /// Why a running service cannot become another.
@@ -74,7 +74,7 @@ impl Replacement {
             sides: wiring::sides(new)?,
             steering: wiring::steering(new)?,
             fast: Vec::new(),
-            cores: Vec::new(),
+            slow: Vec::new(),
             blueprint: wiring::blueprint(new, old.run.paths),
             brings_flows_home: flows.brings_home,
             releases_packets: flows.releases_packets,
@@ -90,8 +90,8 @@ impl Replacement {
         for _ in 0..new.slow_path.workers {
             let plans = after
                 .iter()
-                .map(|(origin, element)| plan_cores(old, &before, *origin, new, element));
-            replacement.cores.push(plans.collect::<Result<_, _>>()?);
+                .map(|(origin, element)| plan_slow(old, &before, *origin, new, element));
+            replacement.slow.push(plans.collect::<Result<_, _>>()?);
         }
         Ok(replacement)
     }
@@ -114,12 +114,12 @@ impl Replacement {
         let holds = |element: &Range<usize>| element.contains(&place);
         if let Some(number) = elements.iter().position(holds)
             && let Some(plan) = replacement
-                .cores
+                .slow
                 .first_mut()
                 .and_then(|plans| plans.get_mut(number))
         {
             let place = (place - elements[number].start) as u8;
-            *plan = CorePlan::ChangeRules(number, vec![(place, change)]);
+            *plan = SlowPlan::ChangeRules(number, vec![(place, change)]);
         }
         Ok(replacement)
     }
@@ -169,15 +169,15 @@ fn plan_fast(
     Ok(FastPlan::New(element))
 }
 
-fn plan_cores(
+fn plan_slow(
     old: &Service,
     before: &[Range<usize>],
     origin: Origin,
     new: &Service,
     element: &Range<usize>,
-) -> Result<CorePlan, ReplaceError> {
+) -> Result<SlowPlan, ReplaceError> {
     match origin {
-        Origin::Same(number) => return Ok(CorePlan::Keep(number)),
+        Origin::Same(number) => return Ok(SlowPlan::Keep(number)),
         Origin::Changed(number) => {
             let former = &old.chain[before[number].clone()];
             return plan_changes(number, former, new, &new.chain[element.clone()]);
@@ -188,9 +188,9 @@ fn plan_cores(
         return flows::plan(old, before, new, element);
     }
     let functions = plan_functions(old, before, new, element)?;
-    let config = wiring::core_rules(new, old.run.paths);
-    let rules = RuleCores::new(config, Sides::KNOWN, Vec::new());
-    Ok(CorePlan::Rules(Box::new(rules), functions))
+    let config = wiring::slow_rules_config(new, old.run.paths);
+    let rules = SlowRules::new(config, Sides::KNOWN, Vec::new());
+    Ok(SlowPlan::Rules(Box::new(rules), functions))
 }
 
 /// The plan for an element that stays while some of its functions change.
@@ -199,7 +199,7 @@ fn plan_changes(
     former: &[Instance],
     new: &Service,
     functions: &[Instance],
-) -> Result<CorePlan, ReplaceError> {
+) -> Result<SlowPlan, ReplaceError> {
     let (mut rules, mut flows) = (Vec::new(), Vec::new());
     let pairs = former.iter().zip(functions).enumerate();
     for (place, (former, function)) in pairs.filter(|(_, (former, function))| former != function) {
@@ -209,8 +209,8 @@ fn plan_changes(
         }
     }
     Ok(match functions.iter().any(Instance::makes_rules) {
-        true => CorePlan::ChangeRules(number, rules),
-        false => CorePlan::ChangeFlows(number, flows),
+        true => SlowPlan::ChangeRules(number, rules),
+        false => SlowPlan::ChangeFlows(number, flows),
     })
 }
 

@@ -58,7 +58,7 @@ pub struct CaptureSink<S: FrameSink> {
     without_port: u64,
 }
 
-/// Bytes that may wait for older packets still on the cores.
+/// Bytes that may wait for older packets still on the slow path.
 const WAITING_BYTES: usize = 256 << 20;
 
 impl<S: FrameSink> CaptureSink<S> {

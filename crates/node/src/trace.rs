@@ -39,8 +39,8 @@ pub struct End {
     pub packet: Option<PacketLook>,
     /// The port that it leaves by, if a function said so.
     pub egress: Option<u16>,
-    /// Whether it has been on the cores.
-    pub was_on_cores: bool,
+    /// Whether it has been on the slow path.
+    pub was_on_slow_path: bool,
 }
 
 /// Why there is no trace.
@@ -112,7 +112,7 @@ pub fn trace_packet(
     })
 }
 
-/// The fast path knows a rule by its name alone; the cores' book has the rest.
+/// The fast path knows a rule by its name alone; the workers' book has the rest.
 fn with_rule(mut step: Step, node: &Node, names: &[Names]) -> Step {
     if let Step::Meet(meeting) = &mut step
         && let Found::Rule(found) = &mut meeting.found
@@ -125,8 +125,8 @@ fn with_rule(mut step: Step, node: &Node, names: &[Names]) -> Step {
 
 fn in_book(found: &CachedRule, node: &Node, element: u8, functions: &[String]) -> Option<RuleLook> {
     let mut elements = node.workers.first()?.rules_by_element();
-    let (_, cores) = elements.find(|(number, _)| *number == element)?;
-    let mut rules = cores.manager().iter();
+    let (_, slow) = elements.find(|(number, _)| *number == element)?;
+    let mut rules = slow.manager().iter();
     let rule = rules.find(|rule| CachedRule::named(rule.name).is(found))?;
     let entries = rule.entries();
     let entries: Vec<EntryLook> = entries
@@ -151,7 +151,7 @@ fn end(steps: &[Step]) -> Option<End> {
         Step::PutOut { .. } => "leaves".into(),
         Step::Drop { reason } => format!("is dropped: {reason}"),
         Step::Hold { .. } => "is held: a rule for it does not become active".into(),
-        Step::Receive { cores, .. } if cores.outcome() == "answered" => {
+        Step::Receive { slow_path, .. } if slow_path.outcome() == "answered" => {
             "is answered by a function".into()
         }
         _ => "is kept for the time being".into(),
@@ -165,7 +165,7 @@ fn end(steps: &[Step]) -> Option<End> {
         fate,
         packet,
         egress,
-        was_on_cores: steps.iter().any(is_punt),
+        was_on_slow_path: steps.iter().any(is_punt),
     })
 }
 

@@ -61,7 +61,7 @@ pub enum Step {
         /// The element.
         element: u8,
         /// What happened there.
-        cores: CoresLook,
+        slow_path: SlowLook,
     },
     /// It is on the fast path again.
     Returned {
@@ -115,7 +115,7 @@ pub struct Meeting {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// The element is on the cores alone.
+    /// The element is on the slow path alone.
     Nothing,
     /// A packet that never meets a rule.
     NotPlain,
@@ -136,7 +136,7 @@ pub struct CachedRule {
     pub id: u32,
     /// Which rule of that number it is.
     pub generation: u32,
-    /// The rule, as the book of the cores has it.
+    /// The rule, as the book of the slow path has it.
     #[serde(flatten)]
     pub rule: Option<RuleLook>,
 }
@@ -164,10 +164,10 @@ pub struct SlotLook {
     pub state: &'static str,
     /// And behind it.
     pub state_after: &'static str,
-    /// The state words, before and behind the packet; all zero while the cores hold them.
+    /// The state words, before and behind the packet; all zero while the workers hold them.
     pub words: Vec<WordChange>,
     /// What each function's fast program did, up to the one that did not let the packet go on;
-    /// none while the cores hold the words, or for packets that no program sees.
+    /// none while the workers hold the words, or for packets that no program sees.
     pub programs: Vec<ProgramLook>,
 }
 
@@ -197,17 +197,17 @@ pub struct MessageLook {
     pub parked_bytes: u16,
 }
 
-/// What a packet met on the cores at one element.
+/// What a packet met on the slow path at one element.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CoresLook {
+pub enum SlowLook {
     /// Functions whose decisions are cached.
     Rules(Box<RulesRun>),
     /// Functions that share flow state.
     State(StateRun),
 }
 
-impl CoresLook {
+impl SlowLook {
     /// What became of the packet.
     pub fn outcome(&self) -> &str {
         match self {
@@ -304,7 +304,7 @@ pub struct NoRule {
 /// A run through functions that share flow state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateRun {
-    /// The flow's state words on the cores, before and behind the packet.
+    /// The flow's state words on the slow path, before and behind the packet.
     pub words: Vec<WordChange>,
     /// What became of the packet here.
     pub outcome: String,

@@ -12,7 +12,7 @@
 //!                       link: numbered, bounded, FIFO per flow
 //!                          │                     ▲
 //!                          ▼                     │
-//!                  Worker::receive ─► Cores ─► Chain ─► NetworkFunction::handle
+//!                  Worker::receive ─► SlowFlows ─► Chain ─► NetworkFunction::handle
 //! ```
 
 pub use crate::build_error::BuildError;
@@ -21,11 +21,11 @@ use crate::causality::{Causality, Scope};
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
 use crate::watch::{Names, Watch};
-use crate::worker::{Blueprint, CoreElement, Worker};
+use crate::worker::{Blueprint, SlowElement, Worker};
 use std::ops::Range;
 use std::sync::Arc;
 use twinpath_coherence::fsm::Backoff;
-use twinpath_coherence::{Config as CoherenceConfig, Cores, StateStage};
+use twinpath_coherence::{Config as CoherenceConfig, SlowFlows, StateStage};
 use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Steering;
@@ -34,7 +34,7 @@ use twinpath_fastpath::{Budget, Interpreter, Placement};
 use twinpath_nf::descriptor::Function;
 use twinpath_parking::Stage;
 use twinpath_rulecache::{
-    CoresConfig, ManagerConfig, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides,
+    ManagerConfig, RuleFunction, RuleTable, SelectionConfig, Sides, SlowRules, SlowRulesConfig,
     TableConfig,
 };
 use twinpath_slowpath::{Chain, NetworkFunction};
@@ -45,7 +45,7 @@ pub struct Node {
     pub machine: Machine,
     /// The workers, by number.
     pub workers: Vec<Worker>,
-    /// Buffers of each worker: messages and packets made on the cores.
+    /// Buffers of each worker: messages and packets made on the slow path.
     pub worker_pools: Vec<Pools>,
 }
 
@@ -63,13 +63,13 @@ impl Node {
 }
 
 /// What an element's functions and state words are called.
-fn names(element: &CoreElement) -> Names {
+fn names(element: &SlowElement) -> Names {
     match element {
-        CoreElement::Rules(rules) => Names {
+        SlowElement::Rules(rules) => Names {
             functions: names_of(rules.functions()),
             words: Vec::new(),
         },
-        CoreElement::Flows(flows) => Names {
+        SlowElement::Flows(flows) => Names {
             functions: names_of(flows.chain().functions()),
             words: flows
                 .chain()
@@ -96,7 +96,7 @@ fn names_of_words(program: &FastProgram) -> Vec<(String, &'static str)> {
 /// Frames in flight on the fast path itself: batches in hand, buffers of its own messages.
 const FRAMES_IN_HAND: usize = 4096;
 
-/// Packets that may wait on the cores behind one that waits for rules to go.
+/// Packets that may wait on the slow path behind one that waits for rules to go.
 const FRAMES_WAITING: usize = 4096;
 
 /// Long frames, for captures taken in front of segmentation offload.
@@ -182,7 +182,7 @@ pub fn rule_functions(
 pub struct Room {
     /// What it takes there.
     pub placement: Placement,
-    /// By element of the chain: whether its flow state has room. One without lives on the cores
+    /// By element of the chain: whether its flow state has room. One without lives on the slow path
     /// alone.
     pub has_room: Vec<bool>,
 }
@@ -281,7 +281,7 @@ pub fn causality(service: &Service) -> Result<Causality, BuildError> {
     }))
 }
 
-/// The queue in which payloads wait while their headers are on the cores, if the service has one.
+/// The queue in which payloads wait while their headers are on the slow path, if the service has one.
 ///
 /// # Errors
 /// A function needs payloads.
@@ -299,8 +299,8 @@ fn parking(service: &Service, workers: &[Worker]) -> Result<Option<Stage>, Build
 fn reader_of_payloads(worker: &Worker) -> Option<&str> {
     let mut elements = worker.elements().iter();
     elements.find_map(|element| match element {
-        CoreElement::Flows(flows) => name_of(flows.chain().functions(), |one| one.reads_payload()),
-        CoreElement::Rules(rules) => name_of(rules.functions(), |one| one.reads_payload()),
+        SlowElement::Flows(flows) => name_of(flows.chain().functions(), |one| one.reads_payload()),
+        SlowElement::Rules(rules) => name_of(rules.functions(), |one| one.reads_payload()),
     })
 }
 
@@ -359,13 +359,13 @@ pub fn fast_element(
     has_room: bool,
 ) -> Result<FastElement, BuildError> {
     Ok(match paths {
-        Paths::Slow => FastElement::OnCores,
+        Paths::Slow => FastElement::OnSlowPath,
         Paths::Both if instances[0].makes_rules() => fast_rules(service, paths),
         Paths::Both if has_room => {
             let chain = element_chain(service, instances)?;
             FastElement::State(Box::new(state_stage(service, &chain)?))
         }
-        Paths::Both => FastElement::OnCores,
+        Paths::Both => FastElement::OnSlowPath,
     })
 }
 
@@ -376,7 +376,7 @@ pub fn fast_rules(service: &Service, paths: Paths) -> FastElement {
             let table = RuleTable::new(rule_table(service));
             FastElement::Rules(Box::new(RuleStage::new(table, SEGMENT)))
         }
-        false => FastElement::OnCores,
+        false => FastElement::OnSlowPath,
     }
 }
 
@@ -416,19 +416,19 @@ fn workers(
 /// What makes a worker's elements of a service's chain.
 pub fn blueprint(service: &Service, paths: Paths) -> Blueprint {
     let service = service.clone();
-    Arc::new(move || core_elements(&service, paths))
+    Arc::new(move || slow_elements(&service, paths))
 }
 
 /// What a worker has of the chain.
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
-pub fn core_elements(service: &Service, paths: Paths) -> Result<Vec<CoreElement>, BuildError> {
+pub fn slow_elements(service: &Service, paths: Paths) -> Result<Vec<SlowElement>, BuildError> {
     elements(service)
         .map(|instances| {
             Ok(match instances[0].makes_rules() {
-                true => CoreElement::Rules(Box::new(rule_cores(service, paths, instances)?)),
-                false => CoreElement::Flows(Box::new(cores(service, instances)?)),
+                true => SlowElement::Rules(Box::new(slow_rules(service, paths, instances)?)),
+                false => SlowElement::Flows(Box::new(slow_flows(service, instances)?)),
             })
         })
         .collect()
@@ -438,25 +438,30 @@ pub fn core_elements(service: &Service, paths: Paths) -> Result<Vec<CoreElement>
 ///
 /// # Errors
 /// A file that a function needs cannot be read.
-pub fn cores(service: &Service, instances: &[Instance]) -> Result<Cores, BuildError> {
+pub fn slow_flows(service: &Service, instances: &[Instance]) -> Result<SlowFlows, BuildError> {
     let chain = element_chain(service, instances)?;
-    Ok(Cores::new(chain, service.slow_path.flows, 1, service.seed))
+    Ok(SlowFlows::new(
+        chain,
+        service.slow_path.flows,
+        1,
+        service.seed,
+    ))
 }
 
-fn rule_cores(
+fn slow_rules(
     service: &Service,
     paths: Paths,
     instances: &[Instance],
-) -> Result<RuleCores, BuildError> {
-    let mut cores = RuleCores::new(core_rules(service, paths), Sides::KNOWN, Vec::new());
-    cores.exchange_functions(rule_functions(service, instances)?);
-    Ok(cores)
+) -> Result<SlowRules, BuildError> {
+    let mut slow = SlowRules::new(slow_rules_config(service, paths), Sides::KNOWN, Vec::new());
+    slow.exchange_functions(rule_functions(service, instances)?);
+    Ok(slow)
 }
 
-/// How an element whose decisions are cached does that on the cores.
-pub fn core_rules(service: &Service, paths: Paths) -> CoresConfig {
+/// How an element whose decisions are cached does that on the slow path.
+pub fn slow_rules_config(service: &Service, paths: Paths) -> SlowRulesConfig {
     let cache = &service.rule_cache;
-    CoresConfig {
+    SlowRulesConfig {
         segment: SEGMENT,
         caching: caches_rules(service, paths),
         waiting: FRAMES_WAITING,

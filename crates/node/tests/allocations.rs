@@ -1,5 +1,5 @@
 //! The whole node allocates nothing per packet once it is warm: neither for packets that the fast
-//! path settles, nor for those that go to a worker and back, nor where everything is on the cores.
+//! path settles, nor for those that go to a worker and back, nor where everything is on the slow path.
 //! What is new may allocate (a flow, a cached rule), a bounded number of times.
 
 use allocation_counter::measure;
@@ -31,7 +31,7 @@ enum Way {
     Fast,
     /// Each goes to a worker and back, at each element.
     Punted,
-    /// All elements are on the cores.
+    /// All elements are on the slow path.
     Slow,
 }
 
@@ -259,7 +259,7 @@ fn no_packet_allocates_once_the_node_is_warm() {
                     Way::Fast => [all, 0],
                     Way::Punted | Way::Slow => [0, all],
                 };
-                assert_eq!(left, expected, "{what}: on the fast path, by the cores");
+                assert_eq!(left, expected, "{what}: on the fast path, by the slow path");
                 assert_eq!(warm.count_total, 0, "{what}");
                 let most = MOST_PER_FLOW * u64::from(FLOWS);
                 let count = cold.count_total;

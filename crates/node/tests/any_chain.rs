@@ -1,5 +1,5 @@
 //! Server-only is the oracle for any chain of production's functions, with any configuration of each,
-//! whatever packets come: the cores alone against both paths, with caches of every size and none, a
+//! whatever packets come: the slow path alone against both paths, with caches of every size and none, a
 //! ring of every size, and bursts of every size.
 
 #[path = "any/packets.rs"]
@@ -221,7 +221,7 @@ fn percent(part: u64, of: u64) -> f64 {
 }
 
 #[test]
-fn both_paths_give_what_the_cores_alone_give() {
+fn both_paths_give_what_the_slow_path_alone_give() {
     let seen = RefCell::new(Seen::default());
     let config = ProptestConfig {
         cases: 200,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
-use twinpath_coherence::Cores;
+use twinpath_coherence::SlowFlows;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service};
@@ -23,10 +23,12 @@ use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::wiring::{BuildError, core_rules, elements, flow_function, rule_functions};
+use twinpath_node::wiring::{
+    BuildError, elements, flow_function, rule_functions, slow_rules_config,
+};
 use twinpath_node::worker::Blueprint;
-use twinpath_node::{CoreElement, Departure, Node, Ports, Worker, build};
-use twinpath_rulecache::{Answers, Recorded, RuleCores, RuleFunction, Sides, Verdict};
+use twinpath_node::{Departure, Node, Ports, SlowElement, Worker, build};
+use twinpath_rulecache::{Answers, Recorded, RuleFunction, Sides, SlowRules, Verdict};
 use twinpath_slowpath::{Chain, Flow, NetworkFunction, Outbox};
 
 /// Packets to this port blow the fuse.
@@ -69,17 +71,17 @@ impl RuleFunction for Fuse {
 }
 
 /// What a worker has of a service's chain, with a fuse in front of each element.
-fn fused(service: &Service) -> Result<Vec<CoreElement>, BuildError> {
+fn fused(service: &Service) -> Result<Vec<SlowElement>, BuildError> {
     let element = |configs: &[_]| {
         let rules = rule_functions(service, configs)?;
         if !rules.is_empty() {
             let fuse: Box<dyn RuleFunction> = Box::new(Fuse);
             let mut functions: Vec<Named<dyn RuleFunction>> = vec![fuse.into()];
             functions.extend(rules);
-            let config = core_rules(service, Paths::Both);
-            let mut rules = RuleCores::new(config, Sides::KNOWN, Vec::new());
+            let config = slow_rules_config(service, Paths::Both);
+            let mut rules = SlowRules::new(config, Sides::KNOWN, Vec::new());
             rules.exchange_functions(functions);
-            return Ok(CoreElement::Rules(Box::new(rules)));
+            return Ok(SlowElement::Rules(Box::new(rules)));
         }
         let fuse: Box<dyn NetworkFunction> = Box::new(Fuse);
         let mut functions: Vec<Named<dyn NetworkFunction>> = vec![fuse.into()];
@@ -87,8 +89,8 @@ fn fused(service: &Service) -> Result<Vec<CoreElement>, BuildError> {
             functions.push(flow_function(service, config)?);
         }
         let (flows, seed) = (service.slow_path.flows, service.seed);
-        let cores = Cores::new(Chain::named(functions), flows, 1, seed);
-        Ok(CoreElement::Flows(Box::new(cores)))
+        let slow = SlowFlows::new(Chain::named(functions), flows, 1, seed);
+        Ok(SlowElement::Flows(Box::new(slow)))
     };
     elements(service).map(element).collect()
 }

@@ -1,5 +1,5 @@
 //! Functions that share flow state change while packets flow: what leaves is the same as where
-//! everything is on the cores and the same change is made in front of the same packet.
+//! everything is on the slow path and the same change is made in front of the same packet.
 
 mod common;
 
@@ -65,8 +65,8 @@ fn made(chain: &[&str], tables: &[&str]) -> Service {
     service(&text(chain, tables))
 }
 
-/// Compares a service that changes on both paths with one on the cores alone. Returns what left
-/// the cores alone, and the share of packets that stayed on the fast path.
+/// Compares a service that changes on both paths with one on the slow path alone. Returns what left
+/// the slow path alone, and the share of packets that stayed on the fast path.
 fn compare_as(
     first: &Service,
     changes: &[Change],

@@ -1,5 +1,5 @@
 //! Server-only is the oracle: over every shared capture a chain whose functions all act on it gives
-//! the same packets in all variants of the fast path as with the cores alone, per flow and
+//! the same packets in all variants of the fast path as with the slow path alone, per flow and
 //! direction in the same order, byte for byte. (Each function alone: `oracle_derived.rs`.)
 
 mod common;

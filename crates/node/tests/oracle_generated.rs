@@ -82,7 +82,7 @@ fn inspector() {
     compare(&text, &trace, 0.3);
 }
 
-/// The traffic carries what the rules look for: on the fast path, on the cores, and what passes.
+/// The traffic carries what the rules look for: on the fast path, on the slow path, and what passes.
 fn assert_inspected(text: &str, trace: &Trace) {
     let report = run(&service(text), trace, Paths::Slow, Execution::Virtual).report;
     let inspector = report.functions.iter().find(|all| all.name == "inspector");

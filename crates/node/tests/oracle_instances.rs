@@ -30,7 +30,7 @@ fn lists_around_a_monitor(capture: &Capture) -> Result<Service, Lacking> {
     Ok(service)
 }
 
-/// What each function counted, seen by name, on the cores alone and with both paths.
+/// What each function counted, seen by name, on the slow path alone and with both paths.
 fn acted(
     service: &Service,
     capture: &Capture,

@@ -124,7 +124,7 @@ fn executions(variant: Variant) -> &'static [Execution] {
     }
 }
 
-/// What functions count must be right also for packets that the cores never saw.
+/// What functions count must be right also for packets that the workers never saw.
 fn counts(outcome: &Outcome) -> BTreeMap<String, u64> {
     const COUNTED: [&str; 8] = [
         "allowed",
@@ -260,7 +260,7 @@ fn each_function_on_generated_traffic() {
 
 #[test]
 fn all_in_one_chain_with_answers() {
-    // Answers come while what they answer may still be on the cores.
+    // Answers come while what they answer may still be on the slow path.
     let share = compare_answered(ALL, 6_000, Duration::from_micros(37));
     assert!(
         share > 0.2,

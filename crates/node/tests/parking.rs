@@ -1,5 +1,5 @@
-//! Payloads wait on the fast path's side while the cores see headers: what leaves is what leaves
-//! cores that see whole packets, byte for byte and in order per flow. Where the queue is short or
+//! Payloads wait on the fast path's side while the workers see headers: what leaves is what leaves
+//! workers that see whole packets, byte for byte and in order per flow. Where the queue is short or
 //! flows may lose their order, what leaves is no other packet, and the counts add up.
 
 mod common;
@@ -150,8 +150,8 @@ fn firewall_and_load_balancer_with_several_workers() {
 }
 
 /// Functions with rules and functions with flow state, both ways: payloads wait while their
-/// headers are on the cores for one element after the other. In front of each they may have to wait
-/// for others, far longer than the header timeout that payloads have with the cores.
+/// headers are on the slow path for one element after the other. In front of each they may have to wait
+/// for others, far longer than the header timeout that payloads have with the slow path.
 #[test]
 fn chains_of_rules() {
     let trace = generate(
@@ -276,10 +276,10 @@ fn a_short_queue_sends_packets_whole_or_drops_them() {
     }
 }
 
-/// The cores take 200 us and payloads wait for 20: each is given up, none leaves with another's
+/// The workers take 200 us and payloads wait for 20: each is given up, none leaves with another's
 /// header.
 #[test]
-fn cores_slower_than_the_header_timeout_cost_their_packets() {
+fn workers_slower_than_the_header_timeout_cost_their_packets() {
     let text = format!("{}[link]\nround_trip = \"200us\"\n", firewall());
     let trace = tcp_traffic(0.0, 5_000);
     let whole = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
@@ -301,9 +301,9 @@ fn cores_slower_than_the_header_timeout_cost_their_packets() {
     }
 }
 
-/// A controller that follows the cores keeps the queue long enough, so that payloads pass once.
+/// A controller that follows the workers keeps the queue long enough, so that payloads pass once.
 #[test]
-fn a_queue_of_copies_that_follows_the_cores_holds_payloads_long_enough() {
+fn a_queue_of_copies_that_follows_the_slow_path_holds_payloads_long_enough() {
     let text = format!("{}[link]\nround_trip = \"20us\"\n", firewall());
     let mode = "[parking]\nmode = \"multicast\"\nmulticast = { late = \"discard\", margin_bytes = 20000 }\n";
     let trace = generate(

@@ -1,5 +1,5 @@
-//! A link that loses frames, and cores that crash, while payloads wait: whatever leaves is what the
-//! cores alone would have made of that packet, and every packet comes to one end that is counted.
+//! A link that loses frames, and workers that crash, while payloads wait: whatever leaves is what the
+//! slow path alone would have made of that packet, and every packet comes to one end that is counted.
 
 mod common;
 
@@ -70,7 +70,7 @@ fn a_link_that_loses_frames() {
 }
 
 #[test]
-fn cores_that_crash() {
+fn workers_that_crash() {
     for mode in MODES {
         for paths in [Paths::Slow, Paths::Both] {
             let mishaps = Mishaps {

@@ -50,7 +50,7 @@ fn packets(count: u64) -> Trace {
 /// when it was acknowledged.
 struct Changing {
     left: Vec<Vec<u8>>,
-    /// Of each, whether it went without the cores.
+    /// Of each, whether it went without the slow path.
     is_fast: Vec<bool>,
     at: usize,
     commands: mpsc::Sender<Command>,
@@ -185,7 +185,7 @@ fn an_element_that_stays_keeps_its_rules() {
     };
     let stays = slow_after(&old);
     let swaps = slow_after(&service(&text(&["monitor", "acl"], "192.0.2.0/24")));
-    println!("of 999 packets after a change on the cores: {stays}, {swaps}");
+    println!("of 999 packets after a change on the slow path: {stays}, {swaps}");
     assert!(stays < 100 && swaps > 900);
 }
 

@@ -1,5 +1,5 @@
 //! One rule, one route, one backend, one address changes while packets flow: of what is cached only
-//! that goes which came from it, and what leaves is the same as where everything is on the cores and
+//! that goes which came from it, and what leaves is the same as where everything is on the slow path and
 //! the same change is made in front of the same packet.
 
 mod common;
@@ -80,8 +80,8 @@ fn edited(first: &Service, edits: &[(&str, Edit)], packets: usize) -> Vec<Change
     edits.iter().enumerate().map(&mut change).collect()
 }
 
-/// Makes changes on both paths, in virtual time and on threads, and on the cores alone. Returns what
-/// left the cores alone, and what each change did in virtual time.
+/// Makes changes on both paths, in virtual time and on threads, and on the slow path alone. Returns what
+/// left the slow path alone, and what each change did in virtual time.
 fn compare(first: &Service, changes: &[Change], trace: &Trace, what: &str) -> (Outcome, Vec<Told>) {
     let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
     let unchanged = run(first, trace, Paths::Slow, Execution::Virtual);
@@ -250,7 +250,7 @@ fn rules_of_a_firewall_leave_connections_where_they_are() {
             .fast
             .share
     };
-    // As much as where nothing changes, but for what is denied, which is for the cores.
+    // As much as where nothing changes, but for what is denied, which is for the slow path.
     let (changed, unchanged) = (share(&changes), share(&[]));
     let denied = expected.report.drops["denied"] as f64 / PACKETS as f64;
     assert!(

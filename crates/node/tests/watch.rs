@@ -13,7 +13,7 @@ use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::trace::trace_packet;
 use twinpath_node::virtual_time::VirtualRun;
-use twinpath_node::watch::{CoresLook, Found, Step, Watch};
+use twinpath_node::watch::{Found, SlowLook, Step, Watch};
 use twinpath_node::{Departure, Node, build, wiring};
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
@@ -222,10 +222,10 @@ fn of_rules() {
         assert!(names.contains(step), "{step}: {names:?}");
     }
     let makes_rule = |step: &Step| {
-        let Step::Receive { cores, .. } = step else {
+        let Step::Receive { slow_path, .. } = step else {
             return false;
         };
-        matches!(cores, CoresLook::Rules(run) if run.rule.is_some() && run.functions.len() == 3)
+        matches!(slow_path, SlowLook::Rules(run) if run.rule.is_some() && run.functions.len() == 3)
     };
     assert!(has(&walks, makes_rule));
 }
@@ -282,7 +282,7 @@ fn of_parked_payloads() {
 }
 
 #[test]
-fn of_an_element_on_the_cores() {
+fn of_an_element_on_the_slow_path() {
     let text = format!(
         "[service]\nchain = [\"acl\", \"firewall\", \"napt\", \"router\"]\n{RULES}[run]\npaths = \"slow\"\n"
     );

@@ -91,7 +91,7 @@ pub enum Refusal {
     WindowFull,
 }
 
-/// What the cores say of a packet.
+/// What the workers say of a packet.
 #[derive(Debug)]
 pub enum Answer<H> {
     /// Its new header.
@@ -129,7 +129,7 @@ pub enum Dequeued<P, H> {
     Depart {
         /// What was parked.
         payload: P,
-        /// What the cores made of its header.
+        /// What the workers made of its header.
         header: H,
         /// When it was parked.
         parked_at: Instant,
@@ -154,7 +154,7 @@ pub enum Dequeued<P, H> {
 /// Why a payload is given up.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The cores dropped the packet.
+    /// The workers dropped the packet.
     Declined,
     /// No header in time.
     Expired,
@@ -199,7 +199,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         })
     }
 
-    /// Parks the payload of a packet that arrives now. Its header goes to the cores with the ticket.
+    /// Parks the payload of a packet that arrives now. Its header goes to the slow path with the ticket.
     ///
     /// # Errors
     /// The payload comes back with the reason, which is counted.
@@ -225,7 +225,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         }
     }
 
-    /// A header came back from the cores, and goes on: perhaps to other cores, perhaps only when
+    /// A header came back from the slow path, and goes on: perhaps to other workers, perhaps only when
     /// others have passed. It is not lost, so its payload's timeout does not run.
     pub fn came_back(&mut self, ticket: Ticket) {
         if let Some(record) = self.slots.find(ticket)
@@ -235,7 +235,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         }
     }
 
-    /// The header goes to the cores again.
+    /// The header goes to the slow path again.
     pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
         if let Some(record) = self.slots.find(ticket)
             && matches!(record.awaited, Awaited::Between)
@@ -244,7 +244,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         }
     }
 
-    /// An answer of the cores came back.
+    /// An answer of the slow path came back.
     pub fn answered(&mut self, ticket: Ticket, answer: Answer<H>, now: Instant) -> Received {
         self.answered_for(ticket, answer, 0, now)
     }
@@ -425,7 +425,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         }
     }
 
-    /// Whether the buffer is large enough for the cores' latency; `None` without a controller.
+    /// Whether the buffer is large enough for the slow path's latency; `None` without a controller.
     pub fn fit(&self) -> Option<Fit> {
         self.controller.as_ref().map(Controller::fit)
     }
@@ -565,7 +565,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             let place = record.and_then(|record| record.place.take());
             self.pass(place);
         }
-        if !self.config.cores_choose_port {
+        if !self.config.slow_path_chooses_port {
             return Turn::Leave;
         }
         resident.is_joined = true;

@@ -20,14 +20,14 @@ pub struct Config {
     pub small: Small,
     /// A packet with less payload than this is small, in bytes.
     pub least_payload_bytes: u32,
-    /// Whether the cores choose the port. A switch that cannot change a packet's port after it has
+    /// Whether the workers choose the port. A switch that cannot change a packet's port after it has
     /// left a queue sends the joined packet through it once more (TurboSwitch §III-C).
-    pub cores_choose_port: bool,
+    pub slow_path_chooses_port: bool,
     /// Bytes the queue may hold, payloads on their way round included.
     pub limit_bytes: u64,
     /// Payloads that may be parked at a time.
     pub slots: u32,
-    /// How long a payload waits for its header each time that the cores have it.
+    /// How long a payload waits for its header each time that the workers have it.
     pub header_timeout: Duration,
 }
 
@@ -64,9 +64,9 @@ pub enum Order {
 /// What becomes of packets too small to be split.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Small {
-    /// The whole packet goes to the cores, and an empty payload waits in its stead, so that order is kept.
+    /// The whole packet goes to the slow path, and an empty payload waits in its stead, so that order is kept.
     Token,
-    /// The whole packet goes to the cores and leaves when it is back: it may overtake.
+    /// The whole packet goes to the slow path and leaves when it is back: it may overtake.
     Bypass,
 }
 
@@ -95,7 +95,7 @@ pub enum Target {
         /// That length.
         bytes: u64,
     },
-    /// At what the port sends in the latency that the cores show.
+    /// At what the port sends in the latency that the workers show.
     Follow {
         /// The share of headers that must be back in time, below 1.
         quantile: f64,
@@ -148,7 +148,7 @@ pub enum ConfigError {
     /// `drain_bps`.
     #[error("the draining port needs a rate")]
     Drain,
-    /// `cores_choose_port` and `late`.
+    /// `slow_path_chooses_port` and `late`.
     #[error("one more pass to another port needs a port in loopback mode: late = again")]
     PassNeedsLoopback,
 }
@@ -161,7 +161,7 @@ impl Default for Config {
             order: Order::None,
             small: Small::Token,
             least_payload_bytes: 64,
-            cores_choose_port: false,
+            slow_path_chooses_port: false,
             limit_bytes: 850_000,
             slots: 1 << 14,
             header_timeout: Duration::from_millis(1),
@@ -204,7 +204,7 @@ impl Config {
         require(gain > 0.0 && gain <= 1.0, ConfigError::Gain)?;
         require(multicast.drain_bps > 0, ConfigError::Drain)?;
         require(
-            late == Late::Again || !self.cores_choose_port,
+            late == Late::Again || !self.slow_path_chooses_port,
             ConfigError::PassNeedsLoopback,
         )?;
         match multicast.target {
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(wrong, Err(ConfigError::Gain));
         let wrong = multicast(|config, _| config.limit_bytes = 250_000);
         assert_eq!(wrong, Err(ConfigError::Target));
-        let wrong = multicast(|config, _| config.cores_choose_port = true);
+        let wrong = multicast(|config, _| config.slow_path_chooses_port = true);
         assert_eq!(wrong, Err(ConfigError::PassNeedsLoopback));
         let wrong = multicast(|_, inner| inner.drain_bps = 0);
         assert_eq!(wrong, Err(ConfigError::Drain));

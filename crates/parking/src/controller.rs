@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_follows_the_cores_until_the_buffer_ends() {
+    fn the_target_follows_the_slow_path_until_the_buffer_ends() {
         let target = Target::Follow {
             quantile: 0.99,
             margin_bytes: 1000,

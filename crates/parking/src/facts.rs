@@ -13,21 +13,21 @@ pub fn recirculations(input_bps: f64, loopback_bps: f64) -> f64 {
 pub fn least_queue_bytes(
     input_bps: f64,
     loopback_bps: f64,
-    cores_latency_ns: f64,
+    slow_path_latency_ns: f64,
     switch_ns: f64,
 ) -> f64 {
-    let bits_ns = cores_latency_ns * input_bps - switch_ns * (loopback_bps - input_bps);
+    let bits_ns = slow_path_latency_ns * input_bps - switch_ns * (loopback_bps - input_bps);
     (bits_ns / 8e9).max(0.0)
 }
 
-/// Theorem 1: the queue stays below what the port sends in twice the cores' latency, in bytes.
-pub fn most_queue_bytes(loopback_bps: f64, cores_latency_ns: f64) -> f64 {
-    2.0 * cores_latency_ns * loopback_bps / 8e9
+/// Theorem 1: the queue stays below what the port sends in twice the workers' latency, in bytes.
+pub fn most_queue_bytes(loopback_bps: f64, slow_path_latency_ns: f64) -> f64 {
+    2.0 * slow_path_latency_ns * loopback_bps / 8e9
 }
 
 /// Corollary 1: no packet takes longer than this, in nanoseconds.
-pub fn most_latency_ns(cores_latency_ns: f64) -> f64 {
-    3.0 * cores_latency_ns
+pub fn most_latency_ns(slow_path_latency_ns: f64) -> f64 {
+    3.0 * slow_path_latency_ns
 }
 
 #[cfg(test)]

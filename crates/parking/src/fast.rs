@@ -17,7 +17,7 @@ pub struct Stage {
     counts: StageCounts,
 }
 
-/// What a stage counts beside its [`PayloadBuffer`]. Packets that went to the cores whole are in one of the
+/// What a stage counts beside its [`PayloadBuffer`]. Packets that went to the slow path whole are in one of the
 /// first five.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageCounts {
@@ -33,18 +33,18 @@ pub struct StageCounts {
     pub with_state: u64,
     /// Dropped: the queue or the slots had no room.
     pub refused: u64,
-    /// Bytes that were parked instead of going to the cores.
+    /// Bytes that were parked instead of going to the slow path.
     pub parked_bytes: u64,
     /// Packets whose new header was too long for the room in front of their payload.
     pub header_too_long: u64,
-    /// Headers whose packets the cores or the fast path had dropped, after the payload was given up.
+    /// Headers whose packets the workers or the fast path had dropped, after the payload was given up.
     pub dropped_late: u64,
     /// Most bytes that were ever in the queue.
     pub most_queue_bytes: u64,
 }
 
 impl StageCounts {
-    /// Packets that went to the cores whole.
+    /// Packets that went to the slow path whole.
     pub fn whole(&self) -> u64 {
         self.small + self.unsuited + self.no_buffer + self.no_room + self.with_state
     }
@@ -65,14 +65,14 @@ impl Load for Parcel {
     }
 }
 
-/// What becomes of a packet that goes to the cores.
+/// What becomes of a packet that goes to the slow path.
 #[derive(Debug)]
 pub enum Sent {
     /// Its header goes.
     Header(Frame),
     /// It goes whole.
     Whole(Frame),
-    /// There is no room for its payload, and the cores are not to have it whole: it is dropped.
+    /// There is no room for its payload, and the workers are not to have it whole: it is dropped.
     Refused(Frame),
 }
 
@@ -126,7 +126,7 @@ impl Stage {
         })
     }
 
-    /// A packet goes to the cores: its payload stays here if it is worth it and there is room.
+    /// A packet goes to the slow path: its payload stays here if it is worth it and there is room.
     /// `has_state` says that flow state travels with it, which must not be dropped.
     pub fn send(
         &mut self,
@@ -195,12 +195,12 @@ impl Stage {
         Sent::Whole(frame)
     }
 
-    /// A header came back from the cores and goes on, and perhaps waits for others.
+    /// A header came back from the slow path and goes on, and perhaps waits for others.
     pub fn came_back(&mut self, ticket: Ticket) {
         self.buffer.came_back(ticket);
     }
 
-    /// A header goes to the cores again.
+    /// A header goes to the slow path again.
     pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
         self.buffer.goes_again(ticket, now);
     }

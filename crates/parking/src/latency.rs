@@ -1,4 +1,4 @@
-//! How long the cores take, and how long the queue must be for that.
+//! How long the workers take, and how long the queue must be for that.
 //!
 //! The paper holds the queue at a length worked out for a latency known beforehand. Here the
 //! latency of every header that comes back is put into a small histogram whose counts are halved
@@ -15,7 +15,7 @@ const BUCKETS: usize = (STEPS * DOUBLINGS) as usize;
 /// Counts are halved when there are this many.
 const MEMORY: u32 = 4096;
 
-/// Whether the buffer is large enough for the latency that the cores show.
+/// Whether the buffer is large enough for the latency that the workers show.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Fit {
     /// It is.

@@ -1,11 +1,11 @@
-//! Payload parking (TurboSwitch): headers go to the cores, payloads wait in a queue of the switch.
+//! Payload parking (TurboSwitch): headers go to the slow path, payloads wait in a queue of the switch.
 //!
 //! A switch has no memory that a program could keep a payload in, but every port has a queue. So
-//! the packet is split; its header, with a [`Ticket`], goes to the cores; its payload joins a queue
+//! the packet is split; its header, with a [`Ticket`], goes to the slow path; its payload joins a queue
 //! that is kept long enough for the header to be back when the payload comes out. One packet's walk:
 //!
 //! ```text
-//!  packet ── Stage::send ──► header with ticket ──► cores (slow::PendingHeaders) ──┐
+//!  packet ── Stage::send ──► header with ticket ──► workers (slow::PendingHeaders) ──┐
 //!                │                                                         │ the rest of the chain
 //!                ▼                                                         ▼
 //!            PayloadBuffer::park                                     Stage::leave, PayloadBuffer::answered_for
@@ -27,7 +27,7 @@
 //! [`port`] of its own: time passes in it when its owner says so, and rounds of the queue in which
 //! nothing can happen are counted and not made.
 //!
-//! What becomes of a packet that goes to the cores through a [`Stage`]:
+//! What becomes of a packet that goes to the slow path through a [`Stage`]:
 //!
 //! | what happens | what becomes of it | counted |
 //! |---|---|---|
@@ -43,14 +43,14 @@
 //! What was added to the paper:
 //! * **Tickets** have a generation. A header that was lost, doubled, or came back after its payload
 //!   was given up can never be joined with another payload.
-//! * **Header timeout** bounds how long a payload waits for its header each time that the cores have it: a
+//! * **Header timeout** bounds how long a payload waits for its header each time that the workers have it: a
 //!   header that is lost costs one packet, one that waits for others between two visits none.
 //! * **Numbers at return** ([`Order::AsReturned`]): the paper numbers packets when they arrive, so
-//!   that the lost and the dropped leave gaps, and says nothing of packets that never see the cores.
+//!   that the lost and the dropped leave gaps, and says nothing of packets that never see the workers.
 //!   In production a packet gets its number when its header has passed the chain, and so does a
 //!   whole one that finds others of its flow before it. Flows leave in the order in which they
 //!   would have left without parking, whatever became of others.
-//! * **A target that follows the cores' latency** ([`latency`]): the paper takes it for constant.
+//! * **A target that follows the workers' latency** ([`latency`]): the paper takes it for constant.
 //!   When the buffer is too small for the latency seen, [`PayloadBuffer::fit`] says so.
 //! * **Every end of a packet is counted** ([`Stats`]), and the counts add up.
 #![forbid(unsafe_code)]

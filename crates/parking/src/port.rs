@@ -12,7 +12,7 @@ pub struct PortConfig {
     pub rate_bps: u64,
     /// How often the multicast controller reads the queue.
     pub reading_interval: Duration,
-    /// Whether a packet whose payload finds no room is dropped; if not, it goes to the cores whole.
+    /// Whether a packet whose payload finds no room is dropped; if not, it goes to the slow path whole.
     pub drops_overflow: bool,
 }
 
@@ -131,14 +131,14 @@ mod tests {
     use crate::config::Config;
 
     /// A byte takes a nanosecond, and payloads wait for a hundred microseconds.
-    fn port_and_buffer(cores_choose_port: bool) -> (Port, PayloadBuffer<u32, &'static str>) {
+    fn port_and_buffer(slow_path_chooses_port: bool) -> (Port, PayloadBuffer<u32, &'static str>) {
         let port = Port::new(PortConfig {
             rate_bps: 8_000_000_000,
             reading_interval: Duration::from_micros(1),
             drops_overflow: false,
         });
         let config = Config {
-            cores_choose_port,
+            slow_path_chooses_port,
             header_timeout: Duration::from_micros(100),
             ..Config::default()
         };
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(at, Instant(7000), "the eighth of 1000 ns each");
     }
 
-    /// Nothing leaves while all headers are between two visits to the cores; then all that do not
+    /// Nothing leaves while all headers are between two visits to the slow path; then all that do not
     /// come back are given up when their header timeout ends.
     #[test]
     fn rounds_are_skipped_until_a_header_times_out() {

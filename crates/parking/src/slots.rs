@@ -7,13 +7,13 @@ use twinpath_core::{Instant, Ticket};
 /// What is known of a parked payload's header.
 #[derive(Debug)]
 pub(crate) enum Awaited<H> {
-    /// The cores have it, since then.
+    /// The workers have it, since then.
     Away(Instant),
-    /// It is back, but not from its last visit to the cores: it waits for others, or goes on.
+    /// It is back, but not from its last visit to the slow path: it waits for others, or goes on.
     Between,
     /// It is back.
     Here(H),
-    /// The cores dropped the packet.
+    /// The workers dropped the packet.
     Declined,
 }
 
@@ -79,7 +79,7 @@ impl<H> Slots<H> {
         slot.record.as_mut().filter(|_| is_this)
     }
 
-    /// Since when the cores have the header of a ticket that is good, if they do.
+    /// Since when the workers have the header of a ticket that is good, if they do.
     pub(crate) fn away_since(&self, ticket: Ticket) -> Option<Instant> {
         match self
             .slots

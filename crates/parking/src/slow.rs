@@ -1,10 +1,10 @@
-//! What the cores do with headers: they make them look like their packets, and tell which of them
+//! What the workers do with headers: they make them look like their packets, and tell which of them
 //! they have dropped.
 
 use crate::split::{cut, stretch};
 use twinpath_core::{Frame, Ticket, Trip};
 
-/// Headers that are on the cores. Functions work on them as if they were packets: the frame is as
+/// Headers that are on the slow path. Functions work on them as if they were packets: the frame is as
 /// long as the whole packet, with zeros for what is parked.
 #[derive(Debug, Default)]
 pub struct PendingHeaders(Vec<PendingHeader>);
@@ -72,7 +72,7 @@ impl PendingHeaders {
         notice.set_ticket(ticket);
     }
 
-    /// All are gone, and nobody tells the fast path: the cores have crashed.
+    /// All are gone, and nobody tells the fast path: the workers have crashed.
     pub fn clear(&mut self) {
         self.0.clear();
     }

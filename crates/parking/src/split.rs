@@ -4,7 +4,7 @@ use twinpath_core::wire::layout::{Fragment, Layout, Transport};
 use twinpath_core::{Frame, Pools, Trip};
 
 /// How many bytes of a frame are headers: all up to the end of TCP's or UDP's. Anything else, as a
-/// fragment or an ICMP error, has its whole frame for a header: there the cores may look further.
+/// fragment or an ICMP error, has its whole frame for a header: there the workers may look further.
 pub fn header_bytes(frame: &[u8], layout: &Layout) -> usize {
     let has_ports = matches!(layout.transport, Transport::Tcp | Transport::Udp);
     match has_ports && layout.fragment == Fragment::Whole {

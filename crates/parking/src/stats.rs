@@ -14,9 +14,9 @@ pub struct Stats {
 
     /// Left with their new header.
     pub departed: u64,
-    /// Given up: the cores dropped the packet.
+    /// Given up: the workers dropped the packet.
     pub declined: u64,
-    /// Given up: no header in time; it was lost, or the cores are slower than that.
+    /// Given up: no header in time; it was lost, or the workers are slower than that.
     pub expired: u64,
     /// Given up: the header was not back when the payload came out, and there is no second pass.
     pub late: u64,

@@ -1,6 +1,6 @@
-//! Parked packets leave as if the cores had seen them whole, whatever the way to the cores does.
+//! Parked packets leave as if the workers had seen them whole, whatever the way to the slow path does.
 //!
-//! A small world with a seed: packets of several flows arrive, the way to the cores and back loses,
+//! A small world with a seed: packets of several flows arrive, the way to the slow path and back loses,
 //! doubles, delays and reorders headers, slots are few and the queue is short. The oracle is the
 //! same function applied to whole packets.
 
@@ -26,8 +26,8 @@ enum Event {
         payload_bytes: u16,
         tcp: bool,
     },
-    /// The cores take one of the frames on the way, not always the first.
-    Cores {
+    /// The workers take one of the frames on the way, not always the first.
+    SlowFlows {
         pick: u8,
         fate: Fate,
     },
@@ -58,7 +58,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (0u8..3, 0u16..1400, any::<bool>())
             .prop_map(|(flow, payload_bytes, tcp)| Event::Arrive { flow, payload_bytes, tcp }),
-        4 => (any::<u8>(), fate).prop_map(|(pick, fate)| Event::Cores { pick, fate }),
+        4 => (any::<u8>(), fate).prop_map(|(pick, fate)| Event::SlowFlows { pick, fate }),
         4 => (any::<u8>(), prop::bool::weighted(0.1))
             .prop_map(|(pick, doubled)| Event::Answer { pick, doubled }),
         5 => (0u16..3000).prop_map(|ns| Event::Pass { ns }),
@@ -69,7 +69,7 @@ fn event() -> impl Strategy<Value = Event> {
 fn config() -> impl Strategy<Value = Config> {
     let order = prop_oneof![Just(Order::None), Just(Order::AsReturned { partitions: 2 })];
     (order, 0usize..4, 1u32..12, any::<bool>()).prop_map(
-        |(order, variant, slots, cores_choose_port)| Config {
+        |(order, variant, slots, slow_path_chooses_port)| Config {
             variant: [
                 Variant::Recirculation,
                 fixed(Late::Again),
@@ -79,7 +79,7 @@ fn config() -> impl Strategy<Value = Config> {
                 .clone(),
             order,
             small: Small::Bypass,
-            cores_choose_port: cores_choose_port && variant < 2,
+            slow_path_chooses_port: slow_path_chooses_port && variant < 2,
             limit_bytes: 9000,
             slots,
             header_timeout: Duration::from_nanos(5000),
@@ -128,7 +128,7 @@ fn packet(number: u32, flow: u8, payload_bytes: u16, tcp: bool) -> Vec<u8> {
     builder.payload(&payload).to_vec().expect("a packet")
 }
 
-/// The function on the cores: a rewrite, and for some flows a header that grows by a tunnel's
+/// The function on the slow path: a rewrite, and for some flows a header that grows by a tunnel's
 /// worth of bytes.
 fn function(packet: &mut Vec<u8>) {
     let layout = dissect(packet).expect("a packet that looks whole");
@@ -142,7 +142,7 @@ fn function(packet: &mut Vec<u8>) {
 }
 
 /// The function on a frame, header only or not: it cannot tell.
-fn on_cores(frame: &mut Frame) {
+fn on_slow_path(frame: &mut Frame) {
     let mut packet = frame.bytes().to_vec();
     function(&mut packet);
     let grown = packet.len() - frame.len();
@@ -155,7 +155,7 @@ struct World {
     pending: PendingHeaders,
     pool: Pools,
     now: Instant,
-    to_cores: Vec<Frame>,
+    to_worker: Vec<Frame>,
     to_switch: Vec<Frame>,
     expected: BTreeMap<u64, (u8, Vec<u8>)>,
     /// Headers and whole packets in the order in which the chain was through with them.
@@ -179,7 +179,7 @@ impl World {
             pending: PendingHeaders::default(),
             pool: Pools::new(FRAMES, 1),
             now: Instant(1),
-            to_cores: Vec::new(),
+            to_worker: Vec::new(),
             to_switch: Vec::new(),
             expected: BTreeMap::new(),
             finished: Vec::new(),
@@ -197,7 +197,7 @@ impl World {
                 payload_bytes,
                 tcp,
             } => self.arrive(flow, payload_bytes, tcp),
-            Event::Cores { pick, fate } => self.cores(pick, fate),
+            Event::SlowFlows { pick, fate } => self.slow(pick, fate),
             Event::Answer { pick, doubled } => self.answer(pick, doubled),
             Event::Pass { ns } => {
                 self.now.0 += u64::from(ns);
@@ -221,7 +221,7 @@ impl World {
             Sent::Header(frame) | Sent::Whole(frame) => {
                 function(&mut whole);
                 self.expected.insert(number, (flow, whole));
-                self.to_cores.push(frame);
+                self.to_worker.push(frame);
             }
             Sent::Refused(frame) => self.drop(frame),
         }
@@ -232,8 +232,8 @@ impl World {
         self.pool.give(frame);
     }
 
-    fn cores(&mut self, pick: u8, fate: Fate) {
-        let Some(mut frame) = take(&mut self.to_cores, pick) else {
+    fn slow(&mut self, pick: u8, fate: Fate) {
+        let Some(mut frame) = take(&mut self.to_worker, pick) else {
             return;
         };
         let is_header = frame.trip().parked_bytes != 0;
@@ -245,7 +245,7 @@ impl World {
         }
         assert!(self.pending.receive(&mut frame), "it fits");
         if let Fate::Process = fate {
-            on_cores(&mut frame);
+            on_slow_path(&mut frame);
             assert!(self.pending.give_back(&mut frame), "nothing was cut off");
             return self.to_switch.push(frame);
         }
@@ -320,8 +320,8 @@ impl World {
 
     /// Answers all that is on its way, and lets the queue run empty.
     fn settle(&mut self) {
-        while !self.to_cores.is_empty() {
-            self.cores(0, Fate::Process);
+        while !self.to_worker.is_empty() {
+            self.slow(0, Fate::Process);
         }
         while !self.to_switch.is_empty() {
             self.answer(0, false);
@@ -345,7 +345,7 @@ fn is_in_order(world: &World) -> bool {
     (0..3).all(|flow| of_flow(&world.finished, flow) == of_flow(&world.left, flow))
 }
 
-/// Where nothing goes round, the queue's order is that of arrival, and the cores of this world
+/// Where nothing goes round, the queue's order is that of arrival, and the workers of this world
 /// change the order of packets.
 fn keeps_order(config: &Config) -> bool {
     let passes_once = matches!(&config.variant, Variant::Multicast(m) if m.late == Late::Discard);
@@ -356,7 +356,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn packets_are_those_of_cores_that_see_them_whole(
+    fn packets_are_those_of_a_slow_path_that_sees_them_whole(
         config in config(),
         drops_overflow: bool,
         events in prop::collection::vec(event(), 1..300),
@@ -377,7 +377,7 @@ proptest! {
         prop_assert_eq!(stats.refused(), counts.refused + counts.no_room);
         prop_assert_eq!(stats.parked + counts.whole() + counts.refused, world.arrived);
         prop_assert_eq!(world.arrived + counts.dropped_late, world.left.len() as u64 + world.dropped);
-        drop((world.to_cores, world.to_switch));
+        drop((world.to_worker, world.to_switch));
         prop_assert_eq!(world.pool.small().available(), FRAMES, "a buffer is missing");
     }
 }

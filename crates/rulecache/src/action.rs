@@ -92,7 +92,7 @@ const PORTS: Fields = Fields::of(&[Field::SourcePort, Field::DestinationPort]);
 
 impl Rewrites {
     /// Whether the packet's time to live allows the decrements; a packet whose does not is for
-    /// the cores.
+    /// the workers.
     #[inline(always)]
     pub fn allows(&self, frame: &[u8], layout: &Layout) -> bool {
         self.decrements == 0 || fields::ttl(frame, layout) > self.decrements

@@ -3,10 +3,10 @@
 //! 1. Whoever reads configurations prepares what is slow to build, on a thread of its own
 //!    ([`Reconfigure::New`]), and sends it to the worker as a [`Change`].
 //! 2. The worker asks which cached rules the change concerns and takes those out:
-//!    [`RuleCores::begin_change`](crate::RuleCores::begin_change). All others stay. Packets of
-//!    these rules are decided on the cores from then on, still as before.
+//!    [`SlowRules::begin_change`](crate::SlowRules::begin_change). All others stay. Packets of
+//!    these rules are decided on the slow path from then on, still as before.
 //! 3. When those rules are gone the change is made:
-//!    [`RuleCores::finish_change`](crate::RuleCores::finish_change). No packet taken up later
+//!    [`SlowRules::finish_change`](crate::SlowRules::finish_change). No packet taken up later
 //!    meets an old decision, and none was lost or overtaken.
 //!
 //! A change of one entry concerns the rules that came from what decided before, and of those the

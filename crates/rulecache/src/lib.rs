@@ -5,18 +5,18 @@
 //! all packets that agree in the bits they look at. This crate finds out which bits and what
 //! thing, and does it without the chain:
 //!
-//! 1. On the cores, a packet passes the functions as a [`Recorded`] packet. Its [`Recording`]
+//! 1. On the slow path, a packet passes the functions as a [`Recorded`] packet. Its [`Recording`]
 //!    collects the bits they examined, the fields they wrote and the table entries they used.
 //! 2. [`synthesise`] makes a [`Rule`] of it: a mask and a value over the packet's [`MatchKey`],
 //!    an [`Action`], and the entries it depends on.
 //! 3. [`Selection`] decides which rules are hot.
-//! 4. The [`Manager`] on the cores gives hot rules a place, sends them to the fast path with
+//! 4. The [`Manager`] on the slow path gives hot rules a place, sends them to the fast path with
 //!    [`CacheMessage`]s, and takes them out again before one of their entries may change.
 //! 5. The [`RuleTable`] on the fast path matches packets and applies rules. A rule becomes active
-//!    only when all earlier packets of its flows have come back from the cores, so that nothing is
+//!    only when all earlier packets of its flows have come back from the slow path, so that nothing is
 //!    overtaken.
 //!
-//! [`RuleCores`] puts the parts on the cores' side together. **The chain alone is the oracle**:
+//! [`SlowRules`] puts the parts on the slow path's side together. **The chain alone is the oracle**:
 //! with rules cached, every packet leaves with the same bytes, in the same order within its flow.
 //!
 //! Nothing here reads a clock, draws a random number or starts a thread.
@@ -25,7 +25,6 @@
 pub mod action;
 pub mod chain;
 pub mod change;
-pub mod cores;
 mod exact;
 pub mod field;
 mod flows;
@@ -43,6 +42,7 @@ pub mod selection;
 mod shared;
 pub mod sides;
 mod slots;
+pub mod slow;
 pub mod synthesis;
 pub mod table;
 mod variants;
@@ -52,7 +52,6 @@ pub mod words;
 pub use action::{Action, Fate, Rewrites};
 pub use chain::{Passage, RuleChain};
 pub use change::{Affected, Change, ChangeError, Concern, Reconfigure};
-pub use cores::{CoresConfig, CoresCounters, Output, RuleCores};
 pub use field::{Field, Fields};
 pub use flows::LineKey;
 pub use function::{Answers, Hits, RuleFunction, Verdict};
@@ -63,6 +62,7 @@ pub use recorded::{Dependents, NoRules, Recorded};
 pub use recording::{Dependencies, Dependency, EntryId, Obstacle, Pattern, Recording};
 pub use selection::{Selection, SelectionConfig, SelectionCounters};
 pub use sides::Sides;
+pub use slow::{Output, SlowRules, SlowRulesConfig, SlowRulesCounters};
 pub use synthesis::{Rule, synthesise};
 pub use table::{Effect, Found, Held, RuleTable, TableConfig, TableCounters};
 pub use watch::{Unwatched, Watch};

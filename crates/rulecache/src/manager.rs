@@ -1,4 +1,4 @@
-//! The cores' book of cached rules: which there are, which entries they came from, and what the
+//! The workers' book of cached rules: which there are, which entries they came from, and what the
 //! fast path still has to answer (SFCache §IV-B).
 //!
 //! The manager gives out the places of the fast path's table. A place is used again only when the

@@ -1,10 +1,10 @@
-//! What the cores and the fast path say to one another about rules (the paper's CacheREQ,
+//! What the workers and the fast path say to one another about rules (the paper's CacheREQ,
 //! SFCache §IV-B), as the body of a link frame without a packet. A body holds one or more
 //! messages, one after the other. All numbers are big-endian.
 //!
-//! The frame bears the epoch of the cores that speak, or are spoken to: rules belong to one life of
-//! the cores. The fast path lets go of all rules when it hears of another life, and ignores what a
-//! former one says; the cores answer what is told of a former life's rules with their own epoch.
+//! The frame bears the epoch of the slow path that speak, or are spoken to: rules belong to one life of
+//! the workers. The fast path lets go of all rules when it hears of another life, and ignores what a
+//! former one says; the workers answer what is told of a former life's rules with their own epoch.
 //!
 //! | code | message | direction | after the code (1 byte) |
 //! |---|---|---|---|
@@ -12,10 +12,10 @@
 //! | 2 | CLEAR | to the fast path | id 4, generation 4 |
 //! | 3 | QUERY | to the fast path | id 4, generation 4 |
 //! | 4 | MARKED | to the fast path | mark 4 |
-//! | 16 | INSTALLED | to the cores | id 4, generation 4 |
-//! | 17 | GONE | to the cores | id 4, generation 4, packets 8, bytes 8, last use 8, reason 1 |
-//! | 18 | USED | to the cores | id 4, generation 4, packets 8, bytes 8, last use 8 |
-//! | 19 | MARK | to the cores | mark 4 |
+//! | 16 | INSTALLED | to the slow path | id 4, generation 4 |
+//! | 17 | GONE | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8, reason 1 |
+//! | 18 | USED | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8 |
+//! | 19 | MARK | to the slow path | mark 4 |
 //!
 //! Every request is answered, and asking again does no harm: ADD by INSTALLED or GONE, CLEAR by
 //! GONE, QUERY by USED or GONE, MARK by MARKED. Uses are counted from the rule's first, so that a
@@ -98,7 +98,7 @@ pub enum CacheMessage {
     Clear(RuleName),
     /// How was this rule used?
     Query(RuleName),
-    /// Everything that reached the cores before this mark has been answered.
+    /// Everything that reached the workers before this mark has been answered.
     Marked(u32),
     /// The rule has arrived.
     Installed(RuleName),
@@ -148,8 +148,8 @@ const MARK: u8 = 19;
 pub const MAX_MESSAGE_BYTES: usize = 1 + 8 + 8 + 2 * 8 * LANES + 64;
 
 impl CacheMessage {
-    /// Whether the message goes towards the cores.
-    pub const fn is_to_cores(&self) -> bool {
+    /// Whether the message goes towards the workers.
+    pub const fn is_to_worker(&self) -> bool {
         self.code() >= INSTALLED
     }
 

@@ -87,7 +87,7 @@ pub struct TableCounters {
     pub guarded: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Held packets that went to the cores after all.
+    /// Held packets that went to the slow path after all.
     pub held_then_punted: u64,
     /// Rules that became active.
     pub activated: u64,
@@ -340,7 +340,7 @@ impl RuleTable {
                 Err(NoRoom) => return false,
             },
         };
-        // Another rule for the same packets gives way; the cores do not send one.
+        // Another rule for the same packets gives way; the workers do not send one.
         if let Some(other) = before {
             self.quarantine(other, Gone::NoRoom);
         }

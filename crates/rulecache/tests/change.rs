@@ -24,7 +24,7 @@ fn denying() -> Firewall {
 fn begin(direct: &mut Direct, place: u8, change: &Change) -> Result<usize, ChangeError> {
     let mut out = Vec::new();
     let begun = direct
-        .cores
+        .slow
         .begin_change(place, change, direct.now, &mut out);
     direct.outputs(out);
     begun
@@ -38,13 +38,13 @@ fn a_change_takes_effect_when_the_old_decisions_are_gone() {
     let mut change = Change::of::<Firewall>(denying());
     direct.delayed = Some(Vec::new());
     begin(&mut direct, 0, &change).expect("a firewall");
-    assert!(!direct.cores.may_change(), "the rule is still out there");
+    assert!(!direct.slow.may_change(), "the rule is still out there");
     assert_eq!(direct.send(&packet()), (true, before));
     direct.deliver_delayed();
-    assert!(direct.cores.may_change());
-    let finished = direct.cores.finish_change(0, &mut change);
+    assert!(direct.slow.may_change());
+    let finished = direct.slow.finish_change(0, &mut change);
     assert_eq!(finished, Ok(()));
-    direct.cores.end_changes();
+    direct.slow.end_changes();
     let denied = Outcome::Dropped(DropReason::Denied);
     assert_eq!(direct.send(&packet()), (false, denied.clone()));
     direct.cache(&packet());
@@ -61,9 +61,9 @@ fn take_out(direct: &mut Direct, (place, entry): (u8, u32), from: &str) -> usize
     let entries = Some(vec![entry]);
     let affected = Affected::Rules(vec![Concern { entries, packets }]);
     let mut out = Vec::new();
-    let going = direct.cores.take_out(place, affected, direct.now, &mut out);
+    let going = direct.slow.take_out(place, affected, direct.now, &mut out);
     direct.outputs(out);
-    direct.cores.end_changes();
+    direct.slow.end_changes();
     going
 }
 

@@ -110,7 +110,7 @@ fn time_to_live() {
     }
 }
 
-/// Fragments never meet a rule. Packets with options do: were they with the cores, those behind them
+/// Fragments never meet a rule. Packets with options do: were they with the slow path, those behind them
 /// would pass them.
 #[test]
 fn fragment() {
@@ -151,21 +151,21 @@ fn invalidation() {
     let mut out = Vec::new();
     let affected = Affected::Rules(vec![Concern::entries(vec![0])]);
     direct.delayed = Some(Vec::new());
-    direct.cores.take_out(0, affected, direct.now, &mut out);
+    direct.slow.take_out(0, affected, direct.now, &mut out);
     direct.outputs(out);
-    assert!(!direct.cores.may_change(), "the rule is still out there");
+    assert!(!direct.slow.may_change(), "the rule is still out there");
     assert!(direct.send(&packet).0);
     direct.deliver_delayed();
-    assert!(direct.cores.may_change());
+    assert!(direct.slow.may_change());
     assert_eq!(direct.table.active(), 0);
-    for (place, function) in direct.cores.chain().functions_mut() {
+    for (place, function) in direct.slow.chain().functions_mut() {
         if place == 0 {
             let mut firewall = Firewall::new(0);
             firewall.insert_first(Rule::ANY, true);
             *function = Box::new(firewall);
         }
     }
-    direct.cores.end_changes();
+    direct.slow.end_changes();
     assert_eq!(direct.send(&packet), (false, denied()));
     assert_eq!(direct.cache(&packet), denied());
     assert_eq!(direct.send(&packet), (true, denied()), "cached again");
@@ -197,7 +197,7 @@ fn hits_keep_entries_alive() {
         direct.wait(IDLE / 2);
         assert!(direct.send(&first).0, "the rule is used all along");
     }
-    // The cores have not seen a packet for long. Somebody else wants the only port.
+    // The workers have not seen a packet for long. Somebody else wants the only port.
     let full = Outcome::Dropped(DropReason::FlowTableFull);
     assert_eq!(direct.send(&other), (false, full), "it is in use");
     assert!(direct.send(&first).0, "and the rule has not suffered");
@@ -222,14 +222,14 @@ fn segment_ambiguity() {
     }
 }
 
-/// A rule is used only when every packet sent to the cores before has come back.
+/// A rule is used only when every packet sent to the slow path before has come back.
 #[test]
 fn promotion_order() {
     let mut direct = Direct::new(vec![Box::new(Router::new())]);
     let packet = |number: usize| tcp("10.0.0.1:40000", "192.0.2.1:80").payload_len(number);
     direct.send(&packet(1));
     direct.wait(WINDOW);
-    // Packet 2 makes the rule; packet 3 is still on its way to the cores when it arrives.
+    // Packet 2 makes the rule; packet 3 is still on its way to the slow path when it arrives.
     direct.delayed = Some(Vec::new());
     direct.send(&packet(2));
     let third = packet(3).to_vec().expect("fits");
@@ -281,8 +281,8 @@ fn chain_epoch() {
     assert!(direct.send(&packet).0);
     direct.segment = 4;
     let old = std::mem::replace(
-        &mut direct.cores,
-        twinpath_rulecache::RuleCores::new(
+        &mut direct.slow,
+        twinpath_rulecache::SlowRules::new(
             common::direct::config(4),
             Sides::ONE_WAY,
             vec![Box::new(BlockSource(Address::from_v4([10, 0, 0, 1])))],
@@ -291,12 +291,12 @@ fn chain_epoch() {
     let banned = Outcome::Dropped(DropReason::Banned);
     direct.delayed = Some(Vec::new());
     assert_eq!(direct.send(&packet), (false, banned));
-    direct.cores = old;
+    direct.slow = old;
     direct.delayed = None;
     let mut out = Vec::new();
-    direct.cores.clear_all(direct.now, &mut out);
+    direct.slow.clear_all(direct.now, &mut out);
     direct.outputs(out);
-    assert_eq!(direct.cores.manager().rules(), 0);
+    assert_eq!(direct.slow.manager().rules(), 0);
     assert_eq!(direct.table.active(), 0);
 }
 
@@ -355,10 +355,10 @@ fn waiting_for_nothing() {
     let mut direct = Direct::new(vec![Box::new(Stuck)]);
     let (_, outcome) = direct.send(&tcp("10.0.0.1:1", "10.0.0.2:2"));
     assert_eq!(outcome, Outcome::Dropped(DropReason::InvalidState));
-    assert_eq!(direct.cores.counters().stuck, 1);
+    assert_eq!(direct.slow.counters().stuck, 1);
 }
 
-/// Packets that waited for a rule which is taken out meanwhile go to the cores at once, before
+/// Packets that waited for a rule which is taken out meanwhile go to the slow path at once, before
 /// others of their flow, although other rules still wait.
 #[test]
 fn a_rule_cleared_while_packets_wait_for_it() {
@@ -413,12 +413,12 @@ fn thousands_wait_behind_the_first_of_their_flow() {
             let packet = udp("192.0.2.1:80", "198.51.100.1:50000").payload(&number);
             let bytes = packet.to_vec().expect("fits");
             let (packet, mut out) = (direct.frame(&bytes, 1), Vec::new());
-            direct.cores.packet(packet, &mut direct.pools, &mut out);
+            direct.slow.packet(packet, &mut direct.pools, &mut out);
             direct.outputs(out);
         }
-        assert_eq!(direct.cores.waiting(), usize::from(count));
+        assert_eq!(direct.slow.waiting(), usize::from(count));
         direct.deliver_delayed();
-        assert_eq!(direct.cores.waiting(), 0);
+        assert_eq!(direct.slow.waiting(), 0);
         assert_eq!(direct.departed.len(), usize::from(count));
     });
     run.expect("a thread").join().expect("no panic");

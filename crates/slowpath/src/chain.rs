@@ -143,7 +143,7 @@ impl Chain {
         }
     }
 
-    /// Whether a function has work pending that only the cores can do.
+    /// Whether a function has work pending that only the workers can do.
     pub fn is_pending<T>(&self, record: &Record<'_, T>) -> bool {
         self.functions
             .iter()

@@ -15,7 +15,7 @@ pub struct Flow<'a> {
     /// nothing is known of the flow.
     pub words: &'a mut [u32],
     /// A handle to private state in the function's own [`Slab`](crate::Slab); 0 for none. Private
-    /// state never leaves the cores.
+    /// state never leaves the workers.
     pub handle: &'a mut u32,
     /// The packet clock: the packet's arrival time, or the deadline of the timer that fires.
     pub now: Instant,
@@ -84,7 +84,7 @@ impl<'a> Outbox<'a> {
 }
 
 /// A network function: flow state words, a fast program over them, and a slow function that does
-/// on the cores exactly what the fast program does, and everything it cannot.
+/// on the slow path exactly what the fast program does, and everything it cannot.
 ///
 /// Rules that make the two paths agree:
 /// - **Zero is absence**: all-zero words mean an unknown flow, to program and function alike.
@@ -93,7 +93,7 @@ impl<'a> Outbox<'a> {
 ///   the chain clears [expired](Self::is_expired) words before it calls [`Self::handle`].
 /// - **Simple means equal**: wherever the program does not escalate, `handle` must leave the
 ///   same words and the same packet. A property test holds every function to it.
-/// - While [pending](Self::is_pending) the flow stays on the cores, so private state may matter;
+/// - While [pending](Self::is_pending) the flow stays on the slow path, so private state may matter;
 ///   otherwise the words alone must determine what happens.
 pub trait NetworkFunction: Any + Send {
     /// What kind of function it is; reports show the name that it has in its chain.
@@ -111,7 +111,7 @@ pub trait NetworkFunction: Any + Send {
     /// A deadline asked for with [`Flow::wake_at`] has come, or an earlier one.
     fn wake(&mut self, _flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {}
 
-    /// Whether work is pending that only the cores can do, so that the state must not be granted
+    /// Whether work is pending that only the workers can do, so that the state must not be granted
     /// to the fast path (it answers DECLINE).
     fn is_pending(&self, _words: &[u32], _handle: u32) -> bool {
         false
@@ -142,7 +142,7 @@ pub trait NetworkFunction: Any + Send {
     /// Makes a flow's words and handle suit the configuration that
     /// [`reconfigure`](Self::reconfigure) took last. It is called once for each flow that there
     /// was, with what the old configuration left, and at no particular time: what it does depends
-    /// on nothing but its arguments. Then the flow's next packet is handled by the cores: the fast
+    /// on nothing but its arguments. Then the flow's next packet is handled by the slow path: the fast
     /// path never sees words that no packet has met under the new configuration.
     fn adapt(&mut self, _words: &mut [u32], _handle: &mut u32) {}
 

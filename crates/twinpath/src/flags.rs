@@ -8,7 +8,7 @@ use twinpath_control::service;
 pub enum Paths {
     /// Fast where possible
     Both,
-    /// Everything on the cores: the oracle
+    /// Everything on the slow path: the oracle
     Slow,
 }
 

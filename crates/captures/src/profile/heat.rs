@@ -5,16 +5,16 @@ use std::time::Duration;
 use twinpath_core::key::Keyed;
 use twinpath_core::{FlowKey, Side};
 
-/// A conversation's first packets are met on the cores.
+/// A conversation's first packets are met on the slow path.
 const FIRST_PACKETS: u64 = 2;
-/// When a conversation has been silent for so long, the cores have surely answered.
+/// When a conversation has been silent for so long, the workers have surely answered.
 const ANSWERED: Duration = Duration::from_micros(20);
 
 /// Packets that a fast path could settle at best.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settleable {
     /// Where it holds the state of flows: not the first packets of a conversation, nor those that
-    /// open or end a connection, nor what follows either before the cores have answered.
+    /// open or end a connection, nor what follows either before the workers have answered.
     pub by_state: u64,
     /// Of these, packets of conversations in which both ends have been heard.
     pub of_both_ends: u64,
@@ -47,9 +47,9 @@ pub(super) struct Heat {
 struct Flow {
     packets: u64,
     last_ns: u64,
-    /// The last packet was none that keeps the state with the cores.
+    /// The last packet was none that keeps the state with the slow path.
     was_plain: bool,
-    /// The cores have given its state away.
+    /// The workers have given its state away.
     is_held: bool,
     sides: [bool; 2],
 }

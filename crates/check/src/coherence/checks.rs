@@ -1,8 +1,8 @@
 //! How each invariant is checked in every state.
 
-use super::cores::Outcome;
 use super::invariants::Invariant;
 use super::rules::Rules;
+use super::slow::Outcome;
 use super::state::{Flow, Frame, State};
 use super::value::Value;
 use twinpath_coherence::fsm::Fsm;
@@ -49,7 +49,7 @@ impl State {
     fn has_copy(&self, flow: Flow) -> bool {
         let carries = |message| move |frame: &Frame| frame.flow == flow && frame.message == message;
         self.fsm_of(flow) == Some(Fsm::Frozen)
-            || self.to_cores.iter().any(carries(Message::WriteBack))
+            || self.to_worker.iter().any(carries(Message::WriteBack))
             || self.to_fast.iter().any(carries(Message::State))
     }
 }
@@ -59,19 +59,19 @@ fn nothing_behind(state: &State, flow: Flow) -> bool {
         frame.flow == flow && matches!(frame.message, Message::Plain | Message::Pull)
     };
     let is_held = state.records[flow as usize].is_some_and(|record| record.held != 0);
-    state.fsm_of(flow) != Some(Fsm::Active) || !(is_held || state.to_cores.iter().any(waits))
+    state.fsm_of(flow) != Some(Fsm::Active) || !(is_held || state.to_worker.iter().any(waits))
 }
 
 fn one_truth(state: &State, flow: Flow) -> bool {
     let truth = &state.truth[flow as usize];
     let record = state.records[flow as usize].unwrap_or_default();
-    let cores_may_write = state.records[flow as usize].is_some() && record.grant.is_ours();
+    let slow_path_may_write = state.records[flow as usize].is_some() && record.grant.is_ours();
     // A packet that is held back has to come out some day.
-    let cores_must_write = record.held != 0;
+    let slow_path_must_write = record.held != 0;
     match state.is_at_fast_path(flow) {
-        true => !cores_may_write && (truth.is_open || state.value == truth.history),
+        true => !slow_path_may_write && (truth.is_open || state.value == truth.history),
         false => {
-            (cores_may_write || !cores_must_write)
+            (slow_path_may_write || !slow_path_must_write)
                 && (truth.is_open || record.value == truth.history)
         }
     }
@@ -89,7 +89,7 @@ impl State {
             match self.is_at_fast_path(flow) {
                 _ if self.truth[flow as usize].is_open => false,
                 true => self.value != history,
-                false => self.cores_value(flow) != history && !self.to_cores.iter().any(mends),
+                false => self.slow_value(flow) != history && !self.to_worker.iter().any(mends),
             }
         })
     }
@@ -98,7 +98,7 @@ impl State {
 fn frozen_stays(state: &State, flow: Flow) -> bool {
     state.fsm_of(flow) != Some(Fsm::Frozen)
         || state
-            .to_cores
+            .to_worker
             .iter()
             .filter(|frame| frame.flow == flow && frame.message == Message::WriteBack)
             .filter(|frame| frame.generation == state.slot.generation)
@@ -127,8 +127,8 @@ impl State {
 
     /// The next step of an undisturbed run; false if there is none.
     fn undisturbed_step(&mut self, rules: &Rules) -> bool {
-        if !self.to_cores.frames.is_empty() {
-            if let Some(frame) = self.to_cores.deliver(0, rules.checks_numbers()) {
+        if !self.to_worker.frames.is_empty() {
+            if let Some(frame) = self.to_worker.deliver(0, rules.checks_numbers()) {
                 self.receive(rules, &frame, Outcome::Pass);
             }
         } else if !self.to_fast.frames.is_empty() {

@@ -18,7 +18,7 @@ pub(super) enum Class {
     Cold,
     /// Simple, and the flow is over afterwards: its value becomes zero.
     Last,
-    /// Only the cores can finish it.
+    /// Only the workers can finish it.
     Complex,
 }
 
@@ -100,7 +100,7 @@ impl State {
         if message == Message::WriteBack {
             (frame.epoch, frame.value) = (self.slot.epoch, self.value);
         }
-        self.to_cores.send(frame);
+        self.to_worker.send(frame);
     }
 
     /// `FastPath::returned`: the message meets the slot, then the packet leaves. An answer that
@@ -111,7 +111,7 @@ impl State {
             self.leaves(frame.flow, frame.packet);
         }
         match answer {
-            Some(message) if self.to_cores.frames.len() < rules.scope.to_cores.into() => {
+            Some(message) if self.to_worker.frames.len() < rules.scope.to_worker.into() => {
                 self.punt(message, frame.flow, 0)
             }
             _ => {}

@@ -8,11 +8,11 @@ use std::fmt;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Invariant {
-    /// ACTIVE: no unprocessed PLAIN or PULL of that flow is in flight, none waits at the cores.
+    /// ACTIVE: no unprocessed PLAIN or PULL of that flow is in flight, none waits at the slow path.
     NothingBehind = 1,
     /// Exactly one place may write, and its value is the whole truth: what was applied, in order.
     OneTruth = 2,
-    /// The cores import a generation's value at most once (in one life).
+    /// The workers import a generation's value at most once (in one life).
     OneImport = 3,
     /// A FROZEN slot is freed only after its value was imported.
     FreedAfterImport = 4,

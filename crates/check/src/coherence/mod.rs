@@ -1,13 +1,13 @@
 //! Exhaustive check of the coherence protocol.
 //!
-//! Two flows share one slot of the fast path; a link carries frames to the cores and back. Every
+//! Two flows share one slot of the fast path; a link carries frames to the slow path and back. Every
 //! order in which packets arrive, frames are delivered, lost or overtaken, timers run out, the
-//! network function passes, drops or holds packets, and the cores crash, is searched, and in
+//! network function passes, drops or holds packets, and the workers crash, is searched, and in
 //! every state the eight [`Invariant`]s of the protocol are checked.
 //!
 //! **Production decides.** Every transition is made by the functions that the data plane runs:
 //! [`Slot::step`](twinpath_coherence::fsm::Slot::step) on the fast path,
-//! [`Grant`](twinpath_coherence::Grant) on the cores, [`Receiver`](twinpath_link::Receiver) on
+//! [`Grant`](twinpath_coherence::Grant) on the slow path, [`Receiver`](twinpath_link::Receiver) on
 //! both ends of the link. Around them stand thin copies of the wrappers `coherence::fast` and
 //! `coherence::slow`, function by function, without packets' bytes: they choose events, compare
 //! keys, and carry actions out.
@@ -20,8 +20,8 @@
 //! names are one state (see `rename`), which makes their number finite; so "holds" speaks of all
 //! runs with any number of packets, losses, time-outs and crashes, not of runs up to a length.
 //!
-//! **After a crash of the cores** a flow whose value is the fast path's (ACTIVE, or FROZEN and
-//! not imported) must go on as if nothing had happened. Any other flow was in the cores' hands
+//! **After a crash of the slow path** a flow whose value is the fast path's (ACTIVE, or FROZEN and
+//! not imported) must go on as if nothing had happened. Any other flow was in the slow path's hands
 //! and is reset: it goes on from nothing, unless a copy of its last frozen value, or of the value
 //! just granted, is still under way or in the slot and comes first; then it goes on from there.
 //! Which of the two, the first frame of the flow decides, and from then on it is held to it.
@@ -33,7 +33,6 @@
 //! in a million.
 
 mod checks;
-mod cores;
 mod fast;
 mod invariants;
 mod model;
@@ -41,6 +40,7 @@ mod rename;
 mod rules;
 mod scope;
 mod search;
+mod slow;
 mod state;
 mod story;
 #[cfg(test)]

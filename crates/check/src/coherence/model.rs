@@ -1,10 +1,10 @@
 //! The protocol as a state space: which steps a state allows, and where they lead.
 
-use super::cores::Outcome;
 use super::fast::Class;
 use super::invariants::Invariant;
 use super::rules::Rules;
 use super::scope::spend;
+use super::slow::Outcome;
 use super::state::{Flow, Frame, State};
 use stateright::{Model, Property};
 use twinpath_coherence::fsm::Fsm;
@@ -15,27 +15,27 @@ use twinpath_link::Message;
 pub(super) enum Step {
     /// A packet arrives at the fast path.
     Arrive(Flow, Class),
-    /// The frame at this place reaches the cores.
-    ToCores(u8, Outcome),
+    /// The frame at this place reaches the workers.
+    ToWorker(u8, Outcome),
     /// The frame at this place reaches the fast path.
     ToFast(u8),
-    /// The next frame for the cores is lost.
-    LoseToCores,
+    /// The next frame for the slow path is lost.
+    LoseToWorker,
     /// The next frame for the fast path is lost.
     LoseToFast,
     /// The slot's deadline passes.
     Deadline,
     /// The slot's flow is idle for its time to live.
     Idle,
-    /// The cores recall a granted flow.
+    /// The workers recall a granted flow.
     Recall(Flow),
     /// Time makes the network function change a flow.
     Timer(Flow),
-    /// A flow's state expires at the cores.
+    /// A flow's state expires at the slow path.
     Expire(Flow),
-    /// The cores crash and restart.
+    /// The workers crash and restart.
     Crash {
-        loses_to_cores: bool,
+        loses_to_worker: bool,
         loses_to_fast: bool,
     },
 }
@@ -72,11 +72,11 @@ impl Rules {
                 }
                 state.arrive(self, flow, class);
             }
-            Step::ToCores(place, outcome) => self.deliver_to_cores(state, place, outcome),
+            Step::ToWorker(place, outcome) => self.deliver_to_worker(state, place, outcome),
             Step::ToFast(place) => self.deliver_to_fast(state, place),
-            Step::LoseToCores => {
+            Step::LoseToWorker => {
                 spend(&mut state.left.losses);
-                state.to_cores.lose_first();
+                state.to_worker.lose_first();
             }
             Step::LoseToFast => {
                 spend(&mut state.left.losses);
@@ -105,16 +105,16 @@ impl Rules {
                 state.expire(flow);
             }
             Step::Crash {
-                loses_to_cores,
+                loses_to_worker,
                 loses_to_fast,
             } => {
                 spend(&mut state.left.crashes);
-                state.crash(loses_to_cores, loses_to_fast);
+                state.crash(loses_to_worker, loses_to_fast);
             }
         }
     }
 
-    fn deliver_to_cores(&self, state: &mut State, place: u8, outcome: Outcome) {
+    fn deliver_to_worker(&self, state: &mut State, place: u8, outcome: Outcome) {
         match outcome {
             Outcome::Pass => {}
             Outcome::Decline => spend(&mut state.left.declines),
@@ -126,7 +126,7 @@ impl Rules {
         if place > 0 {
             spend(&mut state.left.reorderings);
         }
-        let frame = state.to_cores.deliver(place.into(), self.checks_numbers());
+        let frame = state.to_worker.deliver(place.into(), self.checks_numbers());
         if let Some(frame) = frame {
             state.receive(self, &frame, outcome);
         }
@@ -154,7 +154,7 @@ impl Rules {
     }
 
     fn arrivals(&self, state: &State, steps: &mut Vec<Step>) {
-        let is_full = state.to_cores.frames.len() >= self.scope.to_cores.into();
+        let is_full = state.to_worker.frames.len() >= self.scope.to_worker.into();
         if state.left.packets == 0 || is_full {
             return;
         }
@@ -174,7 +174,7 @@ impl Rules {
 
     fn deliveries(&self, state: &State, steps: &mut Vec<Step>) {
         if state.to_fast.frames.len() < self.scope.to_fast.into() {
-            for place in self.places(state, state.to_cores.frames.len()) {
+            for place in self.places(state, state.to_worker.frames.len()) {
                 self.outcomes(state, place, steps);
             }
         }
@@ -194,8 +194,8 @@ impl Rules {
     }
 
     fn outcomes(&self, state: &State, place: u8, steps: &mut Vec<Step>) {
-        let mut may = |outcome| steps.push(Step::ToCores(place, outcome));
-        let frame = state.to_cores.frames[usize::from(place)].1;
+        let mut may = |outcome| steps.push(Step::ToWorker(place, outcome));
+        let frame = state.to_worker.frames[usize::from(place)].1;
         let record = state.records[frame.flow as usize];
         may(Outcome::Pass);
         let admits = frame.packet != 0 || frame.message == Message::WriteBack;
@@ -221,7 +221,7 @@ impl Rules {
     }
 
     fn timers(&self, state: &State, steps: &mut Vec<Step>) {
-        let has_room = state.to_cores.frames.len() < self.scope.to_cores.into();
+        let has_room = state.to_worker.frames.len() < self.scope.to_worker.into();
         let may_time_out = state.left.timeouts > 0;
         match state.slot.fsm {
             Fsm::Incomplete if may_time_out => steps.push(Step::Deadline),
@@ -233,11 +233,11 @@ impl Rules {
             return;
         }
         for &flow in &Flow::ALL[..self.scope.flows.into()] {
-            self.cores_timers(state, flow, steps);
+            self.slow_timers(state, flow, steps);
         }
     }
 
-    fn cores_timers(&self, state: &State, flow: Flow, steps: &mut Vec<Step>) {
+    fn slow_timers(&self, state: &State, flow: Flow, steps: &mut Vec<Step>) {
         let Some(record) = state.records[flow as usize] else {
             return;
         };
@@ -257,10 +257,10 @@ impl Rules {
     }
 
     fn faults(&self, state: &State, steps: &mut Vec<Step>) {
-        let waiting = [&state.to_cores, &state.to_fast].map(|queue| !queue.frames.is_empty());
+        let waiting = [&state.to_worker, &state.to_fast].map(|queue| !queue.frames.is_empty());
         if state.left.losses > 0 {
             if waiting[0] {
-                steps.push(Step::LoseToCores);
+                steps.push(Step::LoseToWorker);
             }
             if waiting[1] {
                 steps.push(Step::LoseToFast);
@@ -269,12 +269,12 @@ impl Rules {
         if state.left.crashes == 0 || !state.started {
             return;
         }
-        for (loses_to_cores, loses_to_fast) in
+        for (loses_to_worker, loses_to_fast) in
             [(false, false), (true, false), (false, true), (true, true)]
         {
-            if (waiting[0] || !loses_to_cores) && (waiting[1] || !loses_to_fast) {
+            if (waiting[0] || !loses_to_worker) && (waiting[1] || !loses_to_fast) {
                 steps.push(Step::Crash {
-                    loses_to_cores,
+                    loses_to_worker,
                     loses_to_fast,
                 });
             }

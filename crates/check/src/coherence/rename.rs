@@ -12,7 +12,7 @@ use twinpath_coherence::Grant;
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_link::Message;
 
-/// The cores' present incarnation, and any former one.
+/// The workers' present incarnation, and any former one.
 const PRESENT: u32 = 2;
 const FORMER: u32 = 1;
 
@@ -35,7 +35,7 @@ impl State {
         Flow::ALL
             .into_iter()
             .for_each(|flow| self.shorten_values(flow));
-        self.to_cores.renumber();
+        self.to_worker.renumber();
         self.to_fast.renumber();
         swaps
     }
@@ -50,7 +50,7 @@ impl State {
     }
 
     fn frames_mut(&mut self) -> impl Iterator<Item = &mut (u32, Frame)> {
-        self.to_cores
+        self.to_worker
             .frames
             .iter_mut()
             .chain(&mut self.to_fast.frames)
@@ -121,7 +121,7 @@ impl State {
         let is_ours = |frame: &Frame| frame.flow == flow && frame.packet != 0;
         let mut seen: u128 = 0;
         for frame in self
-            .to_cores
+            .to_worker
             .iter()
             .chain(self.to_fast.iter())
             .filter(|frame| is_ours(frame))

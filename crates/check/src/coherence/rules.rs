@@ -33,7 +33,7 @@ impl Rules {
         }
     }
 
-    /// The digit that a change on the cores' own account leaves.
+    /// The digit that a change on the slow path's own account leaves.
     pub fn timer_digit(&self) -> u8 {
         if self.renames { FRESH } else { TIMER }
     }

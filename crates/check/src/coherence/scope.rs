@@ -6,7 +6,7 @@ pub const UNLIMITED: u8 = u8::MAX;
 /// How often each kind of event may happen in one run; [`UNLIMITED`] for as often as it likes.
 ///
 /// Runs without bounds are still searched to the end: states that differ only in names (of
-/// packets, generations, incarnations of the cores) and in stretches of history that every copy
+/// packets, generations, incarnations of the slow path) and in stretches of history that every copy
 /// of the value shares are one state, so that the bound on frames in flight alone makes the
 /// search finite.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,13 +21,13 @@ pub struct Budget {
     pub timeouts: u8,
     /// Times a flow is idle for its time to live.
     pub idles: u8,
-    /// Recalls by the cores of flows that have long been silent.
+    /// Recalls by the slow path of flows that have long been silent.
     pub recalls: u8,
-    /// Crashes of the cores.
+    /// Crashes of the slow path.
     pub crashes: u8,
     /// Pulls declined although no packet is held.
     pub declines: u8,
-    /// Frames of unknown flows that the cores refuse for want of room.
+    /// Frames of unknown flows that the workers refuse for want of room.
     pub refusals: u8,
     /// Packets that the network function holds back.
     pub holds: u8,
@@ -35,7 +35,7 @@ pub struct Budget {
     pub drops: u8,
     /// Packets that end their flow: its value becomes zero.
     pub ends: u8,
-    /// Changes that the cores make on their own account: timers and expiry.
+    /// Changes that the workers make on their own account: timers and expiry.
     pub timers: u8,
 }
 
@@ -100,8 +100,8 @@ pub(super) fn spend(left: &mut u8) {
 pub struct Scope {
     /// Flows that share the one slot: 1 or 2.
     pub flows: u8,
-    /// Most frames on their way to the cores: 1 to 4.
-    pub to_cores: u8,
+    /// Most frames on their way to the slow path: 1 to 4.
+    pub to_worker: u8,
     /// Most frames on their way back, 1 to 4; one more where a packet that was held comes out too.
     pub to_fast: u8,
     /// Cancelled pulls repeated in a row (see [`Backoff`](twinpath_coherence::fsm::Backoff)).
@@ -116,11 +116,11 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Two flows, two frames to the cores and one back, runs of any length: seconds.
+    /// Two flows, two frames to the slow path and one back, runs of any length: seconds.
     pub const fn small() -> Self {
         Self {
             flows: 2,
-            to_cores: 2,
+            to_worker: 2,
             to_fast: 1,
             rearms: 1,
             budget: Budget::ALL,
@@ -129,11 +129,11 @@ impl Scope {
         }
     }
 
-    /// Two flows, three frames to the cores and two back, runs of any length: 4.0 million states,
+    /// Two flows, three frames to the slow path and two back, runs of any length: 4.0 million states,
     /// 48 million steps, about half a minute on two cores.
     pub const fn standard() -> Self {
         Self {
-            to_cores: 3,
+            to_worker: 3,
             to_fast: 2,
             most_steps: 400_000_000,
             ..Self::small()
@@ -154,7 +154,7 @@ impl Scope {
     pub(super) fn clamped(self) -> Self {
         Self {
             flows: self.flows.clamp(1, 2),
-            to_cores: self.to_cores.clamp(1, 4),
+            to_worker: self.to_worker.clamp(1, 4),
             to_fast: self.to_fast.clamp(1, 4),
             threads: self.threads.max(1),
             ..self

@@ -1,4 +1,4 @@
-//! One state of the whole system: slot, link, cores, and the truth to compare them with.
+//! One state of the whole system: slot, link, workers, and the truth to compare them with.
 
 use super::scope::Budget;
 use super::truth::Truth;
@@ -96,7 +96,7 @@ impl Queue {
     }
 }
 
-/// What the cores know of a flow.
+/// What the workers know of a flow.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Record {
     pub grant: Grant,
@@ -113,9 +113,9 @@ pub(super) struct State {
     pub value: Value,
     /// The last generation that the fast path gave out.
     pub generation: u32,
-    pub to_cores: Queue,
+    pub to_worker: Queue,
     pub to_fast: Queue,
-    /// The cores' incarnation.
+    /// The workers' incarnation.
     pub epoch: u32,
     pub records: [Option<Record>; 2],
     pub truth: [Truth; 2],
@@ -134,7 +134,7 @@ impl State {
             key: None,
             value: Value::NOTHING,
             generation: 0,
-            to_cores: Queue::default(),
+            to_worker: Queue::default(),
             to_fast: Queue::default(),
             epoch: 1,
             records: [None; 2],
@@ -156,7 +156,7 @@ impl State {
     }
 
     /// Whether the fast path holds the flow's authoritative value: ACTIVE, or FROZEN and not yet
-    /// imported by these cores.
+    /// imported by these workers.
     pub fn is_at_fast_path(&self, flow: Flow) -> bool {
         match self.fsm_of(flow) {
             Some(Fsm::Active) => true,
@@ -165,8 +165,8 @@ impl State {
         }
     }
 
-    /// What the cores hold of a flow; a flow that they do not know is worth nothing.
-    pub fn cores_value(&self, flow: Flow) -> Value {
+    /// What the workers hold of a flow; a flow that they do not know is worth nothing.
+    pub fn slow_value(&self, flow: Flow) -> Value {
         self.records[flow as usize].map_or(Value::NOTHING, |record| record.value)
     }
 }

@@ -1,12 +1,12 @@
 //! Tells a run in words that a network engineer can follow.
 
 use super::Verdict;
-use super::cores::Outcome;
 use super::fast::Class;
 use super::invariants::Invariant;
 use super::model::Step;
 use super::rules::Rules;
 use super::search::{CounterExample, harm};
+use super::slow::Outcome;
 use super::state::{Flow, Frame, Queue, State};
 use std::fmt;
 use twinpath_coherence::fsm::Fsm;
@@ -116,9 +116,9 @@ fn flow_of(step: Step, before: &State) -> Option<Flow> {
         Step::Arrive(flow, _) | Step::Recall(flow) | Step::Timer(flow) | Step::Expire(flow) => {
             Some(flow)
         }
-        Step::ToCores(place, _) => carried(&before.to_cores, place),
+        Step::ToWorker(place, _) => carried(&before.to_worker, place),
         Step::ToFast(place) => carried(&before.to_fast, place),
-        Step::LoseToCores => carried(&before.to_cores, 0),
+        Step::LoseToWorker => carried(&before.to_worker, 0),
         Step::LoseToFast => carried(&before.to_fast, 0),
         Step::Deadline | Step::Idle => before.key,
         Step::Crash { .. } => None,
@@ -133,32 +133,32 @@ fn sentence(rules: &Rules, step: Step, before: &State, after: &State) -> String 
     };
     match step {
         Step::Arrive(flow, class) => told.arrival(flow, class),
-        Step::ToCores(place, outcome) => told.at_cores(place.into(), outcome),
+        Step::ToWorker(place, outcome) => told.at_worker(place.into(), outcome),
         Step::ToFast(place) => told.at_fast_path(place.into()),
-        Step::LoseToCores => lost(&before.to_cores, "the cores"),
+        Step::LoseToWorker => lost(&before.to_worker, "the workers"),
         Step::LoseToFast => lost(&before.to_fast, "the fast path"),
         Step::Deadline => told.deadline(),
         Step::Idle => told.idle(),
         Step::Recall(flow) => {
             format!(
-                "the cores have not heard of {flow} for long{}",
+                "the workers have not heard of {flow} for long{}",
                 told.sent(0)
             )
         }
         Step::Timer(flow) => format!(
-            "at the cores a timer changes {flow}: value {} -> {}{}",
-            before.cores_value(flow),
-            after.cores_value(flow),
+            "at the slow path a timer changes {flow}: value {} -> {}{}",
+            before.slow_value(flow),
+            after.slow_value(flow),
             told.sent(0)
         ),
         Step::Expire(flow) => format!(
-            "at the cores {flow} expires: value {} -> []",
-            before.cores_value(flow)
+            "at the slow path {flow} expires: value {} -> []",
+            before.slow_value(flow)
         ),
         Step::Crash {
-            loses_to_cores,
+            loses_to_worker,
             loses_to_fast,
-        } => crash(loses_to_cores, loses_to_fast),
+        } => crash(loses_to_worker, loses_to_fast),
     }
 }
 
@@ -168,14 +168,14 @@ fn lost(queue: &Queue, to: &str) -> String {
     format!("{frame} is lost on its way to {to}")
 }
 
-fn crash(loses_to_cores: bool, loses_to_fast: bool) -> String {
-    let link = match (loses_to_cores, loses_to_fast) {
+fn crash(loses_to_worker: bool, loses_to_fast: bool) -> String {
+    let link = match (loses_to_worker, loses_to_fast) {
         (false, false) => "frames on the link survive",
         (true, false) => "frames on their way to them are lost too",
         (false, true) => "frames on their way back are lost too",
         (true, true) => "all frames on the link are lost too",
     };
-    format!("the cores crash and restart: all they knew of flows is lost; {link}")
+    format!("the workers crash and restart: all they knew of flows is lost; {link}")
 }
 
 /// One step with the states around it.
@@ -228,7 +228,11 @@ impl Told<'_> {
     fn sent(&self, packet: u8) -> String {
         let mut text = String::new();
         for (before, after, to) in [
-            (&self.before.to_cores, &self.after.to_cores, "to the cores"),
+            (
+                &self.before.to_worker,
+                &self.after.to_worker,
+                "to the slow path",
+            ),
             (&self.before.to_fast, &self.after.to_fast, "back"),
         ] {
             let is_new = |number: &u32| before.frames.iter().all(|(old, _)| old != number);
@@ -242,10 +246,10 @@ impl Told<'_> {
         text
     }
 
-    fn at_cores(&self, place: usize, outcome: Outcome) -> String {
-        let frame = &self.before.to_cores.frames[place].1;
-        let mut text = format!("{frame} reaches the cores");
-        text.push_str(&overtaken(&self.before.to_cores, place));
+    fn at_worker(&self, place: usize, outcome: Outcome) -> String {
+        let frame = &self.before.to_worker.frames[place].1;
+        let mut text = format!("{frame} reaches the workers");
+        text.push_str(&overtaken(&self.before.to_worker, place));
         text.push_str(self.import(frame));
         if frame.packet != 0 {
             text.push_str(match outcome {
@@ -257,9 +261,9 @@ impl Told<'_> {
                 Outcome::End => ": applied, and the flow is over",
             });
         }
-        let value = self.after.cores_value(frame.flow);
+        let value = self.after.slow_value(frame.flow);
         text.push_str(&format!(
-            ", value at the cores {value}{}",
+            ", value at the slow path {value}{}",
             self.sent(frame.packet)
         ));
         text
@@ -347,21 +351,24 @@ fn outcome(invariant: Invariant, state: &State, last_flow: Flow) -> String {
         _ => "the slot holds no value".into(),
     };
     format!(
-        "Of {flow} {slot}, the cores hold {}; the true history is {}.{}",
-        state.cores_value(flow),
+        "Of {flow} {slot}, the workers hold {}; the true history is {}.{}",
+        state.slow_value(flow),
         state.truth[flow as usize].history,
         under_way(state, flow)
     )
 }
 
 fn under_way(state: &State, flow: Flow) -> String {
-    let frames: Vec<String> = [(&state.to_cores, "to the cores"), (&state.to_fast, "back")]
-        .into_iter()
-        .flat_map(|(queue, to)| {
-            let of_flow = queue.iter().filter(move |frame| frame.flow == flow);
-            of_flow.map(move |frame| format!("{frame} ({to})"))
-        })
-        .collect();
+    let frames: Vec<String> = [
+        (&state.to_worker, "to the slow path"),
+        (&state.to_fast, "back"),
+    ]
+    .into_iter()
+    .flat_map(|(queue, to)| {
+        let of_flow = queue.iter().filter(move |frame| frame.flow == flow);
+        of_flow.map(move |frame| format!("{frame} ({to})"))
+    })
+    .collect();
     match frames.is_empty() {
         true => String::new(),
         false => format!(" Still under way: {}.", frames.join(", ")),

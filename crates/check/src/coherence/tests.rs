@@ -11,7 +11,7 @@ use twinpath_link::Message;
 /// One flow, but more frames in flight than in the small scope.
 const ONE_FLOW: Scope = Scope {
     flows: 1,
-    to_cores: 3,
+    to_worker: 3,
     to_fast: 2,
     ..Scope::small()
 };
@@ -36,7 +36,7 @@ fn the_protocol_holds() {
 #[test]
 fn progress_is_reported_and_threads_agree() {
     let scope = Scope {
-        to_cores: 1,
+        to_worker: 1,
         ..Scope::small()
     };
     let mut last = Progress::default();
@@ -139,7 +139,7 @@ fn without_generations_the_paper_installs_a_stale_value() {
     };
     let expected = [
         "packet 1 of flow A arrives, simple: slot INITIAL -> INCOMPLETE; PULL(g=1)",
-        "PULL(g=1) with packet 1 of flow A reaches the cores: applied, value at the cores [1]; STATE(g=1, [1])",
+        "PULL(g=1) with packet 1 of flow A reaches the workers: applied, value at the slow path [1]; STATE(g=1, [1])",
         "no answer to the pull in time: slot INCOMPLETE -> INITIAL",
         "packet 2 of flow A arrives, simple: slot INITIAL -> INCOMPLETE; PULL(g=2)",
         "STATE(g=1, [1]) with packet 1 of flow A reaches the fast path: slot INCOMPLETE -> ACTIVE with value [1]",
@@ -231,12 +231,12 @@ fn nothing_is_out_of_reach() {
         )
     });
     meets(
-        "an active slot that the cores forgot in a crash",
+        "an active slot that the workers forgot in a crash",
         &|state| fsm(state) == Some(Fsm::Active) && grant(state).is_none(),
     );
     meets("a duplicate write-back", &|state| {
         let write_backs = |frame: &&Frame| frame.message == Message::WriteBack;
-        state.to_cores.iter().filter(write_backs).count() == 2
+        state.to_worker.iter().filter(write_backs).count() == 2
     });
     meets("a stale answer", &|state| {
         let is_stale = |frame: &Frame| {

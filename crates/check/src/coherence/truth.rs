@@ -7,9 +7,9 @@ use super::value::Value;
 pub(super) enum Imported {
     #[default]
     No,
-    /// By these cores.
+    /// By these workers.
     Now,
-    /// By cores that have crashed since.
+    /// By workers that have crashed since.
     Formerly,
 }
 
@@ -18,7 +18,7 @@ pub(super) enum Imported {
 pub(super) struct Truth {
     /// Everything applied to the flow, in the order in which it was, wherever that was.
     pub history: Value,
-    /// The cores crashed while the value was theirs. What they held is lost, and with it this
+    /// The workers crashed while the value was theirs. What they held is lost, and with it this
     /// history, unless a copy of the value is still on the link or frozen in the slot. The next
     /// one to touch the flow decides.
     pub is_open: bool,
@@ -33,7 +33,7 @@ pub(super) struct Truth {
 }
 
 impl Truth {
-    /// Whether these cores have imported this generation: done(g) of the design.
+    /// Whether these workers have imported this generation: done(g) of the design.
     pub fn is_done(&self, generation: u32) -> bool {
         self.installed == generation && self.imported == Imported::Now
     }
@@ -42,7 +42,7 @@ impl Truth {
         self.installed == generation && self.imported != Imported::No
     }
 
-    /// The cores touched a flow of which nothing was certain: it goes on from `value`.
+    /// The workers touched a flow of which nothing was certain: it goes on from `value`.
     pub fn decide(&mut self, value: Value) {
         if self.is_open {
             (self.history, self.is_open) = (value, false);
@@ -55,7 +55,7 @@ impl Truth {
         self.is_open = false;
     }
 
-    /// The cores crash; `keeps_value` if the value is the fast path's.
+    /// The workers crash; `keeps_value` if the value is the fast path's.
     pub fn crash(&mut self, keeps_value: bool) {
         self.is_open |= !keeps_value;
         if self.imported == Imported::Now {

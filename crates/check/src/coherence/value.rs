@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Value(u64);
 
-/// The digit of a change that the cores made on their own account.
+/// The digit of a change that the workers made on their own account.
 pub(super) const TIMER: u8 = 14;
 
 /// The digit of whatever is applied in a search that renames: differs from all digits in use.

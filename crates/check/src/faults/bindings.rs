@@ -13,7 +13,7 @@ struct Binding {
     since: u64,
     /// The turn in which it ended.
     ended: u64,
-    /// Until this turn there may be rules of it: longer if the cores have crashed.
+    /// Until this turn there may be rules of it: longer if the workers have crashed.
     in_rules: u64,
     /// The last use that was seen.
     last_use: Option<Instant>,
@@ -33,7 +33,7 @@ pub(super) struct Pair {
 pub(super) enum Why {
     /// They were idle, by this time at most.
     Idle { now: Instant },
-    /// The cores have crashed.
+    /// The workers have crashed.
     Crash,
     /// The chain has changed.
     Change,
@@ -105,7 +105,7 @@ impl Bindings {
         self.all.iter_mut().for_each(|one| one.last_use = None);
     }
 
-    /// The fast path has heard that the cores have crashed, or has new tables: there are no rules
+    /// The fast path has heard that the workers have crashed, or has new tables: there are no rules
     /// of bindings that have ended.
     pub fn former_rules_are_gone(&mut self, turn: u64) {
         let has_ended = |one: &&mut Binding| one.ended != u64::MAX && one.in_rules == u64::MAX;

@@ -1,27 +1,27 @@
-//! The tables of rules on the fast path, and the cores' books of them.
+//! The tables of rules on the fast path, and the workers' books of them.
 
 use super::invariants::Rule;
 use super::scenario::Scenario;
 use super::simulation::Simulation;
 use std::collections::BTreeSet;
 use twinpath_node::{FastElement, Worker};
-use twinpath_rulecache::{RuleCores, RuleName, RuleTable};
+use twinpath_rulecache::{RuleName, RuleTable, SlowRules};
 
 impl Scenario {
-    /// Long enough for whatever waits on the cores to be asked for again, by the link's clock.
+    /// Long enough for whatever waits on the slow path to be asked for again, by the link's clock.
     pub(super) fn time_between_trickles(&self) -> u64 {
         const TICK_NS: u64 = 1_100_000;
         let rules = &self.rules;
-        let window = rules.cores.manager.window.as_nanos() as u64 / 2;
+        let window = rules.slow.manager.window.as_nanos() as u64 / 2;
         let by_packets = window.max(TICK_NS) / self.traffic.clock_rate;
         let by_link = rules.table.mark_timeout.as_nanos() as u64;
-        by_packets.max(by_link) + 8 * self.to_cores.delay_ns
+        by_packets.max(by_link) + 8 * self.to_worker.delay_ns
     }
 }
 
 impl Simulation {
-    /// Each element's table and the cores' book of it, with the element's number.
-    pub(super) fn tables_and_books(&self) -> impl Iterator<Item = (u8, &RuleTable, &RuleCores)> {
+    /// Each element's table and the workers' book of it, with the element's number.
+    pub(super) fn tables_and_books(&self) -> impl Iterator<Item = (u8, &RuleTable, &SlowRules)> {
         let elements = (0..).zip(self.machine.path().elements());
         let tables = elements.filter_map(|(number, element)| match element {
             FastElement::Rules(stage) => Some((number, &stage.table)),
@@ -44,7 +44,7 @@ impl Simulation {
     pub(super) fn most_waiting(&self, worker: usize) -> i64 {
         let rules = self.workers[worker].rules();
         let waiting = rules.filter(|rules| rules.is_waiting()).count();
-        waiting as i64 * (self.scenario.rules.cores.waiting as i64 + 1)
+        waiting as i64 * (self.scenario.rules.slow.waiting as i64 + 1)
     }
 
     /// Whether nothing waits for rules, and both sides know of the same.
@@ -111,14 +111,14 @@ fn active(table: &RuleTable) -> BTreeSet<RuleName> {
     rules.map(|(name, _)| name).collect()
 }
 
-/// A rule that packets meet and the cores do not know.
-pub(super) fn unknown(table: &RuleTable, book: &RuleCores) -> Option<RuleName> {
+/// A rule that packets meet and the workers do not know.
+pub(super) fn unknown(table: &RuleTable, book: &SlowRules) -> Option<RuleName> {
     let known: BTreeSet<_> = book.manager().iter().map(|rule| rule.name).collect();
     active(table).difference(&known).next().copied()
 }
 
 /// A rule of which one side does not know, or that is under way.
-pub(super) fn difference(table: &RuleTable, book: &RuleCores) -> Option<RuleName> {
+pub(super) fn difference(table: &RuleTable, book: &SlowRules) -> Option<RuleName> {
     let rules = book.manager().iter();
     let installed: BTreeSet<_> = rules
         .filter(|rule| rule.is_installed)

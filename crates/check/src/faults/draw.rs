@@ -5,7 +5,7 @@ use twinpath_traffic::random::{Random, RandomSource};
 /// Streams of a run: what one draws never shifts another.
 pub(super) const SCENARIO: u64 = 1_000_001;
 pub(super) const ARRIVALS: u64 = 1_000_002;
-pub(super) const CORES: u64 = 1_000_003;
+pub(super) const WORKERS: u64 = 1_000_003;
 pub(super) const SABOTAGE: u64 = 1_000_004;
 pub(super) const CHANGES: u64 = 1_000_005;
 pub(super) const RULES: u64 = 1_000_006;

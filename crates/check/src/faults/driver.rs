@@ -28,7 +28,7 @@ impl Simulation {
     pub(super) fn put_out(&mut self) {
         for (worker, order) in std::mem::take(&mut self.out.orders) {
             self.orders[worker].push_back(order);
-            let at = self.now + self.scenario.to_cores.delay_ns;
+            let at = self.now + self.scenario.to_worker.delay_ns;
             let at = at.max(self.paused_until[worker]);
             self.agenda.add(at, Next::Order { worker });
         }
@@ -128,7 +128,7 @@ impl Simulation {
 
     /// Now and then another chain is wanted.
     pub(super) fn change_or_not(&mut self) {
-        let begins = self.changes.permille(self.scenario.cores.change_permille);
+        let begins = self.changes.permille(self.scenario.workers.change_permille);
         if !begins || self.next.is_some() || self.is_calm {
             return;
         }
@@ -209,7 +209,7 @@ impl Simulation {
         }
     }
 
-    /// The state of all flows is the cores', and no frame carries any.
+    /// The state of all flows is the workers', and no frame carries any.
     fn are_all_home(&mut self) {
         let changes_state = self
             .next
@@ -237,7 +237,7 @@ impl Simulation {
         flows.for_each(|flow| flow.slot = None);
     }
 
-    /// Accounts expire after another time from now on. What the cores have forgotten already
+    /// Accounts expire after another time from now on. What the workers have forgotten already
     /// does not come back.
     fn follow_expiry(&mut self) {
         let (now, expiry_ticks) = (self.packet_now(), self.history.expiry_ticks);

@@ -384,7 +384,7 @@ impl Simulation {
             .packet
             .and_then(|packet| self.history.packet_mut(packet));
         if let Some(packet) = packet {
-            let is_under_way = matches!(packet.place, Place::ToCores | Place::Back);
+            let is_under_way = matches!(packet.place, Place::ToWorker | Place::Back);
             if packet.copies == 0 && is_under_way {
                 packet.place = Place::Lost;
             }
@@ -451,7 +451,7 @@ impl Simulation {
         let place = if line.is_back {
             Place::Back
         } else {
-            Place::ToCores
+            Place::ToWorker
         };
         self.packet_goes(cargo, line, place);
         if let Some(packet) = cargo
@@ -470,7 +470,7 @@ impl Simulation {
         }
     }
 
-    /// Whether the cores have to process it before the fast path may hold the flow's state.
+    /// Whether the workers have to process it before the fast path may hold the flow's state.
     fn must_come_first(&self, cargo: &Cargo) -> bool {
         let is_about_state = Some(cargo.element) == self.scenario.elements.state();
         is_about_state && matches!(cargo.message, Message::Plain | Message::Pull)
@@ -484,7 +484,7 @@ impl Simulation {
 
     fn packet_goes(&mut self, cargo: &Cargo, line: LineId, to: Place) {
         let from = if line.is_back {
-            Place::AtCores
+            Place::AtWorker
         } else {
             Place::FastPath
         };

@@ -16,9 +16,9 @@ pub(super) enum Imported {
     /// Nothing yet.
     #[default]
     No,
-    /// These cores have it.
+    /// These workers have it.
     Now,
-    /// Cores that have crashed since had it.
+    /// Workers that have crashed since had it.
     Formerly,
 }
 
@@ -28,10 +28,10 @@ pub(super) struct Truth {
     /// What the flow's words must be.
     pub account: Account,
     pub initiator: Side,
-    /// The cores crashed while the value was theirs. Whether it is lost, or goes on from a copy
+    /// The workers crashed while the value was theirs. Whether it is lost, or goes on from a copy
     /// that is still on the link or frozen in the slot, the first frame of the flow decides.
     pub is_open: bool,
-    /// Packets that the cores hold, not applied yet, and which way each goes.
+    /// Packets that the workers hold, not applied yet, and which way each goes.
     pub held: VecDeque<(u32, Direction)>,
 }
 
@@ -85,24 +85,24 @@ pub(super) struct FlowHistory {
     pub imported: Imported,
     /// What the slot held when it was frozen last.
     pub frozen: Vec<u32>,
-    /// What the cores had of it after the last step.
-    pub at_cores: Option<(Grant, Vec<u32>)>,
+    /// What the workers had of it after the last step.
+    pub at_worker: Option<(Grant, Vec<u32>)>,
     /// Whether what they had was in the present chain's places.
     pub has_followed: bool,
 }
 
 impl FlowHistory {
-    /// The words that the cores have of it: none if they do not know it.
+    /// The words that the workers have of it: none if they do not know it.
     pub fn known_words(&self) -> &[u32] {
-        self.at_cores.as_ref().map_or(&[], |(_, words)| words)
+        self.at_worker.as_ref().map_or(&[], |(_, words)| words)
     }
 
-    /// Whether these cores have the value of this generation: done(g).
+    /// Whether these workers have the value of this generation: done(g).
     pub fn is_done(&self, generation: u32) -> bool {
         self.installed == generation && self.imported == Imported::Now
     }
 
-    /// Whether any cores ever had it.
+    /// Whether any workers ever had it.
     pub fn was_ever_done(&self, generation: u32) -> bool {
         self.installed == generation && self.imported != Imported::No
     }
@@ -113,7 +113,7 @@ impl FlowHistory {
         self.truth.is_open = false;
     }
 
-    /// The cores crash; `keeps_value` if the value is the fast path's.
+    /// The workers crash; `keeps_value` if the value is the fast path's.
     pub fn crash(&mut self, keeps_value: bool) {
         self.truth.is_open |= !keeps_value;
         self.truth.held.clear();
@@ -141,8 +141,8 @@ impl FlowHistory {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     FastPath,
-    ToCores,
-    AtCores,
+    ToWorker,
+    AtWorker,
     Back,
     Left,
     Dropped,
@@ -214,7 +214,7 @@ impl History {
                 installed: 0,
                 imported: Imported::No,
                 frozen: Vec::new(),
-                at_cores: None,
+                at_worker: None,
                 has_followed: true,
             });
             flows.len() - 1
@@ -247,7 +247,7 @@ impl History {
     /// The first packet, in the order of arrival at the machine, that is on the link.
     pub fn oldest_on_the_link(&self) -> Option<u64> {
         let is_there = |packet: &&PacketHistory| {
-            matches!(packet.place, Place::ToCores | Place::Back) && !packet.was_held
+            matches!(packet.place, Place::ToWorker | Place::Back) && !packet.was_held
         };
         let packets = self.packets.iter().filter(is_there);
         packets.map(|packet| packet.ordinal).min()
@@ -275,7 +275,7 @@ impl History {
         self.flows[flow].truth.account.touch_unless_nothing(at);
     }
 
-    /// The cores hold a packet back; `found` and `now` as for [`Self::applies`].
+    /// The workers hold a packet back; `found` and `now` as for [`Self::applies`].
     pub fn holds(&mut self, number: u32, found: Account, now: Instant, step: &mut Step) {
         let Some((flow, at)) = self.expire(number) else {
             return;
@@ -291,7 +291,7 @@ impl History {
         }
     }
 
-    /// The cores apply a packet; `found` is what they had of the flow before. They may have found
+    /// The workers apply a packet; `found` is what they had of the flow before. They may have found
     /// the flow expired by `now`, which is as far as their clock can be.
     pub fn applies(&mut self, number: u32, found: Account, now: Instant, step: &mut Step) {
         let Some(flow) = self.packet(number).and_then(|packet| packet.flow) else {
@@ -313,7 +313,7 @@ impl History {
         self.flows[flow].truth.account.touch_unless_nothing(at);
     }
 
-    /// Ageing at the cores goes by their clock, which may be ahead of a packet under way.
+    /// Ageing at the slow path goes by their clock, which may be ahead of a packet under way.
     fn follow_ageing(&mut self, flow: usize, found: Account, now: Instant) {
         let truth = &mut self.flows[flow].truth;
         if found.is_nothing() && truth.account.is_expired(now, self.expiry_ticks) {
@@ -393,7 +393,7 @@ impl History {
         history.last_left[end] = number;
     }
 
-    /// The cores import the value that a frame brings.
+    /// The workers import the value that a frame brings.
     pub fn imports(&mut self, flow: usize, generation: u32, step: &mut Step) {
         let history = &mut self.flows[flow];
         step.imports.push(Import {

@@ -1,7 +1,7 @@
 //! The eight invariants of the protocol, two of the data plane, one of its change, four of rules
 //! one of parked payloads and one of departures, checked after every step.
 //!
-//! What the protocol believes is read from production (the slots, the cores' flows and grants);
+//! What the protocol believes is read from production (the slots, the workers' flows and grants);
 //! what is true is the bystander's [history](super::history). Invariants 1 to 8 are those of the
 //! protocol's design, in its numbering.
 
@@ -9,7 +9,7 @@ use super::books;
 use super::history::{FlowHistory, Place};
 use super::ledger::Account;
 use super::simulation::Simulation;
-use super::step::{Cause, CoreChange, SlotChange, Step};
+use super::step::{Cause, SlotChange, SlowChange, Step};
 use std::fmt;
 use twinpath_coherence::Grant;
 use twinpath_coherence::fsm::{Fsm, Slot};
@@ -46,7 +46,7 @@ pub enum Rule {
     InForce,
     /// Entries that are in use.
     AliveInUse,
-    /// The table of rules and the cores' book of it.
+    /// The table of rules and the workers' book of it.
     BooksAgree,
     /// Parked payloads.
     Whole,
@@ -118,7 +118,7 @@ impl Rule {
                 "rules: an entry ends only when its idle time-out has passed since its last use, and is not used after that"
             }
             Self::BooksAgree => {
-                "rules: the cores know every rule that packets meet, and in the end no other"
+                "rules: the workers know every rule that packets meet, and in the end no other"
             }
             Self::Watermark => {
                 "departures: no packet is under way that arrived before the watermark, which never goes back"
@@ -192,8 +192,8 @@ fn require(holds: bool, what: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// 1. While a slot is ACTIVE no PLAIN or PULL of its flow is under way to the cores (one that can
-///    only be dropped for having been overtaken does not count), and the cores hold no packet of
+/// 1. While a slot is ACTIVE no PLAIN or PULL of its flow is under way to the slow path (one that can
+///    only be dropped for having been overtaken does not count), and the workers hold no packet of
 ///    it back.
 fn nothing_behind(world: &Simulation) -> Checked {
     for (number, flow) in world.history.flows.iter().enumerate() {
@@ -212,18 +212,18 @@ fn nothing_behind(world: &Simulation) -> Checked {
 }
 
 /// 2. A flow's value is the fast path's while its slot is ACTIVE, or FROZEN and not imported by
-///    these cores; otherwise it is the cores'. In the first case the cores must know that they may
+///    these workers; otherwise it is the workers'. In the first case the workers must know that they may
 ///    not write. In either, the value is the account of all packets applied, in order: the
-///    bystander's, kept from what went in and came out. (After a crash a flow that was the cores'
+///    bystander's, kept from what went in and came out. (After a crash a flow that was the workers'
 ///    is open: its first frame decides whether it goes on from a frozen value or from nothing, and
-///    from then on it is held to it. Cores that find a flow silent for longer than its time-out
+///    from then on it is held to it. Workers that find a flow silent for longer than its time-out
 ///    may have closed its account already.)
 fn one_truth(world: &Simulation) -> Checked {
     for (number, flow) in world.history.flows.iter().enumerate() {
         if world.is_at_fast_path(flow) {
             let writes = |(grant, _): &(Grant, Vec<u32>)| grant.is_ours();
-            require(!flow.at_cores.as_ref().is_some_and(writes), || {
-                format!("flow {number} is the fast path's, but the cores think that it is theirs")
+            require(!flow.at_worker.as_ref().is_some_and(writes), || {
+                format!("flow {number} is the fast path's, but the workers think that it is theirs")
             })?;
         }
         if world.scenario.functions.is_ledger() && !flow.truth.is_open {
@@ -244,23 +244,23 @@ fn holds_the_truth(world: &Simulation, number: usize, flow: &FlowHistory) -> Che
             )
         });
     }
-    let at_cores = match flow.known_words() {
+    let at_worker = match flow.known_words() {
         [] => Some(Account::default()),
         words => Account::among(words),
     };
     let is_over = world.is_stopping && !truth.is_nothing();
     let may_be_gone = is_over || truth.is_expired(world.packet_now(), world.history.expiry_ticks);
-    let is_gone = may_be_gone && at_cores.is_some_and(Account::is_nothing);
-    require(at_cores == Some(truth) || is_gone, || {
+    let is_gone = may_be_gone && at_worker.is_some_and(Account::is_nothing);
+    require(at_worker == Some(truth) || is_gone, || {
         let words = flow.known_words();
         format!(
-            "the cores have {words:?} of flow {number}, the truth is {:?}",
+            "the workers have {words:?} of flow {number}, the truth is {:?}",
             truth.0
         )
     })
 }
 
-/// 3. One life of the cores imports the value of a generation at most once.
+/// 3. One life of the slow path imports the value of a generation at most once.
 fn one_import(step: &Step) -> Checked {
     for import in &step.imports {
         require(!import.is_second, || {
@@ -271,7 +271,7 @@ fn one_import(step: &Step) -> Checked {
     Ok(())
 }
 
-/// 4. A FROZEN slot stays FROZEN in its generation until cores have imported the value; an ACTIVE
+/// 4. A FROZEN slot stays FROZEN in its generation until workers have imported the value; an ACTIVE
 ///    slot stays ACTIVE or becomes FROZEN, in its generation.
 fn freed_after_import(world: &Simulation, step: &Step) -> Checked {
     for change in &step.slots {
@@ -347,7 +347,7 @@ fn frozen_stays(world: &Simulation, step: &Step) -> Checked {
 
 /// 7. What a step may touch is given by its cause. A message changes only the slot of its flow,
 ///    and only if the generation is the slot's; packets change only slots of their flows, or take
-///    a free one; timers change only what is due. At the cores a frame changes only what is known
+///    a free one; timers change only what is due. At the slow path a frame changes only what is known
 ///    of its flow; time may change others, but never one that is granted.
 fn no_cross_talk(world: &Simulation, step: &Step) -> Checked {
     for change in &step.slots {
@@ -355,11 +355,11 @@ fn no_cross_talk(world: &Simulation, step: &Step) -> Checked {
             format!("{} because of {:?}", describe(change), step.cause)
         })?;
     }
-    for change in &step.cores {
-        require(may_change_core(world, step, change), || {
+    for change in &step.slow {
+        require(may_change_slow(world, step, change), || {
             let (flow, before, after) = (change.flow, change.before, change.after);
             format!(
-                "the cores' flow {flow} goes from {before:?} to {after:?} ({:?}) because of {:?}",
+                "the workers' flow {flow} goes from {before:?} to {after:?} ({:?}) because of {:?}",
                 world.history.flows[flow].known_words(),
                 step.cause
             )
@@ -423,7 +423,7 @@ fn is_due(world: &Simulation, step: &Step, slot: &Slot) -> bool {
     }
 }
 
-fn may_change_core(world: &Simulation, step: &Step, change: &CoreChange) -> bool {
+fn may_change_slow(world: &Simulation, step: &Step, change: &SlowChange) -> bool {
     let flow = &world.history.flows[change.flow];
     match step.cause {
         Cause::Received {
@@ -437,7 +437,7 @@ fn may_change_core(world: &Simulation, step: &Step, change: &CoreChange) -> bool
     }
 }
 
-fn time_may_change(world: &Simulation, step: &Step, change: &CoreChange) -> bool {
+fn time_may_change(world: &Simulation, step: &Step, change: &SlowChange) -> bool {
     let Some(before) = change.before else {
         return false;
     };
@@ -454,7 +454,7 @@ fn time_may_change(world: &Simulation, step: &Step, change: &CoreChange) -> bool
 
 /// 8. After a sweep of the whole table no timer is overdue, unless no buffer was free to send
 ///    with. At the end of a run, when for long nothing has gone wrong any more, no slot waits for
-///    the cores; and since the fast path gives back what is idle, none is taken.
+///    the workers; and since the fast path gives back what is idle, none is taken.
 fn progress(world: &Simulation, step: &Step) -> Checked {
     let sees_all = world.scenario.sweeps_per_round(world.slots.len()) == 1;
     if step.cause == Cause::Tick && step.is_sweep && sees_all && !step.lacks_buffer {
@@ -500,9 +500,9 @@ fn at_rest(world: &Simulation) -> Checked {
         let is_final = match packet.place {
             Place::Left | Place::Dropped | Place::Lost => true,
             // Of other functions it is not known which packets they dropped, only how many.
-            Place::AtCores => !world.scenario.functions.is_ledger() || world.follows_walks(),
+            Place::AtWorker => !world.scenario.functions.is_ledger() || world.follows_walks(),
             Place::FastPath => world.follows_walks(),
-            Place::ToCores | Place::Back => false,
+            Place::ToWorker | Place::Back => false,
         };
         require(is_final, || {
             format!("packet {} ends {:?}", index + 1, packet.place)
@@ -513,8 +513,8 @@ fn at_rest(world: &Simulation) -> Checked {
     })
 }
 
-/// The cores know every rule that packets meet, once the fast path has heard of their life. When nothing will happen any more packets meet
-/// every rule that the cores know, and none is under way.
+/// The workers know every rule that packets meet, once the fast path has heard of their life. When nothing will happen any more packets meet
+/// every rule that the workers know, and none is under way.
 fn books_agree(world: &Simulation, step: &Step) -> Checked {
     if !world.knows_epoch(0) {
         let has_rules = world
@@ -531,7 +531,7 @@ fn books_agree(world: &Simulation, step: &Step) -> Checked {
     for (number, table, book) in world.tables_and_books() {
         let unknown = books::unknown(table, book);
         require(unknown.is_none(), || {
-            format!("packets meet {unknown:?} at element {number}, and the cores do not know it")
+            format!("packets meet {unknown:?} at element {number}, and the workers do not know it")
         })?;
         let other = books::difference(table, book).filter(|_| step.is_rest);
         require(other.is_none(), || {

@@ -5,7 +5,7 @@
 //! on its place, how many there were, and when the last came. Packets say by their TCP flags what
 //! happens to them; their number is the TCP sequence number.
 //!
-//! | flag | on the fast path | on the cores |
+//! | flag | on the fast path | on the slow path |
 //! |---|---|---|
 //! | none | entered, leaves | the same |
 //! | FIN | entered, dropped | the same |

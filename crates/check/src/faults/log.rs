@@ -199,7 +199,7 @@ impl fmt::Display for Happened {
                 packet,
                 is_fast: false,
             } => {
-                write!(f, "packet {packet} leaves after the cores")
+                write!(f, "packet {packet} leaves after the workers")
             }
             Self::Sent {
                 line,
@@ -227,11 +227,14 @@ impl fmt::Display for Happened {
             Self::LostInCrash { line, number, says } => {
                 write!(f, "frame {number} {line} is lost in the crash: {says}")
             }
-            Self::Held { packet } => write!(f, "the cores hold packet {packet}"),
-            Self::Entered { packet } => write!(f, "the cores apply packet {packet}"),
-            Self::Forgotten { packet } => write!(f, "the cores forget packet {packet}"),
+            Self::Held { packet } => write!(f, "the workers hold packet {packet}"),
+            Self::Entered { packet } => write!(f, "the workers apply packet {packet}"),
+            Self::Forgotten { packet } => write!(f, "the workers forget packet {packet}"),
             Self::Imported { flow, generation } => {
-                write!(f, "the cores import generation {generation} of flow {flow}")
+                write!(
+                    f,
+                    "the workers import generation {generation} of flow {flow}"
+                )
             }
             Self::Slot {
                 slot,

@@ -5,9 +5,9 @@ use super::invariants::Rule;
 use super::ledger::{Account, MOST_HELD};
 use super::log::Happened;
 use super::simulation::Simulation;
-use super::step::{Cause, CoreChange, SlotChange};
+use super::step::{Cause, SlotChange, SlowChange};
 use twinpath_coherence::fsm::{Fsm, Slot};
-use twinpath_coherence::{Cores, Grant};
+use twinpath_coherence::{Grant, SlowFlows};
 use twinpath_core::{DropReason, FlowKey};
 use twinpath_node::Worker;
 use twinpath_slowpath::FlowId;
@@ -17,7 +17,7 @@ impl Simulation {
     pub(super) fn look(&mut self) {
         self.look_at_slots();
         for flow in 0..self.history.flows.len() {
-            self.look_at_cores(flow);
+            self.look_at_worker(flow);
         }
     }
 
@@ -114,15 +114,15 @@ impl Simulation {
         }
     }
 
-    /// What the cores know of a flow.
-    pub(super) fn at_cores(&self, flow: usize) -> Option<(Grant, &[u32])> {
+    /// What the workers know of a flow.
+    pub(super) fn at_worker(&self, flow: usize) -> Option<(Grant, &[u32])> {
         let FlowHistory { worker, .. } = &self.history.flows[flow];
         let store = flows_of(&self.workers[*worker])?.store();
-        let (_, words, grant) = store.view(self.id_at_cores(flow)?);
+        let (_, words, grant) = store.view(self.id_at_worker(flow)?);
         Some((*grant, words))
     }
 
-    fn id_at_cores(&self, flow: usize) -> Option<FlowId> {
+    fn id_at_worker(&self, flow: usize) -> Option<FlowId> {
         let FlowHistory {
             key, hash, worker, ..
         } = &self.history.flows[flow];
@@ -130,22 +130,22 @@ impl Simulation {
         store.find(key, *hash)
     }
 
-    /// Whether the cores have of a flow what the present chain has of it, or nothing.
+    /// Whether the workers have of a flow what the present chain has of it, or nothing.
     fn has_followed(&self, flow: usize) -> bool {
         let flows = flows_of(&self.workers[self.history.flows[flow].worker]);
-        let id = self.id_at_cores(flow);
+        let id = self.id_at_worker(flow);
         flows
             .zip(id)
             .is_none_or(|(flows, id)| flows.store().has_moved(id))
     }
 
-    fn look_at_cores(&mut self, flow: usize) {
+    fn look_at_worker(&mut self, flow: usize) {
         let has_followed = self.has_followed(flow);
         let history = &mut self.history.flows[flow];
         let had_followed = std::mem::replace(&mut history.has_followed, has_followed);
         let is_moved = has_followed && !had_followed;
-        let now = self.at_cores(flow);
-        let then = self.history.flows[flow].at_cores.as_ref();
+        let now = self.at_worker(flow);
+        let then = self.history.flows[flow].at_worker.as_ref();
         let then = then.map(|(grant, words)| (*grant, words.as_slice()));
         if now == then {
             return;
@@ -153,16 +153,16 @@ impl Simulation {
         // With the next change flows follow the last one that had no occasion before.
         let may_follow = is_moved || self.step.cause == Cause::Changed;
         let only_follows = may_follow && self.is_the_same(then, now);
-        let change = CoreChange {
+        let change = SlowChange {
             flow,
             before: then.map(|(grant, _)| grant),
             after: now.map(|(grant, _)| grant),
         };
         let now = now.map(|(grant, words)| (grant, words.to_vec()));
-        self.history.flows[flow].at_cores = now;
+        self.history.flows[flow].at_worker = now;
         match only_follows {
             true => self.coverage.flows_followed += 1,
-            false => self.step.cores.push(change),
+            false => self.step.slow.push(change),
         }
     }
 
@@ -217,7 +217,7 @@ impl Simulation {
         coverage.no_buffer += self.machine.path().counts().no_own_buffer;
     }
 
-    /// Adds up what a worker's cores counted, before they crash or at the end.
+    /// Adds up what a worker's elements counted, before they crash or at the end.
     pub(super) fn count_worker(&mut self, worker: usize) {
         let worker = &self.workers[worker];
         let coverage = &mut self.coverage;
@@ -237,6 +237,6 @@ impl Simulation {
 }
 
 /// The flows of a worker, if the chain has any.
-pub(super) fn flows_of(worker: &Worker) -> Option<&Cores> {
+pub(super) fn flows_of(worker: &Worker) -> Option<&SlowFlows> {
     worker.flows().next()
 }

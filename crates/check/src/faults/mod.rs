@@ -37,7 +37,6 @@ mod agenda;
 mod bindings;
 mod books;
 mod configuration;
-mod cores_side;
 mod draw;
 mod driver;
 mod elements;
@@ -58,6 +57,7 @@ mod sabotage;
 mod scenario;
 mod service;
 mod simulation;
+mod slow_side;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -71,7 +71,7 @@ pub use outcome::{Coverage, Outcome};
 pub use parking::ParkingSettings;
 pub use rule_settings::RuleSettings;
 pub use sabotage::Sabotage;
-pub use scenario::{CoreFaults, Functions, LineFaults, Resources, Scenario, Traffic};
+pub use scenario::{Functions, LineFaults, Resources, Scenario, Traffic, WorkerFaults};
 pub use simulation::{SetupError, Simulation};
 pub use traffic::Kind;
 

@@ -54,9 +54,9 @@ coverage! {
     steps,
     /// Packets that arrived.
     packets,
-    /// Packets that left without the cores.
+    /// Packets that left without the slow path.
     left_fast,
-    /// Packets that left after the cores.
+    /// Packets that left after the workers.
     left_slow,
     /// Pulls sent.
     pulls,
@@ -84,7 +84,7 @@ coverage! {
     collisions,
     /// Values imported.
     imports,
-    /// Values imported that crashed cores had granted.
+    /// Values imported that crashed workers had granted.
     rescued,
     /// Write-backs not imported because their value was known.
     duplicate_write_backs,
@@ -92,7 +92,7 @@ coverage! {
     recalls,
     /// Flows that were forgotten.
     flows_aged,
-    /// Packets refused because the cores knew too many flows.
+    /// Packets refused because the workers knew too many flows.
     flow_table_full,
     /// Frames lost on the link.
     frames_lost,
@@ -104,7 +104,7 @@ coverage! {
     ring_full,
     /// Packets or messages that found no buffer.
     no_buffer,
-    /// Packets held by the cores.
+    /// Packets held by the slow path.
     held,
     /// Held packets that left because their time was up.
     woken,
@@ -126,7 +126,7 @@ coverage! {
     rule_hits,
     /// Packets held until a rule was active.
     rule_holds,
-    /// Of those, packets that went to the cores after all.
+    /// Of those, packets that went to the slow path after all.
     held_then_punted,
     /// Rules that had to wait for a packet of their flow to return.
     rules_demoted,
@@ -136,7 +136,7 @@ coverage! {
     holds_full,
     /// Marks sent again.
     marks_repeated,
-    /// Packets that waited on the cores for rules to go.
+    /// Packets that waited on the slow path for rules to go.
     waited_for_rules,
     /// Rules taken out because an entry was to change.
     rules_invalidated,

@@ -1,4 +1,4 @@
-//! Payloads that wait on the fast path's side while their headers are on the cores.
+//! Payloads that wait on the fast path's side while their headers are on the slow path.
 
 use super::draw::Draw;
 use super::invariants::Rule;
@@ -37,7 +37,7 @@ impl ParkingSettings {
         };
         Self {
             queue: Config {
-                cores_choose_port: draw.flip() && has_loopback(&variant),
+                slow_path_chooses_port: draw.flip() && has_loopback(&variant),
                 variant,
                 order: Order::AsReturned {
                     partitions: draw.pick(&[1, 4, 64]),

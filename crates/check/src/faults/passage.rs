@@ -133,7 +133,7 @@ impl Simulation {
         };
         // A binding for a packet that has waited for long may end in the same step.
         let is_momentary =
-            sight.out == Out::FromCores && self.packet_now().since(at) > BINDING_IDLE;
+            sight.out == Out::FromWorker && self.packet_now().since(at) > BINDING_IDLE;
         if is_momentary && !self.bindings.is_in_force(pair, &(self.turn..=self.turn)) {
             return;
         }
@@ -167,7 +167,7 @@ impl Simulation {
         (position, is_alone): (usize, bool),
         direction: Direction,
     ) -> bool {
-        if sight.out == Out::FromCores {
+        if sight.out == Out::FromWorker {
             return is_alone;
         }
         if sight.out == Out::Leaves && self.has_parking() {
@@ -181,7 +181,7 @@ impl Simulation {
 
     fn judge_use(&mut self, sight: &Sight, pair: Pair, at: Instant) {
         let late = self.bindings.idle_since(pair, at);
-        if let Some(last) = late.filter(|_| sight.out != Out::FromCores)
+        if let Some(last) = late.filter(|_| sight.out != Out::FromWorker)
             && !self.may_have_been_used(pair, at, sight.number)
         {
             let what = format!("packet {}: {pair:?} at {at:?} since {last:?}", sight.number);

@@ -3,15 +3,15 @@
 use super::draw::Draw;
 use super::scenario::Traffic;
 use std::time::Duration;
-use twinpath_rulecache::{CoresConfig, ManagerConfig, SelectionConfig, TableConfig};
+use twinpath_rulecache::{ManagerConfig, SelectionConfig, SlowRulesConfig, TableConfig};
 
 /// What there is of rules, and their times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleSettings {
     /// The table of each element.
     pub table: TableConfig,
-    /// Each element on the cores.
-    pub cores: CoresConfig,
+    /// Each element on the slow path.
+    pub slow: SlowRulesConfig,
 }
 
 impl RuleSettings {
@@ -22,7 +22,7 @@ impl RuleSettings {
         let window = gap * draw.pick(&[4, 16, 64]);
         let table = table(draw, round_trip, window);
         Self {
-            cores: cores(draw, &table, round_trip * rate as u32, window),
+            slow: slow(draw, &table, round_trip * rate as u32, window),
             table,
         }
     }
@@ -46,13 +46,13 @@ fn table(draw: &mut Draw, round_trip: Duration, window: Duration) -> TableConfig
     }
 }
 
-fn cores(
+fn slow(
     draw: &mut Draw,
     table: &TableConfig,
     round_trip: Duration,
     window: Duration,
-) -> CoresConfig {
-    CoresConfig {
+) -> SlowRulesConfig {
+    SlowRulesConfig {
         segment: 0,
         caching: true,
         waiting: scarce(draw, 64),

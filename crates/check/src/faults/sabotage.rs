@@ -22,13 +22,13 @@ pub enum Sabotage {
     UnnoticedReordering,
     /// A word of the state is changed on its way to the fast path.
     CorruptedState,
-    /// Old write-backs are sent again, as if other cores had granted their value.
+    /// Old write-backs are sent again, as if other workers had granted their value.
     ReplayFromFormerLife,
     /// A write-back is lost and acknowledged nevertheless.
     ForgedAcknowledgement,
     /// Old write-backs are sent again.
     Replay,
-    /// A word of the state is changed on its way to the cores.
+    /// A word of the state is changed on its way to the slow path.
     CorruptedWriteBack,
     /// The answer to an old pull is given for one to the present one.
     StaleGeneration,
@@ -46,7 +46,7 @@ pub enum Sabotage {
     ChangedRules,
     /// Rules are sent with the ports of other bindings.
     WrongBindings,
-    /// How often rules were used is forgotten on the way to the cores.
+    /// How often rules were used is forgotten on the way to the slow path.
     ForgottenUses,
     /// A request to take a rule out is lost, and answered nevertheless.
     ForgedRemoval,
@@ -98,7 +98,7 @@ impl Sabotage {
             ),
             Self::ReplayFromFormerLife => (
                 "replay-from-former-life",
-                "Old write-backs are sent again, as if other cores had granted their value",
+                "Old write-backs are sent again, as if other workers had granted their value",
             ),
             Self::ForgedAcknowledgement => (
                 "forged-acknowledgement",
@@ -107,7 +107,7 @@ impl Sabotage {
             Self::Replay => ("replay", "Old write-backs are sent again"),
             Self::CorruptedWriteBack => (
                 "corrupted-write-back",
-                "A word of the state is changed on its way to the cores",
+                "A word of the state is changed on its way to the slow path",
             ),
             Self::StaleGeneration => (
                 "stale-generation",
@@ -137,7 +137,7 @@ impl Sabotage {
             ),
             Self::ForgottenUses => (
                 "forgotten-uses",
-                "How often rules were used is forgotten on the way to the cores",
+                "How often rules were used is forgotten on the way to the slow path",
             ),
             Self::ForgedRemoval => (
                 "forged-removal",

@@ -95,12 +95,12 @@ pub struct Scenario {
     pub resources: Resources,
     /// The queue in which payloads wait, if there is one.
     pub parking: Option<ParkingSettings>,
-    /// The link to the cores, the same for every worker.
-    pub to_cores: LineFaults,
+    /// The link to the slow path, the same for every worker.
+    pub to_worker: LineFaults,
     /// The link back.
-    pub from_cores: LineFaults,
-    /// What goes wrong with the cores.
-    pub cores: CoreFaults,
+    pub from_worker: LineFaults,
+    /// What goes wrong with the slow path.
+    pub workers: WorkerFaults,
 }
 
 /// What arrives, and when.
@@ -170,9 +170,9 @@ pub struct LineFaults {
     pub overtaken_permille: u64,
 }
 
-/// What goes wrong with the cores.
+/// What goes wrong with the slow path.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct CoreFaults {
+pub struct WorkerFaults {
     /// Arrivals in a thousand after which a worker crashes and starts again.
     pub crash_permille: u64,
     /// Arrivals in a thousand after which a worker pauses.
@@ -209,9 +209,9 @@ impl Scenario {
             parking: None,
             protocol: protocol(&mut draw, delay_ns, traffic.clock_rate),
             resources,
-            to_cores: line(&mut draw, delay_ns),
-            from_cores: line(&mut draw, delay_ns),
-            cores: cores(&mut draw, delay_ns),
+            to_worker: line(&mut draw, delay_ns),
+            from_worker: line(&mut draw, delay_ns),
+            workers: worker_faults(&mut draw, delay_ns),
             traffic,
         }
     }
@@ -243,7 +243,7 @@ impl Scenario {
         if scenario.elements.have_state() {
             scenario.resources.ring_frames = PLENTY;
         }
-        let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_cores.delay_ns);
+        let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_worker.delay_ns);
         traffic.packets *= 2;
         traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
         traffic.clock_rate = match scenario.elements.translate() {
@@ -256,15 +256,15 @@ impl Scenario {
         scenario
     }
 
-    /// Payloads wait while their headers are on the cores.
+    /// Payloads wait while their headers are on the slow path.
     fn with_parking(mut self, seed: u64) -> Self {
         let mut draw = Draw::new(seed, draw::PARKING);
-        self.cores.change_permille = 0;
+        self.workers.change_permille = 0;
         (self.resources.is_lossless, self.resources.ring_frames) = (false, PLENTY);
         // What a function keeps it has to have whole.
         let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
         self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));
-        let delay_ns = self.to_cores.delay_ns;
+        let delay_ns = self.to_worker.delay_ns;
         self.parking = Some(ParkingSettings::drawn(&mut draw, &self.traffic, delay_ns));
         self
     }
@@ -274,14 +274,14 @@ impl Scenario {
     fn most_kept_for_rules(&self) -> usize {
         let is_rules = |element: &&Element| matches!(element, Element::Rules(_));
         let elements = self.elements.list().iter().filter(is_rules).count();
-        let kept = self.rules.table.held + self.rules.cores.waiting + 2;
+        let kept = self.rules.table.held + self.rules.slow.waiting + 2;
         elements * kept + MOST_HELD
     }
 
     /// The same, but the link never tells by its numbers that frames overtook each other, and many
     /// do. Doubles are another matter: without numbers nothing tells them from new frames.
     pub(super) fn for_hidden_order(mut self) -> Self {
-        for line in [&mut self.to_cores, &mut self.from_cores] {
+        for line in [&mut self.to_worker, &mut self.from_worker] {
             (line.overtaken_permille, line.duplicate_permille) = (100, 0);
         }
         self
@@ -395,8 +395,8 @@ fn line(draw: &mut Draw, delay_ns: u64) -> LineFaults {
     }
 }
 
-fn cores(draw: &mut Draw, delay_ns: u64) -> CoreFaults {
-    CoreFaults {
+fn worker_faults(draw: &mut Draw, delay_ns: u64) -> WorkerFaults {
+    WorkerFaults {
         crash_permille: draw.sometimes(2, &[3, 10, 40]),
         pause_permille: draw.sometimes(3, &[3, 10, 40]),
         pause_ns: match draw.one_in(8) {

@@ -18,11 +18,11 @@ use twinpath_nf::descriptor::{
 };
 use twinpath_nf::duration::Human;
 use twinpath_nf::inspector::{DeepMatcher, Inspector, Rules};
-use twinpath_node::replacement::{CorePlan, FastPlan, ReplaceError, Replacement};
+use twinpath_node::replacement::{FastPlan, ReplaceError, Replacement, SlowPlan};
 use twinpath_node::wiring::{self, BuildError};
 use twinpath_node::worker::Blueprint;
-use twinpath_node::{CoreElement, FastElement, RuleStage};
-use twinpath_rulecache::{RuleCores, RuleTable, Sides};
+use twinpath_node::{FastElement, RuleStage, SlowElement};
+use twinpath_rulecache::{RuleTable, Sides, SlowRules};
 use twinpath_slowpath::NetworkFunction;
 
 /// One of the chains of a scenario, which become each other.
@@ -279,12 +279,12 @@ pub(super) fn fast_elements(
 
 /// Service files do not say all that there is to say of rules.
 fn rule_stage(scenario: &Scenario) -> FastElement {
-    let (rules, segment) = (scenario.rules.table, scenario.rules.cores.segment);
+    let (rules, segment) = (scenario.rules.table, scenario.rules.slow.segment);
     FastElement::Rules(Box::new(RuleStage::new(RuleTable::new(rules), segment)))
 }
 
-fn rule_cores(scenario: &Scenario) -> RuleCores {
-    RuleCores::new(scenario.rules.cores, Sides::KNOWN, Vec::new())
+fn slow_rules(scenario: &Scenario) -> SlowRules {
+    SlowRules::new(scenario.rules.slow, Sides::KNOWN, Vec::new())
 }
 
 /// What makes a worker's elements.
@@ -294,11 +294,11 @@ pub(super) fn blueprint(scenario: &Scenario, service: &Service) -> Blueprint {
         let element = |instances: &[Instance]| {
             Ok(match instances[0].makes_rules() {
                 true => {
-                    let mut cores = rule_cores(&scenario);
-                    cores.exchange_functions(wiring::rule_functions(&service, instances)?);
-                    CoreElement::Rules(Box::new(cores))
+                    let mut slow = slow_rules(&scenario);
+                    slow.exchange_functions(wiring::rule_functions(&service, instances)?);
+                    SlowElement::Rules(Box::new(slow))
                 }
-                false => CoreElement::Flows(Box::new(wiring::cores(&service, instances)?)),
+                false => SlowElement::Flows(Box::new(wiring::slow_flows(&service, instances)?)),
             })
         };
         wiring::elements(&service).map(element).collect()
@@ -320,9 +320,9 @@ pub(super) fn replacement(
             *element = rule_stage(scenario);
         }
     }
-    for plan in replacement.cores.iter_mut().flatten() {
-        if let CorePlan::Rules(cores, _) = plan {
-            **cores = rule_cores(scenario);
+    for plan in replacement.slow.iter_mut().flatten() {
+        if let SlowPlan::Rules(slow, _) = plan {
+            **slow = slow_rules(scenario);
         }
     }
     (replacement.blueprint, replacement.pools) = (blueprint(scenario, next), None);

@@ -58,7 +58,7 @@ const STEPS_TO_LEAP: u64 = 500;
 /// Steps in which a run must come to rest when nothing goes wrong any more.
 const STEPS_TO_REST: u64 = 12 * STEPS_TO_LEAP;
 
-/// Longer than it takes cores to recall a flow.
+/// Longer than it takes workers to recall a flow.
 const LONG_SILENCE_NS: u64 = 61_000_000_000;
 
 /// A part of what a change may take.
@@ -194,7 +194,7 @@ impl Simulation {
             paused_until: vec![0; workers],
             waiting: vec![VecDeque::new(); workers],
             arrivals: Draw::new(seed, draw::ARRIVALS + 100),
-            mishaps: Draw::new(seed, draw::CORES),
+            mishaps: Draw::new(seed, draw::WORKERS),
             changes: Draw::new(seed, draw::CHANGES),
             variant,
             service,
@@ -262,8 +262,8 @@ impl Simulation {
         let stream = draw::LINES + 2 * worker as u64;
         let line = |faults, stream| Line::new(faults, Draw::new(self.seed, stream));
         self.lines.push([
-            line(self.scenario.to_cores, stream),
-            line(self.scenario.from_cores, stream + 1),
+            line(self.scenario.to_worker, stream),
+            line(self.scenario.from_worker, stream + 1),
         ]);
         Ok(())
     }
@@ -301,7 +301,7 @@ impl Simulation {
     }
 
     /// Whether the fast path holds a flow's authoritative value: ACTIVE, or FROZEN and not yet
-    /// imported by these cores.
+    /// imported by these workers.
     pub(super) fn is_at_fast_path(&self, flow: &FlowHistory) -> bool {
         self.slot_of(flow).is_some_and(|slot| match slot.fsm {
             Fsm::Active => true,
@@ -362,7 +362,7 @@ impl Simulation {
             Fsm::Incomplete | Fsm::Frozen => Some(slot.time_ns),
             Fsm::Active => Some(self.link_time(Instant(slot.time_ns) + time_to_live)),
         });
-        let delay_ns = self.scenario.to_cores.delay_ns;
+        let delay_ns = self.scenario.to_worker.delay_ns;
         let soon = self.now + delay_ns / 2;
         if let Some(at) = due.min() {
             self.agenda.add_tick(at.max(soon));
@@ -372,7 +372,7 @@ impl Simulation {
         }
         for worker in 0..self.workers.len() {
             if let Some(deadline) = self.workers[worker].next_deadline() {
-                let at = self.link_time(deadline) + self.scenario.to_cores.delay_ns;
+                let at = self.link_time(deadline) + self.scenario.to_worker.delay_ns;
                 self.agenda
                     .add_wake(worker, at.max(soon).max(self.paused_until[worker]));
             }

@@ -17,7 +17,7 @@ pub(super) enum Cause {
     Tick,
     /// The chain became another one.
     Changed,
-    /// A frame came back from the cores: its flow, and what it said when it was sent. It may not
+    /// A frame came back from the slow path: its flow, and what it said when it was sent. It may not
     /// touch anything if it was overtaken.
     Returned {
         flow: Option<usize>,
@@ -43,9 +43,9 @@ pub(super) struct SlotChange {
     pub changes_words: bool,
 }
 
-/// What the cores know of a flow is not what it was.
+/// What the workers know of a flow is not what it was.
 #[derive(Clone, Debug)]
-pub(super) struct CoreChange {
+pub(super) struct SlowChange {
     pub flow: usize,
     pub before: Option<Grant>,
     pub after: Option<Grant>,
@@ -100,7 +100,7 @@ pub(super) struct Step {
     /// Flows of packets that may meet their state in this step, whatever its cause.
     pub walkers: Vec<usize>,
     pub slots: Vec<SlotChange>,
-    pub cores: Vec<CoreChange>,
+    pub slow: Vec<SlowChange>,
     pub applied: Vec<Application>,
     pub left: Vec<Departure>,
     pub imports: Vec<Import>,
@@ -121,7 +121,7 @@ impl Step {
         (self.cause, self.now, self.packet_now) = (cause, now, packet_now);
         self.walkers.clear();
         self.slots.clear();
-        self.cores.clear();
+        self.slow.clear();
         self.applied.clear();
         self.left.clear();
         self.imports.clear();

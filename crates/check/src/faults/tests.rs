@@ -126,8 +126,8 @@ fn reordering_is_detected_and_harmless() {
     let mut coverage = Coverage::default();
     for seed in 0..300 {
         let mut scenario = Scenario::drawn(seed);
-        scenario.to_cores.overtaken_permille = 300;
-        scenario.from_cores.overtaken_permille = 300;
+        scenario.to_worker.overtaken_permille = 300;
+        scenario.from_worker.overtaken_permille = 300;
         coverage.absorb(&run(seed, &scenario).coverage);
     }
     assert!(coverage.frames_overtaken > 1000, "{coverage:#?}");

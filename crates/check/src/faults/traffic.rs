@@ -33,7 +33,7 @@ pub enum Kind {
     End,
     /// Complex, and ends the flow.
     ComplexEnd,
-    /// Complex, and held by the cores for a while.
+    /// Complex, and held by the slow path for a while.
     Hold,
     /// Cut off in the middle of a header.
     Malformed,
@@ -83,7 +83,7 @@ impl Kind {
         matches!(self, Self::Drop | Self::ComplexDrop)
     }
 
-    /// Whether the ledger always wants it on the cores.
+    /// Whether the ledger always wants it on the slow path.
     pub(super) const fn is_complex(self) -> bool {
         self.flags() & (flags::SYN | flags::PSH) != 0
     }

@@ -21,10 +21,10 @@ use twinpath_node::Departure;
 pub(super) enum Out {
     /// It leaves.
     Leaves,
-    /// It goes to the cores.
+    /// It goes to the slow path.
     Punted,
-    /// It comes from the cores.
-    FromCores,
+    /// It comes from the slow path.
+    FromWorker,
 }
 
 /// A packet that came out.
@@ -104,7 +104,7 @@ impl Simulation {
         flow.map_or(0, |_| self.scenario.elements.list().len())
     }
 
-    /// The packet on a frame for the cores, and how many elements it has passed.
+    /// The packet on a frame for the slow path, and how many elements it has passed.
     fn punted_at(&self, frame: &Frame) -> Option<(u32, usize)> {
         let header = Header::read(frame.bytes()).ok()?;
         let elements = self.scenario.elements;
@@ -192,7 +192,7 @@ impl Simulation {
             .moves(number, &[Place::FastPath], Place::Dropped, step);
     }
 
-    /// A packet comes out of the fast path or of the cores.
+    /// A packet comes out of the fast path or of the slow path.
     fn come_out(&mut self, sight: Sight, bytes: &[u8]) {
         let Sight {
             number,
@@ -200,7 +200,7 @@ impl Simulation {
             out,
             parked,
         } = sight;
-        if out != Out::FromCores {
+        if out != Out::FromWorker {
             self.tally.inside_fast -= 1;
             self.inside.remove(&number);
         }
@@ -226,7 +226,7 @@ impl Simulation {
     }
 
     /// A frame comes back from a worker.
-    pub(super) fn comes_from_cores(&mut self, frame: &Frame) {
+    pub(super) fn comes_from_worker(&mut self, frame: &Frame) {
         let Ok(header) = Header::read(frame.bytes()) else {
             return;
         };
@@ -237,7 +237,7 @@ impl Simulation {
         let sight = Sight {
             number: number_of(frame),
             passed: elements.position(header.element, header.trip.direction) + 1,
-            out: Out::FromCores,
+            out: Out::FromWorker,
             parked: header.trip.parked_bytes.into(),
         };
         self.come_out(sight, packet_in(frame));

@@ -52,7 +52,7 @@ impl StateStage {
         self.stats.population[Fsm::Active as usize] + self.waiting_slots() == 0
     }
 
-    /// Takes the place of another stage that all flows have left: what the cores may remember of
+    /// Takes the place of another stage that all flows have left: what the workers may remember of
     /// pulls must not look like one of this stage's.
     pub fn go_on_from(&mut self, former: &Self) {
         self.generation = self.generation.max(former.generation);

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `schema` | | version of the format: `twinpath-report/1` |
 //! | `run.service` | | name of the service |
-//! | `run.paths` | | `both`, or `slow` for the cores alone |
+//! | `run.paths` | | `both`, or `slow` for the slow path alone |
 //! | `run.execution` | | `threads`, or `virtual` for one thread under virtual time |
 //! | `run.seed` | | seed of everything random |
 //! | `run.input` | | capture's file name or generator's name |
@@ -20,7 +20,7 @@
 //! | `totals.bytes_in` | bytes | arrived, link-layer header included |
 //! | `totals.packets_out` | packets | left |
 //! | `totals.bytes_out` | bytes | left |
-//! | `fast.packets`, `slow.packets` | packets | settled by the fast path alone; seen by the cores |
+//! | `fast.packets`, `slow.packets` | packets | settled by the fast path alone; seen by the slow path |
 //! | `fast.bytes`, `slow.bytes` | bytes | of those packets, as they arrived |
 //! | `fast.share`, `slow.share` | 0 to 1 | of both paths' packets |
 //! | `drops.<reason>` | packets | dropped, by reason |
@@ -30,12 +30,12 @@
 //! | `coherence.cancellations` | events | pulls given up because a packet overtook the answer |
 //! | `coherence.rearms` | events | cancelled pulls sent again with a new generation |
 //! | `coherence.incomplete_timeouts` | events | pulls given up because no answer came |
-//! | `coherence.write_backs` | events | states sent back to the cores, retries not included |
+//! | `coherence.write_backs` | events | states sent back to the slow path, retries not included |
 //! | `coherence.write_back_retries` | events | write-backs sent again |
 //! | `coherence.ttl_write_backs` | events | of the write-backs, those of idle flows |
 //! | `coherence.acknowledgements` | events | acknowledgements that freed a slot |
 //! | `coherence.stale_messages_ignored` | messages | of an older generation or another state |
-//! | `coherence.collisions` | packets | sent to the cores because other flows held their bucket |
+//! | `coherence.collisions` | packets | sent to the slow path because other flows held their bucket |
 //! | `coherence.reordered_frames` | frames | came out of order over the link and were dropped |
 //! | `coherence.lost_frames` | frames | never came over the link |
 //! | `worker_restarts[]` | events | this worker crashed, and began anew with empty tables |
@@ -49,20 +49,20 @@
 //! | `rules.*.table.capacity` | rules | that the fast path can hold |
 //! | `rules.*.table.active` | rules | that packets met at the end |
 //! | `rules.*.table.hits` | packets | met a rule |
-//! | `rules.*.table.misses` | packets | met none and went to the cores |
-//! | `rules.*.table.guarded` | packets | went to the cores because of their time to live |
+//! | `rules.*.table.misses` | packets | met none and went to the slow path |
+//! | `rules.*.table.guarded` | packets | went to the slow path because of their time to live |
 //! | `rules.*.table.held` | packets | waited for a rule to become active |
-//! | `rules.*.table.held_then_punted` | packets | of them, went to the cores after all |
+//! | `rules.*.table.held_then_punted` | packets | of them, went to the slow path after all |
 //! | `rules.*.table.activated` | events | a rule became active |
 //! | `rules.*.table.demoted` | events | an active rule waited for a packet of its flow to return |
 //! | `rules.*.table.idle` | rules | taken out because of their idle time-out |
 //! | `rules.*.table.hold_full` | rules | taken out because more packets came than may be held |
 //! | `rules.*.table.no_room` | rules | found no room |
 //! | `rules.*.table.marks_repeated` | messages | marks sent again |
-//! | `rules.*.cores.packets` | packets | came to the cores |
-//! | `rules.*.cores.waited` | packets | waited until rules were gone or reported |
-//! | `rules.*.cores.overflowed` | packets | dropped because too many waited |
-//! | `rules.*.cores.stuck` | packets | dropped because their function waited for what was settled |
+//! | `rules.*.slow_path.packets` | packets | came to the slow path |
+//! | `rules.*.slow_path.waited` | packets | waited until rules were gone or reported |
+//! | `rules.*.slow_path.overflowed` | packets | dropped because too many waited |
+//! | `rules.*.slow_path.stuck` | packets | dropped because their function waited for what was settled |
 //! | `rules.*.obstacles.<reason>` | packets | made no rule, by reason |
 //! | `rules.*.selection.cacheable` | packets | made a rule |
 //! | `rules.*.selection.selected` | rules | found hot |
@@ -73,7 +73,7 @@
 //! | `rules.*.manager.gone` | rules | the fast path took out itself |
 //! | `rules.*.manager.repeated` | messages | requests sent again |
 //! | `parking` | | payloads that waited on the fast path's side; only if the service has `[parking]` |
-//! | `parking.parked` | packets | left their payload behind on their way to the cores |
+//! | `parking.parked` | packets | left their payload behind on their way to the slow path |
 //! | `parking.whole_small` | packets | crossed whole: too little payload |
 //! | `parking.whole_unsuited` | packets | crossed whole: fragments, neither TCP nor UDP, or a time to live that ends |
 //! | `parking.whole_no_room` | packets | crossed whole: no room in the queue, or no slot |
@@ -90,8 +90,8 @@
 //! | `parking.recirculations` | passes | of payloads that went round |
 //! | `parking.port_passes` | passes | of these, to reach another port |
 //! | `parking.copies` | copies | that the controller put into the queue |
-//! | `parking.target_beyond_buffer` | packets | came while the queue's limit was below what the cores' latency asks for |
-//! | `parking.parked_bytes` | bytes | did not cross the link to the cores |
+//! | `parking.target_beyond_buffer` | packets | came while the queue's limit was below what the workers' latency asks for |
+//! | `parking.parked_bytes` | bytes | did not cross the link to the slow path |
 //! | `parking.most_queue_bytes` | bytes | most in the queue at any time |
 //! | `parking.limit_bytes` | bytes | that the queue may hold |
 //! | `latency.fast`, `latency.slow` | | arrival to leaving, by path, each with the fields below |
@@ -117,7 +117,7 @@
 //! | `series[].time_ns` | ns | since the start; at most 600 samples, ascending |
 //! | `series[].packets_in` | packets | arrived since the start |
 //! | `series[].packets_fast` | packets | settled by the fast path since the start |
-//! | `series[].packets_slow` | packets | sent to the cores since the start |
+//! | `series[].packets_slow` | packets | sent to the slow path since the start |
 //! | `series[].drops` | packets | dropped since the start |
 //! | `series[].slots_incomplete` | slots | waiting for an answer at that moment |
 //! | `series[].slots_active` | slots | holding a state at that moment |

@@ -31,8 +31,8 @@ use twinpath_core::DropReason;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
 pub use rules::{
-    RuleCoresCounts, RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts,
-    RuleTableCounts, Rules,
+    RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts, RuleTableCounts, Rules,
+    SlowRuleCounts,
 };
 pub use series::{MAX_SAMPLES, Series};
 pub use summary::summary;
@@ -55,7 +55,7 @@ pub struct Report {
     pub totals: Totals,
     /// What the fast path settled alone.
     pub fast: PathTotals,
-    /// What the cores saw.
+    /// What the workers saw.
     pub slow: PathTotals,
     /// Dropped packets by reason.
     pub drops: BTreeMap<String, u64>,
@@ -113,10 +113,10 @@ pub struct RunInfo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Paths {
-    /// The fast path and the cores.
+    /// The fast path and the workers.
     #[default]
     Both,
-    /// The cores alone: the oracle.
+    /// The slow path alone: the oracle.
     Slow,
 }
 
@@ -159,7 +159,7 @@ pub struct Totals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathTotals {
     /// Packets this path settled (forwarded, answered or dropped). One that
-    /// went to the cores counts there only.
+    /// went to the slow path counts there only.
     pub packets: u64,
     /// Bytes of those packets as they arrived.
     pub bytes: u64,
@@ -173,9 +173,9 @@ pub struct PathTotals {
 pub struct Coherence {
     /// State asked for: slots taken, re-arms included.
     pub pulls: u64,
-    /// Pulls the cores answered with the state.
+    /// Pulls the workers answered with the state.
     pub pulls_granted: u64,
-    /// Pulls the cores declined, complex work being pending.
+    /// Pulls the workers declined, complex work being pending.
     pub pulls_declined: u64,
     /// Pulls given up because another packet of the flow overtook the answer.
     pub cancellations: u64,
@@ -183,7 +183,7 @@ pub struct Coherence {
     pub rearms: u64,
     /// Pulls given up because no answer came in time.
     pub incomplete_timeouts: u64,
-    /// States sent back to the cores, retries not included.
+    /// States sent back to the slow path, retries not included.
     pub write_backs: u64,
     /// Write-backs sent again because no acknowledgement came in time.
     pub write_back_retries: u64,
@@ -193,7 +193,7 @@ pub struct Coherence {
     pub acknowledgements: u64,
     /// Messages of an older generation or another state, rightly ignored.
     pub stale_messages_ignored: u64,
-    /// Packets sent to the cores because other flows held their bucket.
+    /// Packets sent to the slow path because other flows held their bucket.
     pub collisions: u64,
     /// Frames of the link that came out of order and were dropped.
     pub reordered_frames: u64,
@@ -208,7 +208,7 @@ pub struct SlotCounts {
     pub capacity: u64,
     /// Free.
     pub initial: u64,
-    /// Waiting for the cores' answer to a pull.
+    /// Waiting for the slow path's answer to a pull.
     pub incomplete: u64,
     /// Holding the flow's state.
     pub active: u64,
@@ -221,7 +221,7 @@ pub struct SlotCounts {
 pub struct Latency {
     /// Packets the fast path settled.
     pub fast: Percentiles,
-    /// Packets that went to the cores.
+    /// Packets that went to the slow path.
     pub slow: Percentiles,
 }
 
@@ -307,7 +307,7 @@ pub struct Sample {
     pub packets_in: u64,
     /// Of them, settled by the fast path.
     pub packets_fast: u64,
-    /// Of them, sent to the cores.
+    /// Of them, sent to the slow path.
     pub packets_slow: u64,
     /// Packets dropped so far, for any reason.
     pub drops: u64,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What happened to packets for the cores where payloads wait on the fast path's side. Each time
-/// that a packet went to the cores it is in one of the first six.
+/// What happened to packets for the slow path where payloads wait on the fast path's side. Each time
+/// that a packet went to the slow path it is in one of the first six.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parking {
     /// Packets whose payload was parked.
@@ -40,9 +40,9 @@ pub struct Parking {
     pub port_passes: u64,
     /// Copies that the controller put into the queue.
     pub copies: u64,
-    /// Packets that came while the queue's limit was below what the cores' latency asks for.
+    /// Packets that came while the queue's limit was below what the workers' latency asks for.
     pub target_beyond_buffer: u64,
-    /// Bytes that did not cross the link to the cores.
+    /// Bytes that did not cross the link to the slow path.
     pub parked_bytes: u64,
     /// Most bytes that were in the queue at any time.
     pub most_queue_bytes: u64,

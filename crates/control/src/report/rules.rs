@@ -1,5 +1,5 @@
 //! Cached rules, as the report has them: what happened on the fast path's
-//! tables, and what the cores did to fill them.
+//! tables, and what the workers did to fill them.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ pub struct RuleElement {
 pub struct RuleCounts {
     /// The fast path's table.
     pub table: RuleTableCounts,
-    /// The cores' run through the functions.
-    pub cores: RuleCoresCounts,
+    /// The workers' run through the functions.
+    pub slow_path: SlowRuleCounts,
     /// Packets that made no rule, by the reason.
     pub obstacles: BTreeMap<String, u64>,
     /// Which rules were found hot.
@@ -75,7 +75,7 @@ counts! {
         guarded,
         /// Packets that waited for a rule to become active.
         held,
-        /// Of them, those that went to the cores after all.
+        /// Of them, those that went to the slow path after all.
         held_then_punted,
         /// Rules that became active.
         activated,
@@ -93,8 +93,8 @@ counts! {
 }
 
 counts! {
-    /// The cores' run through the functions.
-    RuleCoresCounts {
+    /// The workers' run through the functions.
+    SlowRuleCounts {
         /// Packets that came.
         packets,
         /// Packets that waited until rules were gone or reported.
@@ -117,7 +117,7 @@ counts! {
 }
 
 counts! {
-    /// The book of cached rules on the cores.
+    /// The book of cached rules on the slow path.
     RuleManagerCounts {
         /// Rules sent to the fast path.
         added,
@@ -150,7 +150,7 @@ impl Rules {
 impl RuleCounts {
     fn add(&mut self, other: &Self) {
         self.table.add(&other.table);
-        self.cores.add(&other.cores);
+        self.slow_path.add(&other.slow_path);
         self.selection.add(&other.selection);
         self.manager.add(&other.manager);
         for (name, count) in &other.obstacles {

@@ -219,7 +219,7 @@ fn rule_counts(scale: u64) -> RuleCounts {
             no_room: 0,
             marks_repeated: 2,
         },
-        cores: RuleCoresCounts {
+        slow_path: SlowRuleCounts {
             packets: 101_012 * scale,
             waited: 17,
             overflowed: 0,

@@ -54,7 +54,7 @@
 //! chosen, for an answer the one that the request came in by, else the other of two. `inside_ports`
 //! tells which way packets go by the port that they come in by, in place of `inside`.
 //!
-//! With `[parking]`, even an empty one, payloads of packets for the cores wait in a queue of the
+//! With `[parking]`, even an empty one, payloads of packets for the slow path wait in a queue of the
 //! fast path's device, and only headers cross the link (TurboSwitch; see the parking crate). It is
 //! for chains of functions that do without payloads. Packets that are too small, fragments, what is
 //! neither TCP nor UDP, and packets whose time to live ends cross whole. With `recirculate` alone
@@ -118,7 +118,7 @@ pub struct Service {
     pub run: Run,
     /// The fast path.
     pub fast_path: FastPath,
-    /// The cores.
+    /// The workers.
     pub slow_path: SlowPath,
     /// Cached rules.
     pub rule_cache: RuleCache,

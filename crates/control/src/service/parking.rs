@@ -1,4 +1,4 @@
-//! `[parking]`: payloads that wait in a queue of the switch while the cores see headers.
+//! `[parking]`: payloads that wait in a queue of the switch while the workers see headers.
 
 use super::sections::{count, positive};
 use super::{Instance, Misplaced, Service};
@@ -27,9 +27,9 @@ pub struct Parking {
     /// Flows are hashed to so many pairs of counters, which keep the order.
     #[serde(deserialize_with = "count::<_, 65536>")]
     pub partitions: usize,
-    /// A packet with less payload goes to the cores whole.
+    /// A packet with less payload goes to the slow path whole.
     pub least_payload_bytes: u32,
-    /// How long a payload waits for its header, each time that the cores have it.
+    /// How long a payload waits for its header, each time that the workers have it.
     pub header_timeout: Human,
     /// What becomes of a packet whose payload finds no room.
     pub overflow: Overflow,
@@ -57,7 +57,7 @@ pub enum Mode {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
-    /// It goes to the cores whole.
+    /// It goes to the slow path whole.
     #[default]
     SendWhole,
     /// It is dropped, unless flow state travels with it.
@@ -79,7 +79,7 @@ pub enum Late {
 #[derive(Copy, Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Multicast {
-    /// Where the queue is held; if absent, at what the port sends in the latency that the cores
+    /// Where the queue is held; if absent, at what the port sends in the latency that the workers
     /// show.
     pub target_bytes: Option<u64>,
     /// The share of headers that are to be back in time, without a target.
@@ -147,7 +147,7 @@ impl Parking {
             },
             small: Small::Bypass,
             least_payload_bytes: self.least_payload_bytes,
-            cores_choose_port: self.port_pass,
+            slow_path_chooses_port: self.port_pass,
             limit_bytes: self.limit_bytes as u64,
             slots: self.slots as u32,
             header_timeout: self.header_timeout.duration(),
@@ -209,7 +209,7 @@ pub(super) fn checked(
     for (function, name) in functions.iter().zip(names) {
         if let Some(why) = function.config.needs_payload() {
             let message = format!(
-                "{} {why}, so no payload can wait while this chain's headers are on the cores: expected a chain of functions that do without payloads, or no [parking]",
+                "{} {why}, so no payload can wait while this chain's headers are on the slow path: expected a chain of functions that do without payloads, or no [parking]",
                 function.name
             );
             return Err((name.span(), message));

@@ -12,7 +12,7 @@ pub enum Paths {
     /// Fast where possible.
     #[default]
     Both,
-    /// Everything on the cores: the oracle.
+    /// Everything on the slow path: the oracle.
     Slow,
 }
 
@@ -27,7 +27,7 @@ pub enum Execution {
     Virtual,
 }
 
-/// What happens when the cores cannot follow.
+/// What happens when the workers cannot follow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
@@ -45,7 +45,7 @@ pub struct Run {
     pub paths: Paths,
     /// How the paths are run.
     pub execution: Execution,
-    /// What happens when the cores cannot follow; if absent, captures are lossless and generated
+    /// What happens when the workers cannot follow; if absent, captures are lossless and generated
     /// traffic is live.
     pub pace: Option<Pace>,
 }
@@ -165,8 +165,8 @@ pub struct Link {
     /// Frames that each ring holds.
     #[serde(deserialize_with = "count::<_, 1048576>")]
     pub ring_frames: usize,
-    /// From the fast path to the cores and back: what virtual time assumes, and how far a replay
-    /// lets the capture's clock run ahead of packets on the cores. "0s" does not bound it.
+    /// From the fast path to the slow path and back: what virtual time assumes, and how far a replay
+    /// lets the capture's clock run ahead of packets on the slow path. "0s" does not bound it.
     pub round_trip: Human,
     /// How long a pull may go unanswered.
     pub incomplete_timeout: Human,
@@ -178,7 +178,7 @@ impl Default for Link {
     fn default() -> Self {
         Self {
             ring_frames: 1024,
-            // Between a switch and cores beside it (SwitchNIC §4.2).
+            // Between a switch and workers beside it (SwitchNIC §4.2).
             round_trip: Human(Duration::from_micros(4)),
             incomplete_timeout: Human(Duration::from_millis(1)),
             write_back_timeout: Human(Duration::from_millis(1)),

@@ -4,13 +4,13 @@ use super::parameters::{Setting, System};
 use super::read_only::ReadOnly;
 use crate::model::ParameterError;
 use std::sync::Arc;
-use twinpath_coherence::{Cores, StateStage};
+use twinpath_coherence::{SlowFlows, StateStage};
 use twinpath_control::service::{Instance, Paths, Service};
 use twinpath_core::{Named, Steering};
 use twinpath_fastpath::Interpreter;
 use twinpath_node::wiring::{self, BuildError};
 use twinpath_node::worker::Blueprint;
-use twinpath_node::{CoreElement, FastElement, FastPath, Limits, Node, Worker};
+use twinpath_node::{FastElement, FastPath, Limits, Node, SlowElement, Worker};
 use twinpath_slowpath::{Chain, NetworkFunction};
 
 /// Whether a node can be built, without building its tables.
@@ -73,7 +73,7 @@ fn rules_alone(service: &Service) -> Result<Node, BuildError> {
     let mut node = wiring::build(service, Paths::Both)?;
     let elements = wiring::elements(service).map(|configs| match configs[0].makes_rules() {
         true => wiring::fast_rules(service, Paths::Both),
-        false => FastElement::OnCores,
+        false => FastElement::OnSlowPath,
     });
     let steering = wiring::steering(service)?;
     let sides = wiring::sides(service)?;
@@ -95,8 +95,8 @@ fn read_only(service: &Service) -> Result<Node, BuildError> {
     let read_only = service.clone();
     let blueprint: Blueprint = Arc::new(move || {
         let chain = read_only_chain(&read_only)?;
-        let cores = Cores::new(chain, read_only.slow_path.flows, 1, read_only.seed);
-        Ok(vec![CoreElement::Flows(Box::new(cores))])
+        let cores = SlowFlows::new(chain, read_only.slow_path.flows, 1, read_only.seed);
+        Ok(vec![SlowElement::Flows(Box::new(cores))])
     });
     for worker in &mut node.workers {
         *worker = Worker::new(Arc::clone(&blueprint), None)?;

@@ -32,7 +32,7 @@ impl FunctionConfig for Config {
         Ok(Function::flow(Firewall::new(self)))
     }
 
-    /// Rules see packets of connections that are unknown, which are all on the cores.
+    /// Rules see packets of connections that are unknown, which are all on the slow path.
     fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
         let former = former.of::<Self>();
         former.is_some_and(|former| former.timeouts == self.timeouts)

@@ -1,4 +1,4 @@
-//! The firewall on the cores.
+//! The firewall on the slow path.
 
 use std::any::Any;
 use std::mem::swap;
@@ -29,7 +29,7 @@ pub struct Firewall {
     counters: Counters,
 }
 
-/// What happened on the cores. The names are documented in the [module](super).
+/// What happened on the slow path. The names are documented in the [module](super).
 #[derive(Clone, Debug, Default)]
 struct Counters {
     opened: u64,
@@ -297,7 +297,7 @@ impl NetworkFunction for Firewall {
     }
 
     /// Connections go on as they are; the new time-outs hold from their next packet on, which is
-    /// the cores'.
+    /// the workers'.
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
         let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
             return false;

@@ -52,12 +52,12 @@
 //! # On the fast path
 //! Data and acknowledgements of an established TCP connection that lie in its windows, in either
 //! direction; UDP, echoes and other protocols that were answered; and what their opener sends
-//! until they are. Segments with SYN, FIN or RST are for the cores always, and so are fragments
+//! until they are. Segments with SYN, FIN or RST are for the slow path always, and so are fragments
 //! and ICMP errors. A flow has nine state words: its stage, the time of its last packet, its
 //! time-out, and for each direction the highest byte sent, the highest that may be sent, and the
 //! largest window. A switch ASIC has not enough registers and conditions for that.
 //!
-//! # On the cores
+//! # On the slow path
 //! * **TCP states.** From SYN sent to time wait, simultaneous open and half-closed connections
 //!   included; the file `tcp_state.txt` beside the code has the whole table. In time wait, and
 //!   after a reset, a SYN from either end is the first packet of a new connection.
@@ -91,7 +91,7 @@
 //! # Drops and counters
 //! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known)
 //! and as `invalid_state` (segments that suit neither state nor windows). These counters are of
-//! the cores:
+//! the workers:
 //!
 //! | counter | meaning |
 //! |---|---|

@@ -3,7 +3,7 @@
 //! Data and acknowledgements of an established connection that lie in its windows, and packets of
 //! pseudo-connections. The program's bounds are those of [`super::window`], except that an
 //! acknowledgement may be no further behind than the sender's window: one that lags more is rare
-//! and goes to the cores, which allow 66,000 bytes.
+//! and goes to the slow path, which allow 66,000 bytes.
 
 use twinpath_core::Direction;
 use twinpath_core::program::{
@@ -145,7 +145,7 @@ fn scaled_window(sender: usize) -> Vec<Action> {
 }
 
 /// Only the opener was heard so far, and it is the opener again. Where the connection was opened
-/// in reply direction the cores do this.
+/// in reply direction the workers do this.
 fn unanswered() -> Vec<Condition> {
     let phase = Condition::bits(
         Operand::Word(STATE),

@@ -21,7 +21,7 @@ pub struct Config {
     /// Flows whose half-seen occurrences are remembered at the same time, per worker.
     #[serde(default = "many_streams")]
     pub streams: u32,
-    /// What inspects streams on the cores.
+    /// What inspects streams on the slow path.
     #[serde(default)]
     pub matcher: Matcher,
     /// What the rules file said when it was read.
@@ -42,7 +42,7 @@ impl Config {
     }
 }
 
-/// What inspects streams on the cores.
+/// What inspects streams on the slow path.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matcher {

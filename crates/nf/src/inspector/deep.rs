@@ -1,4 +1,4 @@
-//! The cores' look at a stream: every byte, every rule, across packets.
+//! The workers' look at a stream: every byte, every rule, across packets.
 
 use std::array;
 use std::convert::Infallible;

@@ -13,7 +13,7 @@ use toml::de::ValueDeserializer;
 pub const FUNCTION: Descriptor = Descriptor {
     name: NAME,
     form: Form::Flow,
-    placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the cores",
+    placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the slow path",
     needs_section: true,
     read,
 };

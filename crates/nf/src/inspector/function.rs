@@ -1,4 +1,4 @@
-//! What the inspector does on the cores.
+//! What the inspector does on the slow path.
 
 use super::config::{Config, Matcher};
 use super::deep::{DeepMatcher, RuleSet, StreamMatcher};
@@ -62,7 +62,7 @@ pub fn inspector(
     })
 }
 
-/// The packet inspector's part on the cores.
+/// The packet inspector's part on the slow path.
 pub struct Inspector<M: StreamMatcher> {
     program: FastProgram,
     gate: Arc<Gate>,

@@ -15,7 +15,7 @@ use twinpath_core::program::WINDOW_BYTES;
 pub enum GateOutcome {
     /// Nothing seen: forward or drop by the flow's state.
     None,
-    /// Something that the cores must look at.
+    /// Something that the workers must look at.
     Partial,
     /// The whole literal of this `ban` rule: ban the flow.
     Full(RuleIndex),

@@ -39,7 +39,7 @@ impl fmt::Debug for HyperscanState {
 ///
 /// Hyperscan does not tell whether a pattern is in progress, so a stream is
 /// idle only before its first byte: a flow that was escalated once stays with
-/// the cores. They may thus find *more* than with `DeepMatcher`, which lets
+/// the workers. They may thus find *more* than with `DeepMatcher`, which lets
 /// go of a flow that the gate alone then watches.
 pub struct HyperscanMatcher {
     /// None if there are no rules, which Hyperscan cannot compile.

@@ -12,12 +12,12 @@
 //! # On the fast path
 //! Two state words. The first 64 payload bytes of every packet meet the gate: nothing seen and
 //! nothing known of the flow, the packet goes on; a whole forbidden literal, the flow is banned;
-//! a banned flow's packets are dropped. Everything else goes to the cores. Bytes are inspected in
+//! a banned flow's packets are dropped. Everything else goes to the slow path. Bytes are inspected in
 //! the order in which packets come; put a reassembler in front to have them in the stream's.
 //!
-//! # On the cores
+//! # On the slow path
 //! A packet with a partial match is scanned whole, with all rules. While an occurrence may be half
-//! seen the flow stays on the cores. Fragments and ICMP errors pass (`uninspected`).
+//! seen the flow stays on the slow path. Fragments and ICMP errors pass (`uninspected`).
 //!
 //! # Changes
 //! Other rules see the bytes of packets from then on: what was half seen under the old ones is
@@ -36,8 +36,8 @@
 //! * [`Gate`] is what a switch can do with a TCAM: it looks at the first
 //!   [`WINDOW_BYTES`](twinpath_core::program::WINDOW_BYTES) bytes of one packet's payload, keeps nothing from packet
 //!   to packet, and answers with a [`GateOutcome`]: ban the flow, let the
-//!   cores look, or nothing seen.
-//! * a [`StreamMatcher`] is what the cores do: it reads every byte of one
+//!   workers look, or nothing seen.
+//! * a [`StreamMatcher`] is what the workers do: it reads every byte of one
 //!   direction of a flow and finds each rule, literal or regular expression,
 //!   also when an occurrence spans packets. [`DeepMatcher`] is the default,
 //!   written in Rust; with the feature `hyperscan` there is a second one,
@@ -45,18 +45,18 @@
 //!
 //! # One packet's walk
 //!
-//! The gate sees a payload. `None`: the packet goes on and the cores never
+//! The gate sees a payload. `None`: the packet goes on and the workers never
 //! hear of it. `Full`: the flow is banned on the spot. `Partial`: the packet
-//! goes to the cores, which scan its whole payload from the state that the
+//! goes to the slow path, which scan its whole payload from the state that the
 //! flow had left behind (the start, for the first one). As long as that state
 //! is not idle, an occurrence may be half seen, and the flow's next packets
-//! must go to the cores too. Once it is idle the matcher knows no more than
+//! must go to the slow path too. Once it is idle the matcher knows no more than
 //! at its start, so the flow can return to the fast path.
 //!
 //! # What the gate cannot see
 //!
 //! An occurrence that neither begins in a window nor has its gate in one is
-//! not found unless the flow is on the cores already; this is the price of
+//! not found unless the flow is on the slow path already; this is the price of
 //! shallow inspection, and `gate=always` in a rule refuses to pay it.
 
 mod automaton;

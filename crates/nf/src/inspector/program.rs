@@ -14,7 +14,7 @@ pub(super) const VERDICT: usize = 0;
 pub(super) const LAST_SEEN: usize = 1;
 /// In word 0: the flow is banned.
 pub(super) const BANNED: u32 = 1;
-/// In word 0: an occurrence may be half seen; the cores hold the stream's state.
+/// In word 0: an occurrence may be half seen; the workers hold the stream's state.
 pub(super) const STREAMING: u32 = 2;
 
 const WORDS: [Word; 2] = [

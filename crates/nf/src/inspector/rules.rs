@@ -98,7 +98,7 @@ impl Rule {
         self.nocase
     }
 
-    /// What escalates a packet to the cores: the literal itself, or the
+    /// What escalates a packet to the slow path: the literal itself, or the
     /// literals of which every match of the regular expression has one.
     pub fn gate(&self) -> &GateLiterals {
         &self.gate

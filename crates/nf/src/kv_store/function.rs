@@ -1,4 +1,4 @@
-//! What the store does on the cores.
+//! What the store does on the slow path.
 
 use super::config::Config;
 use super::program::{VALUE_WORDS, program};
@@ -11,7 +11,7 @@ use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 use twinpath_wire::kv::{self, KvMalformed, KvOp, KvStatus, KvView};
 use twinpath_wire::{Fragment, Transport};
 
-/// The key-value store's part on the cores.
+/// The key-value store's part on the slow path.
 pub struct KvStore {
     program: FastProgram,
     port: u16,

@@ -14,15 +14,15 @@
 //! |---|---|---|
 //! | `port` | 19286 | UDP port whose datagrams are requests, for whatever address, IPv4 or IPv6 |
 //!
-//! How many keys the store takes is the number of flows that the cores may know; a put beyond it
+//! How many keys the store takes is the number of flows that the workers may know; a put beyond it
 //! is dropped and counted (`flow_table_full`), and the client times out. Entries never expire.
 //!
 //! # On the fast path
 //! 33 state words: the value's length plus one (0 if there is none), and the value, padded with
 //! zeros. Everything about a key is simple: a get answers with the words, a put replaces them, a
-//! delete clears them; so reads *and* writes of frequent keys never reach the cores. What the
+//! delete clears them; so reads *and* writes of frequent keys never reach the workers. What the
 //! request carries beyond its operation's need (a value in a get or delete, a status) is ignored.
-//! Only a delete that carries a value goes to the cores.
+//! Only a delete that carries a value goes to the slow path.
 //!
 //! # Changes
 //! Keys keep their values when the port changes.
@@ -33,10 +33,10 @@
 //!   they are the protocol's and have a header to answer with; otherwise they are dropped
 //!   (`bad_request`).
 //! - First fragments to the port are dropped (`fragment`): a request fits any packet.
-//! - Everything else passes unchanged, on the cores.
+//! - Everything else passes unchanged, on the slow path.
 //!
 //! # Counters
-//! All count what the cores did: `gets` (`hits` of them found a value), `puts`, `deletes`,
+//! All count what the workers did: `gets` (`hits` of them found a value), `puts`, `deletes`,
 //! `too_large` and `bad_requests`, of which `answered` were told so.
 //!
 //! # Speaking to it

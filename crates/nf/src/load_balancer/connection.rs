@@ -178,7 +178,7 @@ impl Timeouts {
     }
 
     /// For a flow that is not closed. What only passes has nothing to lose but one visit to the
-    /// cores, so it is remembered as briefly as UDP.
+    /// workers, so it is remembered as briefly as UDP.
     pub const fn of_open(&self, kind: Kind) -> u32 {
         match kind {
             Kind::Service(Protocol::Tcp, _) => self.tcp,

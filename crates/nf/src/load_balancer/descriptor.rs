@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub const FUNCTION: Descriptor = Descriptor {
     name: NAME,
     form: Form::Flow,
-    placement: "a connection's backend is its state, which both paths hold; choosing one is for the cores",
+    placement: "a connection's backend is its state, which both paths hold; choosing one is for the slow path",
     needs_section: true,
     read: descriptor::read::<Config>,
 };
@@ -32,7 +32,7 @@ impl FunctionConfig for Config {
         Ok(Function::flow(LoadBalancer::new(self)))
     }
 
-    /// Which backends are drained is looked at on the cores alone.
+    /// Which backends are drained is looked at on the slow path alone.
     fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
         let former = former.of();
         former.is_some_and(|former| self.has_same_table(former))

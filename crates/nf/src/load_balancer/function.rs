@@ -1,4 +1,4 @@
-//! What the balancer does on the cores.
+//! What the balancer does on the slow path.
 
 use super::NAME;
 use super::backends::{Backends, ServiceIndex};
@@ -17,7 +17,7 @@ use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 use twinpath_wire::MacAddress;
 use twinpath_wire::tcp::flags;
 
-/// The load balancer's part on the cores.
+/// The load balancer's part on the slow path.
 pub struct LoadBalancer {
     program: FastProgram,
     timeouts: Timeouts,

@@ -71,11 +71,11 @@
 //! # On the fast path
 //! Two state words: row of the backend with flags, and when the last packet came. Packets of live
 //! connections are rewritten from a table of backends and a table of services, row by row. To the
-//! cores go TCP packets with SYN, FIN or RST, packets of closed connections, of connections that
+//! workers go TCP packets with SYN, FIN or RST, packets of closed connections, of connections that
 //! have been silent for too long, or whose backend is gone, and everything unusual.
 //!
 //! # Counters
-//! All count what the cores did: `new_connections`, in all and by backend (`picked_up` of them in
+//! All count what the workers did: `new_connections`, in all and by backend (`picked_up` of them in
 //! mid-connection), `reassigned`, `without_backend` and `not_picked_up` (dropped),
 //! `errors_translated`, `unexpected_replies` (packets from a service that belong to no connection
 //! of their sender).

@@ -12,7 +12,7 @@ use twinpath_rulecache::Change;
 pub const FUNCTION: Descriptor = Descriptor {
     name: NAME,
     form: Form::Rules,
-    placement: "a session's entry decides; what opens or ends a session, and ICMP errors, are for the cores",
+    placement: "a session's entry decides; what opens or ends a session, and ICMP errors, are for the slow path",
     needs_section: true,
     read: descriptor::read::<Config>,
 };

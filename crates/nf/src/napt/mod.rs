@@ -65,7 +65,7 @@
 //! Cached rules depend on a session, or, if they drop what nobody asked for, on an external
 //! port. TCP segments with SYN, FIN or RST make no rules and match none, nor do segments that
 //! open a connection. A rule ends when its session's time-out has passed, that of TCP after the
-//! transitory one: the cores then know whether the session is alive.
+//! transitory one: the workers then know whether the session is alive.
 //!
 //! # Changes
 //! Any part of the configuration can change while packets flow ([`NewNapt`], with a
@@ -85,7 +85,7 @@
 //! | `sessions_exhausted` | packets dropped because there were too many sessions |
 //! | `unsolicited` | packets to an external address that nobody asked for, as far as rules have reported |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
-//! | `hairpinned` | packets between hosts inside that the cores translated |
+//! | `hairpinned` | packets between hosts inside that the workers translated |
 //! | `errors_translated`, `errors_dropped` | ICMP errors |
 //! | `fragments_translated` | fragments |
 //! | `fragments_early` | those that came before the first of their datagram, or long after it |

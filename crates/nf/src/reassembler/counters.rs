@@ -2,7 +2,7 @@
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What the cores' part of the reassembler has seen and done. The fast path counts its
+        /// What the workers' part of the reassembler has seen and done. The fast path counts its
         /// own packets.
         #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
@@ -62,6 +62,6 @@ counters! {
     reset,
     /// Segments without data, or with a FIN or RST, of connections that are not known.
     stray,
-    /// Held segments lost with their flow when the cores were reset.
+    /// Held segments lost with their flow when the workers were reset.
     forgotten,
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 pub const FUNCTION: Descriptor = Descriptor {
     name: NAME,
     form: Form::Flow,
-    placement: "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the cores",
+    placement: "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the slow path",
     needs_section: false,
     read: descriptor::read::<Config>,
 };

@@ -1,4 +1,4 @@
-//! What the reassembler does on the cores.
+//! What the reassembler does on the slow path.
 
 use super::NAME;
 use super::config::{Config, Retransmissions};

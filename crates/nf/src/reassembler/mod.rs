@@ -25,9 +25,9 @@
 //! # On the fast path
 //! A segment without SYN, FIN or RST that starts at the next expected byte moves that byte on by
 //! its length and leaves; so does an acknowledgement without data. What is not TCP leaves
-//! unchanged. Everything else goes to the cores, with the flow's four state words.
+//! unchanged. Everything else goes to the slow path, with the flow's four state words.
 //!
-//! # On the cores
+//! # On the slow path
 //! * **Opening.** A SYN says what the next byte is. The same SYN again changes nothing. Another
 //!   one on a connection that lives means that its addresses and ports are used again: what is
 //!   held is released and the flow, or for a SYN with ACK only that direction, starts over. A SYN
@@ -57,7 +57,7 @@
 //!   makes the flow unknown.
 //! * **Left alone.** Fragments, ICMP errors, and everything that is not TCP. Urgent data is data.
 //!
-//! While anything is held the flow is pending: its state stays on the cores.
+//! While anything is held the flow is pending: its state stays on the slow path.
 //!
 //! # Changes
 //! Other limits hold from the next segment on, and what is held stays. A shorter `gap_timeout`

@@ -42,7 +42,7 @@ pub(super) fn program(name: &'static str, idle_ticks: u32) -> FastProgram {
     }
 }
 
-/// Only cores open and end connections, so the steps need not look at these flags.
+/// Only workers open and end connections, so the steps need not look at these flags.
 fn opens_or_ends() -> Condition {
     Condition {
         a: Operand::Field(Field::TcpFlags),

@@ -12,7 +12,7 @@ pub(super) const LAST_SEEN: usize = 3;
 /// How many words there are.
 pub(super) const WORDS: usize = 4;
 
-/// Segments are held on the cores.
+/// Segments are held on the slow path.
 pub(super) const HOLDING: u32 = 1 << 6;
 /// Bit of the original direction in which bytes before the next one may not have been delivered.
 const INCOMPLETE: u32 = 1 << 4;

@@ -13,7 +13,7 @@ use twinpath_rulecache::Change;
 pub const FUNCTION: Descriptor = Descriptor {
     name: NAME,
     form: Form::Rules,
-    placement: "a prefix of the destination address decides; packets that end here are for the cores, which answer",
+    placement: "a prefix of the destination address decides; packets that end here are for the slow path, which answer",
     needs_section: true,
     read,
 };

@@ -1,6 +1,6 @@
 //! The reassembler over real captures, against an independent reassembly.
 //!
-//! Every TCP packet of a capture goes through the reassembler on the cores. What comes out is read
+//! Every TCP packet of a capture goes through the reassembler on the slow path. What comes out is read
 //! as a simple receiver would: per direction, a segment that starts at the next byte continues the
 //! current piece, one further on begins a new piece, one that lies behind is a retransmission, and
 //! one that does both is an error. The truth is computed offline and in another way: all segments

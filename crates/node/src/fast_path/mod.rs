@@ -1,8 +1,8 @@
-//! The fast path: from a batch of frames to frames that leave and frames for the cores.
+//! The fast path: from a batch of frames to frames that leave and frames for the slow path.
 //!
 //! A chain is made of *elements*: functions in a row whose decisions are cached as [rules], and
 //! functions in a row whose flow state both paths share. A packet passes them one after the other,
-//! each on the fast path if it can. What needs the cores at an element goes there, comes back, and
+//! each on the fast path if it can. What needs the workers at an element goes there, comes back, and
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
 mod hints;
@@ -39,9 +39,9 @@ pub const FETCHED_AHEAD: usize = 14;
 /// Which path a packet that leaves has taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// It never saw the cores.
+    /// It never saw the workers.
     Fast,
-    /// It came back from the cores.
+    /// It came back from the slow path.
     Slow,
 }
 
@@ -61,7 +61,7 @@ pub struct Departure {
 pub struct FastOutput {
     /// Packets that leave, in order.
     pub departures: Vec<Departure>,
-    /// Frames for the cores, each with its worker; they carry the link header and still need
+    /// Frames for the slow path, each with its worker; they carry the link header and still need
     /// their number.
     pub punts: Vec<(usize, Frame)>,
 }
@@ -73,23 +73,23 @@ pub struct Counts {
     pub packets_in: u64,
     /// Bytes in.
     pub bytes_in: u64,
-    /// Packets that left without the cores.
+    /// Packets that left without the slow path.
     pub fast_packets: u64,
     /// Their bytes.
     pub fast_bytes: u64,
-    /// Packets handed to the cores, each counted once.
+    /// Packets handed to the slow path, each counted once.
     pub punted_packets: u64,
     /// Their bytes.
     pub punted_bytes: u64,
-    /// Times that a packet was handed to the cores again, at a later element of the chain.
+    /// Times that a packet was handed to the slow path again, at a later element of the chain.
     pub punted_again: u64,
-    /// Packets that left after the cores.
+    /// Packets that left after the workers.
     pub slow_packets: u64,
     /// Their bytes.
     pub slow_bytes: u64,
     /// Frames on the link that overtook others, dropped by either side's check of the fast path.
     pub link_reordered: u64,
-    /// Frames missing on the link from the cores.
+    /// Frames missing on the link from the slow path.
     pub link_lost: u64,
     /// Write-backs or answers that had to wait for a buffer.
     pub no_own_buffer: u64,
@@ -97,8 +97,8 @@ pub struct Counts {
 
 /// What an element of the chain has on the fast path.
 pub enum FastElement {
-    /// Nothing: every packet goes to the cores there.
-    OnCores,
+    /// Nothing: every packet goes to the slow path there.
+    OnSlowPath,
     /// Cached rules.
     Rules(Box<RuleStage>),
     /// Flow state.
@@ -109,7 +109,7 @@ impl FastElement {
     /// Takes the memory of its tables now, before packets could wait for it.
     pub(crate) fn touch(&mut self) {
         match self {
-            Self::OnCores => {}
+            Self::OnSlowPath => {}
             Self::Rules(stage) => stage.table.touch(),
             Self::State(stage) => stage.touch(),
         }
@@ -152,7 +152,7 @@ pub struct FastPath {
     header: Header,
     drops: DropCounters,
     counts: Counts,
-    /// Where payloads wait while their headers are on the cores.
+    /// Where payloads wait while their headers are on the slow path.
     parking: Option<Box<Parking>>,
     /// Which packets are inside.
     under_way: UnderWay,
@@ -257,7 +257,7 @@ impl FastPath {
         &self.drops
     }
 
-    /// Counts a drop that happened in front of the fast path or on its way to the cores.
+    /// Counts a drop that happened in front of the fast path or on its way to the slow path.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.drops.count(reason);
     }
@@ -318,7 +318,7 @@ impl FastPath {
     #[inline]
     fn depart(&mut self, frame: Frame, is_reply: bool, io: &mut Io<'_>) {
         let counts = &mut self.counts;
-        let (via, packets, bytes) = match frame.trip().was_on_cores {
+        let (via, packets, bytes) = match frame.trip().was_on_slow_path {
             false => (Via::Fast, &mut counts.fast_packets, &mut counts.fast_bytes),
             true => (Via::Slow, &mut counts.slow_packets, &mut counts.slow_bytes),
         };
@@ -337,7 +337,7 @@ impl FastPath {
         ((hash >> 32 & 0xffff) as usize * self.returns.len()) >> 16
     }
 
-    /// Hands a packet to the cores, for the element at `place`.
+    /// Hands a packet to the slow path, for the element at `place`.
     fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
         header.element = place.element;
         self.tell(&frame, |watch| Step::Punt {
@@ -345,7 +345,7 @@ impl FastPath {
             worker: self.worker(hash),
             message: watch.message(&header, &frame),
         });
-        match frame.trip().was_on_cores {
+        match frame.trip().was_on_slow_path {
             false => {
                 self.counts.punted_packets += 1;
                 self.counts.punted_bytes += frame.len() as u64;
@@ -445,7 +445,7 @@ impl FastPath {
         }
     }
 
-    /// A packet that was on the cores goes on behind its element.
+    /// A packet that was on the slow path goes on behind its element.
     fn came_back(&mut self, frame: Frame, header: &Header, io: &mut Io<'_>) {
         let place = Place {
             element: header.element,
@@ -484,7 +484,7 @@ impl FastPath {
         self.settle_departures(first, &mut io);
     }
 
-    /// Gives all state back to the cores and reports all uses of rules, as at the end of a run.
+    /// Gives all state back to the slow path and reports all uses of rules, as at the end of a run.
     /// Returns false if it must be called again, when what is under way has come back: there were
     /// too few buffers, or packets waited for rules, or rules were used.
     pub fn give_all_back(&mut self, clock: Clock, pools: &mut Pools, out: &mut FastOutput) -> bool {
@@ -517,7 +517,7 @@ impl FastPath {
         is_quiet
     }
 
-    /// Gives the state of flows back to the cores, some with each call, and takes no more: at most
+    /// Gives the state of flows back to the slow path, some with each call, and takes no more: at most
     /// `most` messages. Returns whether all are home. [`Self::keep_flows`] ends it.
     pub fn bring_flows_home(
         &mut self,
@@ -581,7 +581,7 @@ impl FastPath {
             if !matches!(self.elements[place], FastElement::State(_)) {
                 continue;
             }
-            let mut element = std::mem::replace(&mut self.elements[place], FastElement::OnCores);
+            let mut element = std::mem::replace(&mut self.elements[place], FastElement::OnSlowPath);
             if let FastElement::State(stage) = &mut element {
                 all &= act(self, stage, place as u8);
             }
@@ -611,7 +611,7 @@ fn state_stages(elements: &[Option<FastElement>]) -> impl Iterator<Item = &State
 /// Flows that hints are kept for: what the largest table holds, each way.
 fn hinted_flows(elements: &[FastElement]) -> usize {
     let flows = elements.iter().map(|element| match element {
-        FastElement::OnCores => 0,
+        FastElement::OnSlowPath => 0,
         FastElement::Rules(stage) => stage.table.capacity(),
         FastElement::State(stage) => stage.slots(),
     });

@@ -1,4 +1,4 @@
-//! Payloads that wait in a queue of the switch while their headers are on the cores.
+//! Payloads that wait in a queue of the switch while their headers are on the slow path.
 //!
 //! A packet that is punted leaves its payload behind, if it is worth it and there is room. Its
 //! header passes the rest of the chain alone, as if it were the packet, on whichever path; when it
@@ -91,7 +91,7 @@ impl FastPath {
         }
     }
 
-    /// A frame for the cores could not be sent: if it is a header, its payload need not wait.
+    /// A frame for the slow path could not be sent: if it is a header, its payload need not wait.
     #[inline]
     pub fn header_dropped(&mut self, frame: &Frame) {
         if frame.trip().parked_bytes != 0 {
@@ -106,7 +106,7 @@ impl FastPath {
         }
     }
 
-    /// Sends a packet to the cores, as a header if that can be.
+    /// Sends a packet to the slow path, as a header if that can be.
     #[cold]
     pub(super) fn park(&mut self, frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
         if frame.trip().parked_bytes != 0 {
@@ -234,7 +234,7 @@ fn tell_of(output: &Output, watch: &Watch) {
 
 fn departure(parcel: Parcel) -> Departure {
     let Parcel { frame, is_reply } = parcel;
-    let via = match frame.trip().was_on_cores {
+    let via = match frame.trip().was_on_slow_path {
         false => Via::Fast,
         true => Via::Slow,
     };

@@ -25,7 +25,7 @@ pub(super) const RULES_HASH: u64 = 0;
 /// Bytes of messages that travel in one frame.
 const BODY_BYTES: usize = 1400;
 
-/// Messages on their way to the cores, until there are enough for a frame.
+/// Messages on their way to the slow path, until there are enough for a frame.
 struct Body {
     bytes: [u8; BODY_BYTES],
     len: usize,
@@ -192,7 +192,7 @@ impl FastPath {
         self.send(frame, &header, RULES_HASH, io);
     }
 
-    /// What the cores want done with rules.
+    /// What the workers want done with rules.
     pub(super) fn rule_request(&mut self, element: u8, frame: &Frame, io: &mut Io<'_>) {
         for message in messages(frame.bytes()) {
             let Ok(message) = message else {

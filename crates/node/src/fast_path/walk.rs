@@ -152,7 +152,7 @@ impl FastPath {
                 let steering = Some(steering).filter(|_| !is_known);
                 pass_state(stage, steering, packets, place)
             }
-            Some(FastElement::OnCores) | None => (0, Some(Decision::Punt)),
+            Some(FastElement::OnSlowPath) | None => (0, Some(Decision::Punt)),
         }
     }
 
@@ -209,7 +209,7 @@ impl FastPath {
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.suspect))
             }
-            Some(FastElement::OnCores) | None => (Decision::Punt, hint),
+            Some(FastElement::OnSlowPath) | None => (Decision::Punt, hint),
         };
         if let Some(seen) = seen {
             self.tell_met(seen, frame, place, met);
@@ -265,12 +265,12 @@ impl FastPath {
         self.depart(frame, false, io);
     }
 
-    /// What goes to the cores with a packet, and what chooses its worker.
+    /// What goes to the slow path with a packet, and what chooses its worker.
     fn punt_header(&self, frame: &Frame, layout: &Layout, place: Place) -> (Header, u64) {
         let element = self.elements.get(usize::from(place.element));
         let header = match element {
             Some(FastElement::State(_)) => self.header.clone(),
-            // Packets that have a key need no more than their element on the cores.
+            // Packets that have a key need no more than their element on the slow path.
             Some(FastElement::Rules(stage)) if stage.key(frame, layout, place).is_some() => {
                 let header = Header::of_packet(Message::Plain, frame, &Keyed::default());
                 return (header, RULES_HASH);

@@ -87,7 +87,7 @@ impl FastPath {
         match self.elements.get_mut(usize::from(place.element)) {
             Some(FastElement::Rules(stage)) => key = stage.key(frame, &parsed.layout, place),
             Some(FastElement::State(stage)) => slot = slot_before(stage, frame, &parsed),
-            Some(FastElement::OnCores) | None => {}
+            Some(FastElement::OnSlowPath) | None => {}
         }
         Seen {
             parsed,
@@ -114,7 +114,7 @@ impl FastPath {
                 found: match self.elements.get(usize::from(place.element)) {
                     Some(FastElement::Rules(stage)) => found_rule(stage, seen.key, hint),
                     Some(FastElement::State(stage)) => found_slot(stage, seen, place, watch),
-                    Some(FastElement::OnCores) | None => Found::Nothing,
+                    Some(FastElement::OnSlowPath) | None => Found::Nothing,
                 },
                 decision: told(decision),
                 packet: is_changed.then(|| PacketLook::of(frame.bytes())),
@@ -167,7 +167,7 @@ fn told(decision: Decision) -> String {
         Decision::Reply => "answered here".into(),
         Decision::Drop(reason) => format!("dropped ({})", reason.name()),
         Decision::Hold => "held".into(),
-        Decision::Punt => "to the cores".into(),
+        Decision::Punt => "to the slow path".into(),
     }
 }
 
@@ -179,7 +179,7 @@ fn program_look(taken: &StepTaken) -> ProgramLook {
             Exit::Continue => "goes on".into(),
             Exit::Drop(reason) => format!("is dropped: {}", reason.name()),
             Exit::Reply => "goes back to its sender".into(),
-            Exit::Escalate => "goes to the cores".into(),
+            Exit::Escalate => "goes to the slow path".into(),
         },
     }
 }

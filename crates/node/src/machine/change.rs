@@ -14,7 +14,7 @@
 
 use super::{Machine, Output, Replacement};
 use crate::leftovers::Leftovers;
-use crate::worker::{Answer, CorePlan, Order, Replaced};
+use crate::worker::{Answer, Order, Replaced, SlowPlan};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
@@ -145,9 +145,9 @@ impl Task {
     }
 
     /// A worker gives back what it was told of.
-    fn take_back(&mut self, worker: usize, plans: Vec<CorePlan>) {
+    fn take_back(&mut self, worker: usize, plans: Vec<SlowPlan>) {
         if let Goal::Change(replacement) = &mut self.goal {
-            replacement.cores[worker] = plans;
+            replacement.slow[worker] = plans;
         }
     }
 
@@ -391,7 +391,7 @@ fn order(replacement: &mut Replacement, worker: usize, next: Next, now: Instant)
     if next == Next::Keep {
         return Order::Keep;
     }
-    let plans = std::mem::take(&mut replacement.cores[worker]);
+    let plans = std::mem::take(&mut replacement.slow[worker]);
     match next {
         Next::Prepare => Order::Prepare {
             plans,

@@ -1,7 +1,7 @@
 //! Another chain, ready to be taken.
 
 use crate::fast_path::FastPlan;
-use crate::worker::{Blueprint, CorePlan};
+use crate::worker::{Blueprint, SlowPlan};
 use twinpath_control::operator::Applied;
 use twinpath_core::{Pools, Steering};
 use twinpath_rulecache::Sides;
@@ -15,7 +15,7 @@ pub struct Replacement {
     /// For the fast path.
     pub fast: Vec<FastPlan>,
     /// For each worker.
-    pub cores: Vec<Vec<CorePlan>>,
+    pub slow: Vec<Vec<SlowPlan>>,
     /// What makes a worker's elements of the new chain after a crash.
     pub blueprint: Blueprint,
     /// Whether the fast path has to give the state of all flows back before.
@@ -36,19 +36,19 @@ impl Replacement {
     /// Whether there is nothing to change.
     pub fn is_empty(&self) -> bool {
         let keeps = |(number, plan): (usize, &FastPlan)| matches!(plan, FastPlan::Keep(old) if *old == number);
-        let stays = |plans: &Vec<CorePlan>| {
+        let stays = |plans: &Vec<SlowPlan>| {
             plans.len() == self.old_elements
-                && plans.iter().all(|plan| matches!(plan, CorePlan::Keep(_)))
+                && plans.iter().all(|plan| matches!(plan, SlowPlan::Keep(_)))
         };
         !self.has_other_sides
             && self.fast.iter().enumerate().all(keeps)
-            && self.cores.iter().all(stays)
+            && self.slow.iter().all(stays)
     }
 
     /// Whether workers have to get ready for it.
     pub(crate) fn needs_preparation(&self) -> bool {
-        let is_change = |plan: &CorePlan| matches!(plan, CorePlan::ChangeRules(..));
-        self.releases_packets || self.cores.iter().flatten().any(is_change)
+        let is_change = |plan: &SlowPlan| matches!(plan, SlowPlan::ChangeRules(..));
+        self.releases_packets || self.slow.iter().flatten().any(is_change)
     }
 
     /// Takes the memory of what is new, so that no packet has to wait for it.
@@ -58,10 +58,10 @@ impl Replacement {
                 element.touch();
             }
         }
-        for plan in self.cores.iter_mut().flatten() {
+        for plan in self.slow.iter_mut().flatten() {
             match plan {
-                CorePlan::Rules(rules, _) => rules.touch(),
-                CorePlan::NewFlows(flows) => flows.touch(),
+                SlowPlan::Rules(rules, _) => rules.touch(),
+                SlowPlan::NewFlows(flows) => flows.touch(),
                 _ => {}
             }
         }

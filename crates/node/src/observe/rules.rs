@@ -1,14 +1,14 @@
 //! What is seen of cached rules.
 
 use crate::fast_path::{FastElement, FastPath};
-use crate::worker::{CoreElement, Worker};
+use crate::worker::{SlowElement, Worker};
 use std::collections::BTreeMap;
 use twinpath_control::report::{
-    RuleCoresCounts, RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts,
-    RuleTableCounts, Rules,
+    RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts, RuleTableCounts, Rules,
+    SlowRuleCounts,
 };
 use twinpath_core::Named;
-use twinpath_rulecache::{Obstacle, RuleCores, RuleTable};
+use twinpath_rulecache::{Obstacle, RuleTable, SlowRules};
 
 /// The tables of all elements together, as they stand.
 pub(super) fn tables(fast_path: &FastPath) -> RuleTableCounts {
@@ -27,16 +27,16 @@ pub(super) fn rules(fast_path: &FastPath, workers: &[Worker]) -> Rules {
         return rules;
     };
     for (element, fast) in worker.elements().iter().zip(fast_path.elements()) {
-        if let CoreElement::Rules(cores) = element {
+        if let SlowElement::Rules(slow_path) = element {
             let table = match fast {
                 FastElement::Rules(stage) => table(&stage.table),
                 _ => RuleTableCounts::default(),
             };
             rules.push(RuleElement {
-                functions: Named::names(cores.functions()),
+                functions: Named::names(slow_path.functions()),
                 counts: RuleCounts {
                     table,
-                    ..on_the_cores(cores)
+                    ..on_the_slow_path(slow_path)
                 },
             });
         }
@@ -63,19 +63,19 @@ fn table(table: &RuleTable) -> RuleTableCounts {
     }
 }
 
-fn on_the_cores(cores: &RuleCores) -> RuleCounts {
-    let counters = cores.counters();
-    let selection = cores.selection().counters();
-    let manager = cores.manager().counters();
+fn on_the_slow_path(slow_path: &SlowRules) -> RuleCounts {
+    let counters = slow_path.counters();
+    let selection = slow_path.selection().counters();
+    let manager = slow_path.manager().counters();
     RuleCounts {
         table: RuleTableCounts::default(),
-        cores: RuleCoresCounts {
+        slow_path: SlowRuleCounts {
             packets: counters.packets,
             waited: counters.waited,
             overflowed: counters.overflowed,
             stuck: counters.stuck,
         },
-        obstacles: obstacles(cores),
+        obstacles: obstacles(slow_path),
         selection: RuleSelectionCounts {
             cacheable: selection.cacheable,
             selected: selection.selected,
@@ -91,8 +91,10 @@ fn on_the_cores(cores: &RuleCores) -> RuleCounts {
     }
 }
 
-fn obstacles(cores: &RuleCores) -> BTreeMap<String, u64> {
-    let counted = Obstacle::ALL.into_iter().zip(cores.counters().obstacles);
+fn obstacles(slow_path: &SlowRules) -> BTreeMap<String, u64> {
+    let counted = Obstacle::ALL
+        .into_iter()
+        .zip(slow_path.counters().obstacles);
     let met = counted.filter(|&(_, count)| count > 0);
     met.map(|(obstacle, count)| (obstacle.name().to_owned(), count))
         .collect()

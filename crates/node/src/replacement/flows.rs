@@ -1,6 +1,6 @@
 //! Functions that share flow state: what becomes of their flows.
 
-use super::{CorePlan, Origin, ReplaceError, elements};
+use super::{Origin, ReplaceError, SlowPlan, elements};
 use crate::build_error::BuildError;
 use crate::wiring;
 use std::ops::Range;
@@ -110,15 +110,15 @@ pub(super) fn plan(
     before: &[Range<usize>],
     new: &Service,
     element: &Range<usize>,
-) -> Result<CorePlan, ReplaceError> {
+) -> Result<SlowPlan, ReplaceError> {
     let instances = &new.chain[element.clone()];
     let former = former(old, new, element);
     let number = before
         .iter()
         .position(|range| Some(range) == former.as_ref());
     let (Some(former), Some(number)) = (former, number) else {
-        let cores = wiring::cores(new, instances)?;
-        return Ok(CorePlan::NewFlows(Box::new(cores)));
+        let slow = wiring::slow_flows(new, instances)?;
+        return Ok(SlowPlan::NewFlows(Box::new(slow)));
     };
     let mut successors = Vec::new();
     for function in instances {
@@ -131,5 +131,5 @@ pub(super) fn plan(
             None => NextFunction::New(wiring::flow_function(new, function)?),
         });
     }
-    Ok(CorePlan::Flows(number, successors))
+    Ok(SlowPlan::Flows(number, successors))
 }

@@ -1,6 +1,6 @@
 //! A worker's function panics: what the worker knew is lost, and it starts again.
 
-use super::{CoreElement, Worker};
+use super::{SlowElement, Worker};
 use crate::build_error::BuildError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools};
 use twinpath_link::{Header, Message, attach};
-use twinpath_rulecache::{Output, RuleCores};
+use twinpath_rulecache::{Output, SlowRules};
 
 /// Makes the elements of a worker that knows nothing yet.
-pub type Blueprint = Arc<dyn Fn() -> Result<Vec<CoreElement>, BuildError> + Send + Sync>;
+pub type Blueprint = Arc<dyn Fn() -> Result<Vec<SlowElement>, BuildError> + Send + Sync>;
 
 /// Elements that cannot be made, for want of a file that a function needs, are tried again after
 /// this long.
@@ -142,9 +142,9 @@ fn packet_of(outgoing: &Outgoing) -> Option<u64> {
 }
 
 /// Packets that an element keeps.
-fn kept_in(element: &CoreElement) -> usize {
+fn kept_in(element: &SlowElement) -> usize {
     match element {
-        CoreElement::Rules(rules) => RuleCores::waiting(rules),
-        CoreElement::Flows(flows) => flows.chain().kept_packets(),
+        SlowElement::Rules(rules) => SlowRules::waiting(rules),
+        SlowElement::Flows(flows) => flows.chain().kept_packets(),
     }
 }

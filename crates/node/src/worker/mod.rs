@@ -8,20 +8,20 @@ mod watched;
 
 pub use crash::Blueprint;
 pub use order::{Answer, Order, Progress, Replaced};
-pub use rebuild::{CorePlan, FunctionPlan};
+pub use rebuild::{FunctionPlan, SlowPlan};
 
 use crate::build_error::BuildError;
 use crate::place::Place;
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
-use twinpath_coherence::Cores;
+use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
 use twinpath_parking::slow::PendingHeaders;
-use twinpath_rulecache::{Output, RuleCores, RuleFunction};
+use twinpath_rulecache::{Output, RuleFunction, SlowRules};
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -34,15 +34,15 @@ pub struct LinkCounts {
     pub no_buffer: u64,
 }
 
-/// What an element of the chain has on the cores.
-pub enum CoreElement {
+/// What an element of the chain has on the slow path.
+pub enum SlowElement {
     /// Functions whose decisions are cached.
-    Rules(Box<RuleCores>),
+    Rules(Box<SlowRules>),
     /// Functions with flow state, and their flows.
-    Flows(Box<Cores>),
+    Flows(Box<SlowFlows>),
 }
 
-impl CoreElement {
+impl SlowElement {
     fn touch(&mut self) {
         match self {
             Self::Rules(rules) => rules.touch(),
@@ -51,17 +51,17 @@ impl CoreElement {
     }
 }
 
-/// A worker: the cores' side of one queue pair. One thread owns it.
+/// A worker: the slow path's side of one queue pair. One thread owns it.
 pub struct Worker {
     /// Makes elements that know nothing yet: at first, and after a crash.
     blueprint: Blueprint,
     /// None while they cannot be made.
-    elements: Vec<CoreElement>,
+    elements: Vec<SlowElement>,
     /// Counts this worker's lives, from 1.
     epoch: u32,
     /// The elements could not be made again; they are tried from then on.
     retry_at: Option<Instant>,
-    /// Packets pass all elements here, and never go back in between: everything is on the cores.
+    /// Packets pass all elements here, and never go back in between: everything is on the slow path.
     whole_walk: Option<Steering>,
     arrivals: Receiver,
     outgoing: Vec<Outgoing>,
@@ -127,22 +127,22 @@ impl Worker {
     fn start_elements(&mut self) {
         for element in &mut self.elements {
             match element {
-                CoreElement::Flows(flows) => {
+                SlowElement::Flows(flows) => {
                     flows.set_epoch(self.epoch);
                     flows.start(self.started);
                 }
-                CoreElement::Rules(rules) => rules.start(self.started),
+                SlowElement::Rules(rules) => rules.start(self.started),
             }
         }
     }
 
     /// Takes the memory of all tables now, before packets could wait for it.
     pub fn touch(&mut self) {
-        self.elements.iter_mut().for_each(CoreElement::touch);
+        self.elements.iter_mut().for_each(SlowElement::touch);
     }
 
     /// The elements.
-    pub fn elements(&self) -> &[CoreElement] {
+    pub fn elements(&self) -> &[SlowElement] {
         &self.elements
     }
 
@@ -163,12 +163,12 @@ impl Worker {
     /// has changed, and the plans come back.
     pub fn replace(
         &mut self,
-        plans: Vec<CorePlan>,
+        plans: Vec<SlowPlan>,
         blueprint: Blueprint,
         steering: Steering,
         now: Instant,
-    ) -> Result<Replaced, Vec<CorePlan>> {
-        let is_ready = |rules: &RuleCores| rules.may_change() && !rules.is_waiting();
+    ) -> Result<Replaced, Vec<SlowPlan>> {
+        let is_ready = |rules: &SlowRules| rules.may_change() && !rules.is_waiting();
         if self.retry_at.is_some() || !self.rules().all(is_ready) {
             self.end_changes();
             return Err(plans);
@@ -182,7 +182,7 @@ impl Worker {
         Ok(changed)
     }
 
-    fn rebuild(&mut self, plans: Vec<CorePlan>, now: Instant) -> Replaced {
+    fn rebuild(&mut self, plans: Vec<SlowPlan>, now: Instant) -> Replaced {
         let started = self.started;
         let rules_before = self.rules_cached();
         let Rebuilt {
@@ -197,7 +197,7 @@ impl Worker {
         self.elements = elements;
         self.drops.absorb(&drops);
         for element in &mut self.elements {
-            if let CoreElement::Flows(flows) = element {
+            if let SlowElement::Flows(flows) = element {
                 flows.set_epoch(self.epoch);
             }
         }
@@ -216,19 +216,19 @@ impl Worker {
     }
 
     /// The flows and functions of the elements with flow state.
-    pub fn flows(&self) -> impl Iterator<Item = &Cores> {
+    pub fn flows(&self) -> impl Iterator<Item = &SlowFlows> {
         self.elements.iter().filter_map(|element| match element {
-            CoreElement::Flows(flows) => Some(flows.as_ref()),
-            CoreElement::Rules(_) => None,
+            SlowElement::Flows(flows) => Some(flows.as_ref()),
+            SlowElement::Rules(_) => None,
         })
     }
 
     /// The elements whose decisions are cached, with their numbers in the chain.
-    pub fn rules_by_element(&self) -> impl Iterator<Item = (u8, &RuleCores)> {
+    pub fn rules_by_element(&self) -> impl Iterator<Item = (u8, &SlowRules)> {
         let elements = (0..).zip(&self.elements);
         elements.filter_map(|(number, element)| match element {
-            CoreElement::Rules(rules) => Some((number, rules.as_ref())),
-            CoreElement::Flows(_) => None,
+            SlowElement::Rules(rules) => Some((number, rules.as_ref())),
+            SlowElement::Flows(_) => None,
         })
     }
 
@@ -237,10 +237,10 @@ impl Worker {
         let mut first = 0;
         for element in &self.elements {
             let count = match element {
-                CoreElement::Rules(rules) => rules.functions().len(),
-                CoreElement::Flows(flows) => flows.chain().len(),
+                SlowElement::Rules(rules) => rules.functions().len(),
+                SlowElement::Flows(flows) => flows.chain().len(),
             };
-            if let CoreElement::Rules(rules) = element
+            if let SlowElement::Rules(rules) = element
                 && let Some(function) = rules.functions().get(place.wrapping_sub(first))
             {
                 return Some(&*function.function);
@@ -251,17 +251,17 @@ impl Worker {
     }
 
     /// The elements whose decisions are cached.
-    pub fn rules(&self) -> impl Iterator<Item = &RuleCores> {
+    pub fn rules(&self) -> impl Iterator<Item = &SlowRules> {
         self.elements.iter().filter_map(|element| match element {
-            CoreElement::Rules(rules) => Some(rules.as_ref()),
-            CoreElement::Flows(_) => None,
+            SlowElement::Rules(rules) => Some(rules.as_ref()),
+            SlowElement::Flows(_) => None,
         })
     }
 
     /// The next deadline, for drivers that let virtual time jump.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let flows = self.flows().filter_map(Cores::next_deadline);
-        let rules = self.rules().filter_map(RuleCores::next_deadline).min();
+        let flows = self.flows().filter_map(SlowFlows::next_deadline);
+        let rules = self.rules().filter_map(SlowRules::next_deadline).min();
         let rules = rules.map(|at| at.max(self.ticked + TICK));
         flows.chain(rules).min()
     }
@@ -269,7 +269,7 @@ impl Worker {
     /// How far this worker is: it has finished with all frames that it has received, but for packets
     /// that wait for rules to go.
     pub fn progress(&self) -> Progress {
-        let waiting = self.rules().filter_map(RuleCores::oldest_waiting).min();
+        let waiting = self.rules().filter_map(SlowRules::oldest_waiting).min();
         Progress {
             finished: self.arrivals.last(),
             waiting_since: waiting.unwrap_or(u64::MAX),
@@ -341,10 +341,10 @@ impl Worker {
     fn meet(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
         let (first, seen) = (self.outgoing.len(), self.see(header, &frame));
         match self.elements.get_mut(usize::from(header.element)) {
-            Some(CoreElement::Flows(flows)) => {
+            Some(SlowElement::Flows(flows)) => {
                 flows.receive(header, frame, pools, &mut self.outgoing);
             }
-            Some(CoreElement::Rules(_)) => self.meet_rules(header, frame, pools),
+            Some(SlowElement::Rules(_)) => self.meet_rules(header, frame, pools),
             None => self.drop(frame, self.reason_for_no_element(), pools),
         }
         self.outgoing[first..]
@@ -360,7 +360,7 @@ impl Worker {
         self.with_flows(pools, returns, |flows, pools, outgoing| {
             flows.advance(now, pools, outgoing);
         });
-        if now != Instant::NEVER && self.rules().any(RuleCores::is_waiting) {
+        if now != Instant::NEVER && self.rules().any(SlowRules::is_waiting) {
             self.help_waiting(now, pools, returns);
         }
     }
@@ -379,7 +379,7 @@ impl Worker {
         &mut self,
         pools: &mut Pools,
         returns: &mut Vec<Frame>,
-        act: impl Fn(&mut Cores, &mut Pools, &mut Vec<Outgoing>),
+        act: impl Fn(&mut SlowFlows, &mut Pools, &mut Vec<Outgoing>),
     ) {
         let is_done = self.guarded(|worker| worker.through_all_flows(pools, act));
         if !is_done {
@@ -392,11 +392,11 @@ impl Worker {
     fn through_all_flows(
         &mut self,
         pools: &mut Pools,
-        act: impl Fn(&mut Cores, &mut Pools, &mut Vec<Outgoing>),
+        act: impl Fn(&mut SlowFlows, &mut Pools, &mut Vec<Outgoing>),
     ) {
         for (number, element) in (0..).zip(&mut self.elements) {
             let first = self.outgoing.len();
-            if let CoreElement::Flows(flows) = element {
+            if let SlowElement::Flows(flows) = element {
                 act(flows, pools, &mut self.outgoing);
                 self.outgoing[first..]
                     .iter_mut()
@@ -406,7 +406,7 @@ impl Worker {
         self.walk_on(pools);
     }
 
-    /// Where everything is on the cores, packets meet the next elements here.
+    /// Where everything is on the slow path, packets meet the next elements here.
     fn walk_on(&mut self, pools: &mut Pools) {
         if self.whole_walk.is_none() {
             return;
@@ -475,7 +475,7 @@ impl Worker {
     /// told later.
     #[cold]
     fn tell_of_dropped(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        if self.rules().any(RuleCores::is_waiting) {
+        if self.rules().any(SlowRules::is_waiting) {
             return;
         }
         while !self.pending.is_empty() {
@@ -531,8 +531,8 @@ mod tests {
     impl Bench {
         fn new(flows: usize) -> Self {
             let blueprint: Blueprint = Arc::new(move || {
-                let cores = Cores::new(Chain::new(Vec::new()), flows, 1, SEED);
-                Ok(vec![CoreElement::Flows(Box::new(cores))])
+                let slow = SlowFlows::new(Chain::new(Vec::new()), flows, 1, SEED);
+                Ok(vec![SlowElement::Flows(Box::new(slow))])
             });
             let mut worker = Worker::new(blueprint, None).expect("no files");
             worker.crash(Instant::ZERO, &mut Pools::new(1, 1), &mut Vec::new());
@@ -576,8 +576,8 @@ mod tests {
         let seen = Arc::clone(&is_broken);
         let blueprint: Blueprint = Arc::new(move || {
             assert!(!seen.load(Ordering::Relaxed), "a panic counts as a failure");
-            let cores = Cores::new(Chain::new(Vec::new()), 10, 1, SEED);
-            Ok(vec![CoreElement::Flows(Box::new(cores))])
+            let slow = SlowFlows::new(Chain::new(Vec::new()), 10, 1, SEED);
+            Ok(vec![SlowElement::Flows(Box::new(slow))])
         });
         let mut bench = Bench::new(1);
         bench.worker = Worker::new(blueprint, None).expect("not yet");
@@ -660,7 +660,7 @@ mod tests {
         assert_eq!(drops.total(), 1);
     }
 
-    /// What crashed cores had granted is kept until the fast path says that it has let go: it is
+    /// What crashed workers had granted is kept until the fast path says that it has let go: it is
     /// asked after a long silence.
     #[test]
     fn a_silent_flow_of_a_former_life_is_asked_for_and_forgotten() {

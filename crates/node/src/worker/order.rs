@@ -1,6 +1,6 @@
 //! What a worker is told besides frames, and what it says to that.
 
-use super::{Blueprint, CorePlan, Worker};
+use super::{Blueprint, SlowPlan, Worker};
 use crate::leftovers::Leftovers;
 use twinpath_core::{Frame, Instant, Pools, Steering};
 
@@ -29,7 +29,7 @@ pub enum Order {
     /// packets that functions keep.
     Prepare {
         /// The new elements.
-        plans: Vec<CorePlan>,
+        plans: Vec<SlowPlan>,
         /// Whether functions let go of packets.
         releases_packets: bool,
         /// The packet clock.
@@ -39,7 +39,7 @@ pub enum Order {
     /// ones.
     Replace {
         /// The new elements.
-        plans: Vec<CorePlan>,
+        plans: Vec<SlowPlan>,
         /// What makes them after a crash.
         blueprint: Blueprint,
         /// How packets are assigned to flows.
@@ -58,12 +58,12 @@ pub enum Answer {
     /// It is done.
     Done,
     /// It is ready for another chain, which comes back.
-    Prepared(Vec<CorePlan>),
+    Prepared(Vec<SlowPlan>),
     /// The chain is another.
     Replaced(Replaced),
     /// It is not, and nothing has changed: packets wait for rules to go, rules do not go, or the
     /// chain is not the one that was to be changed. The plans come back.
-    Refused(Vec<CorePlan>),
+    Refused(Vec<SlowPlan>),
 }
 
 /// What has become of a worker's chain.

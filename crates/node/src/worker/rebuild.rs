@@ -1,14 +1,14 @@
-//! The cores' part of a change: a new chain of old elements, old functions and new ones.
+//! The workers' part of a change: a new chain of old elements, old functions and new ones.
 
-use super::CoreElement;
+use super::SlowElement;
 use crate::leftovers::Leftovers;
-use twinpath_coherence::Cores;
+use twinpath_coherence::SlowFlows;
 use twinpath_core::{DropCounters, Instant, Named};
-use twinpath_rulecache::{Change, RuleCores, RuleFunction};
+use twinpath_rulecache::{Change, RuleFunction, SlowRules};
 use twinpath_slowpath::{NetworkFunction, NextFunction};
 
-/// One element of the new chain on the cores.
-pub enum CorePlan {
+/// One element of the new chain on the slow path.
+pub enum SlowPlan {
     /// That of the old chain with this number.
     Keep(usize),
     /// That of the old chain with this number, some of whose functions change: by their places.
@@ -16,14 +16,14 @@ pub enum CorePlan {
     /// The same where functions share flow state.
     ChangeFlows(usize, Vec<(usize, Named<dyn NetworkFunction>)>),
     /// A new one, still without functions, and those that it gets.
-    Rules(Box<RuleCores>, Vec<FunctionPlan>),
+    Rules(Box<SlowRules>, Vec<FunctionPlan>),
     /// The flows of the old chain's element with this number, and the functions that follow there.
     Flows(usize, Vec<NextFunction>),
     /// One that knows no flow.
-    NewFlows(Box<Cores>),
+    NewFlows(Box<SlowFlows>),
 }
 
-impl CorePlan {
+impl SlowPlan {
     /// The element of the old chain that goes on.
     fn kept(&self) -> Option<usize> {
         match self {
@@ -51,9 +51,9 @@ pub enum FunctionPlan {
     New(Named<dyn RuleFunction>),
 }
 
-/// The cores' part of the new chain.
+/// The workers' part of the new chain.
 pub(super) struct Rebuilt {
-    pub elements: Vec<CoreElement>,
+    pub elements: Vec<SlowElement>,
     /// What elements have dropped that are gone.
     pub drops: DropCounters,
     pub left: Leftovers,
@@ -68,7 +68,7 @@ pub(super) struct Times {
 
 /// The old chain, to take parts from.
 struct OldParts {
-    elements: Vec<Option<CoreElement>>,
+    elements: Vec<Option<SlowElement>>,
     functions: Vec<Vec<Option<Named<dyn RuleFunction>>>>,
     drops: DropCounters,
     left: Leftovers,
@@ -76,7 +76,7 @@ struct OldParts {
 }
 
 /// Makes the new chain.
-pub(super) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times) -> Rebuilt {
+pub(super) fn rebuild(old: Vec<SlowElement>, plans: Vec<SlowPlan>, times: Times) -> Rebuilt {
     let mut old_parts = OldParts::new(old, &plans, times);
     let elements = plans
         .into_iter()
@@ -97,7 +97,7 @@ pub(super) fn rebuild(old: Vec<CoreElement>, plans: Vec<CorePlan>, times: Times)
 }
 
 impl OldParts {
-    fn new(old: Vec<CoreElement>, plans: &[CorePlan], times: Times) -> Self {
+    fn new(old: Vec<SlowElement>, plans: &[SlowPlan], times: Times) -> Self {
         let mut old_parts = Self {
             elements: Vec::new(),
             functions: Vec::new(),
@@ -106,21 +106,21 @@ impl OldParts {
             times,
         };
         for (number, element) in old.into_iter().enumerate() {
-            let keeps = |plan: &CorePlan| plan.kept() == Some(number);
+            let keeps = |plan: &SlowPlan| plan.kept() == Some(number);
             old_parts.add(element, plans.iter().any(keeps));
         }
         old_parts
     }
 
     /// An element stays whole, or only its functions are of use.
-    fn add(&mut self, element: CoreElement, is_kept: bool) {
+    fn add(&mut self, element: SlowElement, is_kept: bool) {
         let (element, functions) = match element {
-            CoreElement::Rules(mut rules) if !is_kept => {
+            SlowElement::Rules(mut rules) if !is_kept => {
                 let functions = rules.exchange_functions(Vec::new());
                 self.left.add(rules);
                 (None, functions)
             }
-            CoreElement::Flows(flows) if !is_kept => {
+            SlowElement::Flows(flows) if !is_kept => {
                 self.drops.absorb(flows.drops());
                 self.left.add(flows);
                 (None, Vec::new())
@@ -132,45 +132,45 @@ impl OldParts {
             .push(functions.into_iter().map(Some).collect());
     }
 
-    fn element(&mut self, plan: CorePlan) -> Option<CoreElement> {
+    fn element(&mut self, plan: SlowPlan) -> Option<SlowElement> {
         match plan {
-            CorePlan::Keep(number) => self.kept(number),
-            CorePlan::ChangeRules(number, changes) => {
+            SlowPlan::Keep(number) => self.kept(number),
+            SlowPlan::ChangeRules(number, changes) => {
                 let mut element = self.kept(number)?;
-                if let CoreElement::Rules(rules) = &mut element {
+                if let SlowElement::Rules(rules) = &mut element {
                     self.left.add(changed(rules, changes));
                 }
                 Some(element)
             }
-            CorePlan::ChangeFlows(number, functions) => {
+            SlowPlan::ChangeFlows(number, functions) => {
                 let mut element = self.kept(number)?;
-                if let CoreElement::Flows(flows) = &mut element {
+                if let SlowElement::Flows(flows) = &mut element {
                     self.left.add(flows.reconfigure(functions));
                 }
                 Some(element)
             }
-            CorePlan::Rules(mut rules, functions) => {
+            SlowPlan::Rules(mut rules, functions) => {
                 let functions = functions.into_iter();
                 let functions = functions.filter_map(|function| self.function(function));
                 rules.exchange_functions(functions.collect());
-                Some(CoreElement::Rules(rules))
+                Some(SlowElement::Rules(rules))
             }
-            CorePlan::Flows(number, successors) => {
+            SlowPlan::Flows(number, successors) => {
                 let mut element = self.kept(number)?;
-                if let CoreElement::Flows(flows) = &mut element {
+                if let SlowElement::Flows(flows) = &mut element {
                     let left = flows.succeed(successors, self.times.started);
                     self.left.add(left);
                 }
                 Some(element)
             }
-            CorePlan::NewFlows(mut flows) => {
+            SlowPlan::NewFlows(mut flows) => {
                 flows.start(self.times.started);
-                Some(CoreElement::Flows(flows))
+                Some(SlowElement::Flows(flows))
             }
         }
     }
 
-    fn kept(&mut self, number: usize) -> Option<CoreElement> {
+    fn kept(&mut self, number: usize) -> Option<SlowElement> {
         self.elements.get_mut(number)?.take()
     }
 
@@ -199,7 +199,7 @@ impl OldParts {
 }
 
 /// Makes changes whose rules are gone; what they replaced is left.
-fn changed(rules: &mut RuleCores, mut changes: Vec<(u8, Change)>) -> Vec<(u8, Change)> {
+fn changed(rules: &mut SlowRules, mut changes: Vec<(u8, Change)>) -> Vec<(u8, Change)> {
     for (place, change) in &mut changes {
         let made = rules.finish_change(*place, change);
         debug_assert!(made.is_ok(), "the function was there when the change began");

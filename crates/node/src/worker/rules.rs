@@ -1,14 +1,14 @@
-//! Elements whose decisions are cached, on the cores.
+//! Elements whose decisions are cached, on the slow path.
 
 use super::watched::tell_of_rules;
-use super::{CoreElement, CorePlan, TICK, Worker};
+use super::{SlowElement, SlowPlan, TICK, Worker};
 use crate::watch::Functions;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Packet, Pools};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{Change, Output, RuleCores};
+use twinpath_rulecache::{Change, Output, SlowRules};
 
 impl Worker {
     /// A packet, or what the fast path tells of rules, meets an element whose decisions are
@@ -22,10 +22,10 @@ impl Worker {
         self.put_out(header.element, header.timestamp, pools);
     }
 
-    pub(super) fn rules_at(&mut self, element: u8) -> Option<&mut RuleCores> {
+    pub(super) fn rules_at(&mut self, element: u8) -> Option<&mut SlowRules> {
         match self.elements.get_mut(usize::from(element))? {
-            CoreElement::Rules(rules) => Some(rules),
-            CoreElement::Flows(_) => None,
+            SlowElement::Rules(rules) => Some(rules),
+            SlowElement::Flows(_) => None,
         }
     }
 
@@ -33,7 +33,7 @@ impl Worker {
     /// are there.
     pub(crate) fn prepare(
         &mut self,
-        plans: &[CorePlan],
+        plans: &[SlowPlan],
         now: Instant,
         pools: &mut Pools,
         returns: &mut Vec<Frame>,
@@ -41,7 +41,7 @@ impl Worker {
         self.rules_taken_out = 0;
         let mut are_there = true;
         for plan in plans {
-            let CorePlan::ChangeRules(element, changes) = plan else {
+            let SlowPlan::ChangeRules(element, changes) = plan else {
                 continue;
             };
             for (place, change) in changes {
@@ -77,7 +77,7 @@ impl Worker {
     pub(crate) fn end_changes(&mut self) {
         self.rules_taken_out = 0;
         for element in 0..self.elements.len() as u8 {
-            self.rules_at(element).map(RuleCores::end_changes);
+            self.rules_at(element).map(SlowRules::end_changes);
         }
     }
 
@@ -94,7 +94,7 @@ impl Worker {
             frame,
         };
         let outputs = &mut self.outputs;
-        let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(header.element))
+        let Some(SlowElement::Rules(rules)) = self.elements.get_mut(usize::from(header.element))
         else {
             return;
         };
@@ -119,7 +119,7 @@ impl Worker {
         }
         for message in messages(frame.bytes()) {
             match (message, self.elements.get_mut(usize::from(header.element))) {
-                (Ok(message), Some(CoreElement::Rules(rules))) => {
+                (Ok(message), Some(SlowElement::Rules(rules))) => {
                     rules.message(&message, header.timestamp, pools, &mut self.outputs);
                 }
                 _ => self.drops.count(DropReason::BadLinkFrame),
@@ -135,7 +135,7 @@ impl Worker {
         }
         self.ticked = now;
         for element in 0..self.elements.len() as u8 {
-            if let Some(CoreElement::Rules(rules)) = self.elements.get_mut(usize::from(element)) {
+            if let Some(SlowElement::Rules(rules)) = self.elements.get_mut(usize::from(element)) {
                 rules.tick(now, pools, &mut self.outputs);
             }
             self.put_out(element, now, pools);

@@ -1,7 +1,7 @@
 //! What whoever follows packets is told of what happens to them on their worker.
 
-use super::{CoreElement, Worker};
-use crate::watch::{CoresLook, Functions, PacketLook, StateRun, Step, Watch};
+use super::{SlowElement, Worker};
+use crate::watch::{Functions, PacketLook, SlowLook, StateRun, Step, Watch};
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{DropCounters, DropReason, Frame};
 use twinpath_link::Header;
@@ -44,8 +44,8 @@ impl Worker {
     #[cold]
     fn seen(&self, header: &Header, frame: &Frame) -> Option<Seen> {
         match self.elements.get(usize::from(header.element))? {
-            CoreElement::Rules(_) => None,
-            CoreElement::Flows(flows) => Some(Seen {
+            SlowElement::Rules(_) => None,
+            SlowElement::Flows(flows) => Some(Seen {
                 buffer: frame.buffer(),
                 words: flows.words_of(&header.key).map(<[u32]>::to_vec),
                 drops: flows.drops().clone(),
@@ -58,7 +58,7 @@ impl Worker {
     #[cold]
     pub(super) fn tell_met(&self, seen: &Seen, header: &Header) {
         let element = self.elements.get(usize::from(header.element));
-        let (Some(CoreElement::Flows(flows)), Some(outgoing)) =
+        let (Some(SlowElement::Flows(flows)), Some(outgoing)) =
             (element, self.outgoing.get(seen.first..))
         else {
             return;
@@ -72,7 +72,7 @@ impl Worker {
             let (before, after) = (seen.words.as_deref(), flows.words_of(&header.key));
             Step::Receive {
                 element: header.element,
-                cores: CoresLook::State(StateRun {
+                slow_path: SlowLook::State(StateRun {
                     words: watch.words(header.element, before, after),
                     outcome,
                     replies,
@@ -109,8 +109,8 @@ pub(super) fn tell_of_rules(
     if goes_back || dropped.is_some() || !run.replies.is_empty() {
         run.outcome = outcome(goes_back, dropped, true);
     }
-    let cores = CoresLook::Rules(Box::new(run));
-    watch.tell(buffer, || Step::Receive { element, cores });
+    let slow_path = SlowLook::Rules(Box::new(run));
+    watch.tell(buffer, || Step::Receive { element, slow_path });
 }
 
 fn outcome(goes_back: bool, dropped: Option<DropReason>, is_answered: bool) -> String {

@@ -83,7 +83,7 @@ impl Capture {
         }
     }
 
-    /// Packets of a run that the fast path could settle: not those that the cores alone can deal
+    /// Packets of a run that the fast path could settle: not those that the slow path alone can deal
     /// with, as they tell by what they counted.
     pub fn settleable(&self, function: &str, makes_rules: bool, slow: &Outcome) -> u64 {
         let settleable = self.profile.settleable;
@@ -110,7 +110,7 @@ impl Capture {
 }
 
 /// The capture as it would be behind a function that rewrites ends: what answers a packet that the
-/// cores alone rewrote comes from where they sent it, to whom they sent it for.
+/// slow path alone rewrote comes from where they sent it, to whom they sent it for.
 fn answered_through(service: &Service, trace: &Trace) -> Trace {
     let mut world = World::new(service, Paths::Slow, Mishaps::default());
     world.run(trace);
@@ -148,7 +148,7 @@ fn set_ends(packet: &mut [u8], source: Endpoint, destination: Endpoint) {
     set.expect("ends of one IP version");
 }
 
-/// How often something was seen of a function: on the cores alone, or on both paths.
+/// How often something was seen of a function: on the slow path alone, or on both paths.
 pub fn seen(expected: &Expectation, slow: &Outcome, both: &Outcome) -> u64 {
     match &expected.seen {
         Seen::Counted(counters) => counted(slow, expected.function, counters),
@@ -180,7 +180,7 @@ fn drops(outcome: &Outcome, reason: &str) -> u64 {
     count.copied().unwrap_or_default()
 }
 
-/// What the functions counted where all packets went to the cores, but for counts of each backend.
+/// What the functions counted where all packets went to the slow path, but for counts of each backend.
 pub fn doings(slow: &Outcome) -> String {
     let mut doings = Vec::new();
     for function in &slow.report.functions {

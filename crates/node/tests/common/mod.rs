@@ -370,7 +370,7 @@ fn tcp_config(out_of_order: f64, packets: u64) -> TrafficConfig {
 }
 
 /// Whole connections to the balanced service, as they pass a balancer: the servers' packets come
-/// from the backend that the cores alone have chosen for their client.
+/// from the backend that the slow path alone has chosen for their client.
 pub fn balanced_traffic(balancer: &str, packets: u64) -> Trace {
     balanced_traffic_of(balancer, packets, "")
 }

@@ -1,4 +1,4 @@
-//! A derived service on trial: both paths against the cores alone, what the functions must have
+//! A derived service on trial: both paths against the slow path alone, what the functions must have
 //! done, and how much the fast path must have carried.
 
 use super::derived::{Capture, by_entry, seen};
@@ -80,7 +80,7 @@ impl<'a> Trial<'a> {
         unmet.chain(little).collect()
     }
 
-    /// Compares variants of the fast path with the cores alone, under virtual time and on threads.
+    /// Compares variants of the fast path with the slow path alone, under virtual time and on threads.
     pub fn compare(&self, variants: &[Variant]) {
         let service = self.capture.service(&self.what, &self.derived);
         for &variant in variants {
@@ -110,7 +110,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Runs a service on the cores alone and on both paths; fails with the first difference.
+/// Runs a service on the slow path alone and on both paths; fails with the first difference.
 pub fn both_paths(
     service: &Service,
     trace: &Trace,
@@ -146,7 +146,7 @@ pub fn assert_equal(
     assert_eq!(credited(slow), credited(both), "{what_for}");
 }
 
-/// Counts of functions that are right also for packets that the cores never saw.
+/// Counts of functions that are right also for packets that the workers never saw.
 fn credited(service: &Service, outcome: &Outcome) -> BTreeMap<String, u64> {
     const COUNTED: [(&str, &[&str]); 3] = [
         ("acl", &["allowed", "denied", "default_hits"]),

@@ -226,8 +226,8 @@ fn packets_leave_as_their_headers_came_back() {
 }
 
 #[test]
-fn a_port_chosen_by_the_cores_costs_one_more_pass() {
-    let mut buffer = buffer(|config| config.cores_choose_port = true);
+fn a_port_chosen_by_the_slow_path_costs_one_more_pass() {
+    let mut buffer = buffer(|config| config.slow_path_chooses_port = true);
     let ticket = buffer.park(1000, 0, NOW).unwrap();
     buffer.answered(ticket, Answer::Header("h"), NOW);
     assert_eq!([step(&mut buffer, 1), step(&mut buffer, 2)], ["again", "h"]);
@@ -293,10 +293,10 @@ fn without_a_second_pass_the_late_are_given_up() {
     assert_eq!(step(&mut twice, 1), "again");
 }
 
-/// A header that passes several cores may wait for others between them; only the time on the cores
+/// A header that passes several workers may wait for others between them; only the time on the slow path
 /// counts against the header timeout of 100 ns.
 #[test]
-fn the_header_timeout_runs_with_the_cores_alone() {
+fn the_header_timeout_runs_with_the_slow_path_alone() {
     let mut buffer = buffer(|_| ());
     let ticket = buffer.park(1000, 0, NOW).unwrap();
     assert_eq!(buffer.next_expiry(), Some(Instant(100)));
@@ -343,7 +343,7 @@ fn a_late_header_moves_the_target_and_a_small_buffer_is_told() {
     assert!(
         matches!(target(&buffer), Fit::Fits { target_bytes } if (1900..2140).contains(&target_bytes))
     );
-    // The same header once more says nothing new of the cores.
+    // The same header once more says nothing new of the slow path.
     buffer.answered(ticket, Answer::Header("late"), Instant(900_000));
     assert!(matches!(target(&buffer), Fit::Fits { .. }));
     for _ in 0..2 {

@@ -196,7 +196,7 @@ impl RuleTable {
         Decision::Punt
     }
 
-    /// A packet is held or goes to the cores: active rules for others of its flow wait with it,
+    /// A packet is held or goes to the slow path: active rules for others of its flow wait with it,
     /// or for its return.
     fn demote_variants(&mut self, key: &MatchKey, is_punted: bool) {
         while let Some(id) = self.variant(key) {

@@ -1,8 +1,8 @@
-//! How a rule becomes active without anything overtaking, and what else the cores ask for.
+//! How a rule becomes active without anything overtaking, and what else the workers ask for.
 //!
-//! When a rule arrives, packets of its flows may still be on their way to the cores and back. So
+//! When a rule arrives, packets of its flows may still be on their way to the slow path and back. So
 //! at first, packets that it matches are *held*; a MARK goes down the link behind all punted
-//! packets; the cores answer MARKED behind everything that they have sent out by then; and only
+//! packets; the workers answer MARKED behind everything that they have sent out by then; and only
 //! then the rule becomes active, and the held packets leave in order. That is one round trip.
 //!
 //! One such promotion is under way at a time, of many rules together; rules that arrive meanwhile
@@ -10,7 +10,7 @@
 //! become active in the same instant.
 //!
 //! If more packets arrive than may be held, the promotion is given up: its rules are gone, the
-//! packets go to the cores in order. If one of its rules is cleared, the packets go to the cores
+//! packets go to the slow path in order. If one of its rules is cleared, the packets go to the slow path
 //! too, and the others wait for a new mark.
 
 use super::{RuleTable, TableConfig};
@@ -44,7 +44,7 @@ pub struct Held {
 /// What the table wants done, in this order.
 #[derive(Debug)]
 pub enum Effect {
-    /// Send this to the cores, behind all packets punted before.
+    /// Send this to the slow path, behind all packets punted before.
     Send(CacheMessage),
     /// A held packet goes on; never with [`Decision::Hold`].
     Release(Held, Decision),
@@ -119,7 +119,7 @@ impl Promotion {
 
 impl RuleTable {
     /// Keeps a packet for which [`Decision::Hold`] was given. If no more can be kept, it and all
-    /// others go to the cores, and the rules they waited for are gone.
+    /// others go to the slow path, and the rules they waited for are gone.
     pub fn hold(&mut self, held: Held, effects: &mut Vec<Effect>) {
         self.counters.held += 1;
         self.promotion.held.push_back(held);
@@ -133,8 +133,8 @@ impl RuleTable {
         self.promotion.held.len()
     }
 
-    /// The cores have begun another life and know of no rule: all are gone, and the packets held
-    /// for them go to the cores.
+    /// The workers have begun another life and know of no rule: all are gone, and the packets held
+    /// for them go to the slow path.
     pub fn forget_all(&mut self, effects: &mut Vec<Effect>) {
         for id in 0..std::mem::take(&mut self.used_ids) {
             match self.slots.state(id) {
@@ -173,7 +173,7 @@ impl RuleTable {
         effects.extend(held.map(|held| Effect::Release(held, Decision::Punt)));
     }
 
-    /// Takes a message from the cores. Anything that is due afterwards comes with
+    /// Takes a message from the slow path. Anything that is due afterwards comes with
     /// [`Self::tick`].
     pub fn message(&mut self, message: &CacheMessage, effects: &mut Vec<Effect>) {
         match message {
@@ -274,7 +274,7 @@ impl RuleTable {
         }
     }
 
-    /// A held packet may have waited for a rule that is gone: all go to the cores, and the rules
+    /// A held packet may have waited for a rule that is gone: all go to the slow path, and the rules
     /// that are left wait for these too.
     fn hold_anew(&mut self, effects: &mut Vec<Effect>) {
         self.punt_held(effects);
@@ -437,7 +437,7 @@ impl RuleTable {
 mod tests {
     use super::*;
 
-    /// After the cores have begun another life their generations begin at 1 again.
+    /// After the workers have begun another life their generations begin at 1 again.
     #[test]
     fn rules_of_another_life_are_taken_whatever_there_was() {
         let mut table = RuleTable::new(TableConfig::default());

@@ -1,31 +1,31 @@
-//! A fast path and cores side by side: every message arrives at once.
+//! A fast path and workers side by side: every message arrives at once.
 
 use super::virtual_link::Outcome;
 use std::time::Duration;
 use twinpath_core::wire::{PacketBuilder, dissect};
 use twinpath_core::{Decision, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    CacheMessage, CoresConfig, Effect, Held, ManagerConfig, MatchKey, Output, RuleCores,
-    RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
+    CacheMessage, Effect, Held, ManagerConfig, MatchKey, Output, RuleFunction, RuleTable,
+    SelectionConfig, Sides, SlowRules, SlowRulesConfig, TableConfig,
 };
 
 pub const WINDOW: Duration = Duration::from_millis(10);
 
 pub struct Direct {
     pub table: RuleTable,
-    pub cores: RuleCores,
+    pub slow: SlowRules,
     pub pools: Pools,
     pub now: Instant,
     pub replies: usize,
-    /// What the cores decided, since this was last emptied.
+    /// What the workers decided, since this was last emptied.
     pub departed: Vec<Outcome>,
     /// Messages to the fast path are kept here instead of being delivered.
     pub delayed: Option<Vec<CacheMessage>>,
     pub segment: u8,
 }
 
-pub fn config(segment: u8) -> CoresConfig {
-    CoresConfig {
+pub fn config(segment: u8) -> SlowRulesConfig {
+    SlowRulesConfig {
         segment,
         selection: SelectionConfig {
             window: WINDOW,
@@ -39,7 +39,7 @@ pub fn config(segment: u8) -> CoresConfig {
             window: Duration::from_secs(100),
             ..ManagerConfig::default()
         },
-        ..CoresConfig::default()
+        ..SlowRulesConfig::default()
     }
 }
 
@@ -56,7 +56,7 @@ impl Direct {
                 masks: 20,
                 ..TableConfig::default()
             }),
-            cores: RuleCores::new(config(3), sides, functions),
+            slow: SlowRules::new(config(3), sides, functions),
             pools: Pools::new(64, 1),
             now: Instant(1_000_000_000),
             replies: 0,
@@ -118,7 +118,7 @@ impl Direct {
     pub fn punt(&mut self, packet: Packet) -> Outcome {
         let mut out = Vec::new();
         self.departed.clear();
-        self.cores.packet(packet, &mut self.pools, &mut out);
+        self.slow.packet(packet, &mut self.pools, &mut out);
         self.outputs(out);
         self.tick();
         self.departed.pop().expect("decided at once or soon")
@@ -160,7 +160,7 @@ impl Direct {
                 Effect::Send(message) => {
                     let mut out = Vec::new();
                     let (now, pools) = (self.now, &mut self.pools);
-                    self.cores.message(&message, now, pools, &mut out);
+                    self.slow.message(&message, now, pools, &mut out);
                     self.outputs(out);
                 }
                 Effect::Release(held, decision) => self.departed.push(match decision {
@@ -180,7 +180,7 @@ impl Direct {
             let (mut effects, mut out) = (Vec::new(), Vec::new());
             self.table.tick(self.now, self.now, &mut effects);
             self.effects(effects);
-            self.cores.tick(self.now, &mut self.pools, &mut out);
+            self.slow.tick(self.now, &mut self.pools, &mut out);
             self.outputs(out);
         }
     }

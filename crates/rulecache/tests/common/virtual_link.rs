@@ -1,4 +1,4 @@
-//! A fast path and cores with a link between them that delays packets and loses messages, all
+//! A fast path and workers with a link between them that delays packets and loses messages, all
 //! under virtual time.
 //!
 //! What each function does is logged in the order in which it happens; a packet that meets a rule
@@ -15,8 +15,8 @@ use std::time::Duration;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Decision, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    Affected, CacheMessage, CoresConfig, Effect, EntryId, Held, ManagerConfig, MatchKey, Output,
-    RuleChain, RuleCores, RuleFunction, RuleTable, SelectionConfig, Sides, TableConfig,
+    Affected, CacheMessage, Effect, EntryId, Held, ManagerConfig, MatchKey, Output, RuleChain,
+    RuleFunction, RuleTable, SelectionConfig, Sides, SlowRules, SlowRulesConfig, TableConfig,
 };
 
 /// Changes of table entries in mid-traffic.
@@ -100,7 +100,7 @@ pub struct World {
     scenario: Scenario,
     pools: Pools,
     table: RuleTable,
-    cores: RuleCores,
+    slow: SlowRules,
     up: Link,
     down: Link,
     now: Instant,
@@ -119,8 +119,8 @@ pub fn sides() -> Sides {
     Sides::new(&inside.map(super::functions::prefix)).expect("few")
 }
 
-fn cores(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction>>) -> RuleCores {
-    let config = CoresConfig {
+fn slow(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction>>) -> SlowRules {
+    let config = SlowRulesConfig {
         segment: 5,
         caching,
         waiting: 10_000,
@@ -140,7 +140,7 @@ fn cores(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction
             successors: 4,
         },
     };
-    RuleCores::new(config, sides(), functions)
+    SlowRules::new(config, sides(), functions)
 }
 
 impl World {
@@ -158,7 +158,7 @@ impl World {
         let done = Done::default();
         let functions = Watched::all((scenario.functions)(&scenario.chain), &done);
         Self {
-            cores: cores(&scenario, true, functions),
+            slow: slow(&scenario, true, functions),
             done,
             table,
             pools: Pools::new(20_000, 1),
@@ -211,10 +211,10 @@ impl World {
 
     fn deliver(&mut self) {
         while let Some(item) = self.up.due(self.now) {
-            self.at_cores(item);
+            self.at_worker(item);
         }
         let mut out = Vec::new();
-        self.cores.tick(self.now, &mut self.pools, &mut out);
+        self.slow.tick(self.now, &mut self.pools, &mut out);
         self.outputs(out);
         while let Some(item) = self.down.due(self.now) {
             self.at_fast_path(item);
@@ -222,12 +222,12 @@ impl World {
         self.fast_tick();
     }
 
-    fn at_cores(&mut self, item: Item) {
+    fn at_worker(&mut self, item: Item) {
         let mut out = Vec::new();
         match item {
-            Item::Punted(packet) => self.cores.packet(packet, &mut self.pools, &mut out),
+            Item::Punted(packet) => self.slow.packet(packet, &mut self.pools, &mut out),
             Item::Message(message) => {
-                self.cores
+                self.slow
                     .message(&message, self.now, &mut self.pools, &mut out);
             }
             Item::Returned(_) => unreachable!("goes the other way"),
@@ -249,16 +249,16 @@ impl World {
                 let mut out = Vec::new();
                 let (_, place, affected, _) = &self.scenario.changes[number];
                 let affected = affected.clone();
-                self.cores.take_out(*place, affected, self.now, &mut out);
+                self.slow.take_out(*place, affected, self.now, &mut out);
                 self.is_changing = true;
                 self.outputs(out);
             }
-            if !self.cores.may_change() {
+            if !self.slow.may_change() {
                 return;
             }
-            (self.scenario.changes[number].3)(self.cores.chain());
+            (self.scenario.changes[number].3)(self.slow.chain());
             self.watch_changed(number);
-            self.cores.end_changes();
+            self.slow.end_changes();
             self.note_done();
             self.log.push(Event::Changed(number));
             self.is_changing = false;
@@ -269,7 +269,7 @@ impl World {
     /// Functions that a change has put in the place of others are watched too.
     fn watch_changed(&mut self, number: usize) {
         let changed = self.scenario.changes[number].1;
-        for (place, function) in self.cores.chain().functions_mut() {
+        for (place, function) in self.slow.chain().functions_mut() {
             if changed == place {
                 let new =
                     std::mem::replace(function, Box::new(super::functions::Monitor::default()));
@@ -426,12 +426,12 @@ impl World {
         self.pass_time(300_000_000);
         assert!(self.changing.is_empty(), "every change gets its turn");
         assert_eq!(self.table.held(), 0, "nobody is held for ever");
-        assert!(!self.cores.is_waiting(), "nobody waits for ever");
+        assert!(!self.slow.is_waiting(), "nobody waits for ever");
         let mut out = Vec::new();
-        self.cores.clear_all(self.now, &mut out);
+        self.slow.clear_all(self.now, &mut out);
         self.outputs(out);
         self.pass_time(300_000_000);
-        assert_eq!(self.cores.manager().rules(), 0);
+        assert_eq!(self.slow.manager().rules(), 0);
         assert_eq!(self.table.active(), 0);
     }
 
@@ -478,7 +478,7 @@ impl World {
             }
             counts
         };
-        assert_eq!(counts(self.cores.chain()), counts(oracle.chain()));
+        assert_eq!(counts(self.slow.chain()), counts(oracle.chain()));
     }
 
     fn check_order(&self) {
@@ -493,7 +493,7 @@ impl World {
     }
 
     fn report(&self) -> Report {
-        let (table, manager) = (self.table.counters(), self.cores.manager().counters());
+        let (table, manager) = (self.table.counters(), self.slow.manager().counters());
         Report {
             hits: table.hits,
             activated: table.activated,
@@ -501,7 +501,7 @@ impl World {
             demoted: table.demoted,
             hold_full: table.hold_full,
             idle: table.idle,
-            waited: self.cores.counters().waited,
+            waited: self.slow.counters().waited,
             aged: manager.aged,
             replaced: manager.replaced,
         }

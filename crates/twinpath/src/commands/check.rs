@@ -33,7 +33,7 @@ enum Subject {
 /// The protocol that moves flow state between the paths
 ///
 /// Two flows share one slot of the fast path. Every order in which packets arrive, frames are
-/// delivered or lost, timers run out and the cores crash is searched, with the data plane's own
+/// delivered or lost, timers run out and the workers crash is searched, with the data plane's own
 /// transition functions. Exit code 0 if the protocol's invariants hold in every state, 1 with a
 /// shortest way to break one.
 #[derive(clap::Args)]
@@ -86,9 +86,9 @@ impl ValueEnum for Without {
 /// `--scope`
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 enum ScopeName {
-    /// Two frames to the cores and one back: seconds
+    /// Two frames to the slow path and one back: seconds
     Small,
-    /// Three frames to the cores and two back: about a minute
+    /// Three frames to the slow path and two back: about a minute
     Standard,
     /// Three frames each way: long, and gigabytes of memory
     Deep,
@@ -140,12 +140,12 @@ fn heading(scope: &Scope, without: Option<Safeguard>) -> String {
     });
     let Scope {
         flows,
-        to_cores,
+        to_worker,
         to_fast,
         ..
     } = scope;
     format!(
-        "coherence, {safeguards}: {flows} flows on one slot, up to {to_cores} frames to the cores and {to_fast} back\n"
+        "coherence, {safeguards}: {flows} flows on one slot, up to {to_worker} frames to the slow path and {to_fast} back\n"
     )
 }
 

@@ -26,7 +26,7 @@ use twinpath_slowpath::Chain;
 /// it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
 /// Of functions whose decisions are cached: in which order packets pass them in each direction,
 /// how many rules there may be, and which packets make none. Where payloads are parked: which, and
-/// how slow the cores may be.
+/// how slow the workers may be.
 /// Exit code 1 if the chain does not fit the device that the service is for.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
@@ -67,17 +67,17 @@ struct Explanation {
     /// What is cached as rules; absent if nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RuleFacts>,
-    /// Which payloads wait while their headers are on the cores; absent if none do.
+    /// Which payloads wait while their headers are on the slow path; absent if none do.
     #[serde(skip_serializing_if = "Option::is_none")]
     parking: Option<ParkingFacts>,
     /// The functions that share flow state.
     functions: Vec<Function>,
-    cores_only: Vec<String>,
+    slow_path_only: Vec<String>,
     devices: Vec<DeviceFit>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     state_tables: Vec<StateTableFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cores: Option<CoresFacts>,
+    slow_path: Option<SlowFacts>,
 }
 
 /// One function of the chain.
@@ -121,7 +121,7 @@ struct DeviceFit {
     is_chosen: bool,
     refusal: Option<String>,
     /// Functions for whose flow state there is no room beside that of others: they are on the
-    /// cores alone.
+    /// slow path alone.
     without_room: Vec<String>,
     uses: Vec<Use>,
 }
@@ -161,9 +161,9 @@ struct Residence {
     share: f64,
 }
 
-/// The flows on the cores.
+/// The flows on the slow path.
 #[derive(Serialize)]
-struct CoresFacts {
+struct SlowFacts {
     workers: usize,
     flows_per_worker: usize,
     bytes_per_flow: usize,
@@ -187,10 +187,10 @@ impl Explanation {
             rules: RuleFacts::of(service)?,
             parking: ParkingFacts::of(service),
             functions: Vec::new(),
-            cores_only: Vec::new(),
+            slow_path_only: Vec::new(),
             devices: Vec::new(),
             state_tables: Vec::new(),
-            cores: None,
+            slow_path: None,
         };
         if !chain.is_empty() {
             explanation.add_flow_state(service, &chain)?;
@@ -202,7 +202,7 @@ impl Explanation {
     fn add_flow_state(&mut self, service: &Service, chain: &Chain) -> Result<(), CommandError> {
         let programs = chain.programs();
         let coherence = wiring::coherence(service);
-        self.cores_only = cores_only(&coherence);
+        self.slow_path_only = slow_path_only(&coherence);
         self.devices = [Budget::asic(), Budget::software()]
             .map(|budget| DeviceFit::of(&budget, service))
             .into();
@@ -212,7 +212,7 @@ impl Explanation {
             let table = TableFacts::of(&coherence, words);
             self.state_tables.push(StateTableFacts { functions, table });
         }
-        self.cores = Some(CoresFacts::of(service, chain.most_held_frames())?);
+        self.slow_path = Some(SlowFacts::of(service, chain.most_held_frames())?);
         self.functions = programs.into_iter().map(Function::of).collect();
         Ok(())
     }
@@ -266,8 +266,8 @@ impl Function {
     }
 }
 
-/// What no program decides: the mechanism's own reasons to send packets to the cores.
-fn cores_only(coherence: &CoherenceConfig) -> Vec<String> {
+/// What no program decides: the mechanism's own reasons to send packets to the slow path.
+fn slow_path_only(coherence: &CoherenceConfig) -> Vec<String> {
     let mut reasons = vec![
         "packets that a program below calls always complex, or for which none of its steps holds"
             .to_owned(),
@@ -373,11 +373,13 @@ impl TableFacts {
     }
 }
 
-impl CoresFacts {
+impl SlowFacts {
     fn of(service: &Service, most_held_frames: usize) -> Result<Self, CommandError> {
         let mut bytes_per_flow = 0;
         for instances in wiring::elements(service).filter(|all| !all[0].makes_rules()) {
-            bytes_per_flow += wiring::cores(service, instances)?.store().bytes_per_flow();
+            bytes_per_flow += wiring::slow_flows(service, instances)?
+                .store()
+                .bytes_per_flow();
         }
         let (workers, flows) = (service.slow_path.workers, service.slow_path.flows);
         Ok(Self {

@@ -49,7 +49,7 @@ pub struct Arguments {
     /// How the paths are run
     #[arg(long, value_enum)]
     execution: Option<Execution>,
-    /// What happens when the cores cannot follow: captures are lossless and all else is live
+    /// What happens when the workers cannot follow: captures are lossless and all else is live
     /// unless this or the file says otherwise
     #[arg(long, value_enum)]
     pace: Option<Pace>,

@@ -19,7 +19,7 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
 /// capture, and meets the state that all packets before it have left, under virtual time. What is
 /// told comes from the run itself, step by step: the packet's headers and direction; at each element
 /// the rule or slot that the fast path has for it and what is decided; what crosses the link with
-/// it; on the cores what each function examined, wrote and decided, and the rule that comes of it,
+/// it; on the slow path what each function examined, wrote and decided, and the rule that comes of it,
 /// or why none does; where its payload waits; and what leaves.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(

@@ -18,7 +18,7 @@ fn programs_devices_and_memory_are_told() {
         "  asic                       does not fit: ",
         "1,000 slots in 250 buckets of 4",
         " % of           250 flows",
-        "Cores\n  workers: 1, each with up to 1,048,576 flows of ",
+        "Workers\n  workers: 1, each with up to 1,048,576 flows of ",
     ] {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
     }
@@ -105,7 +105,7 @@ fn rules_beside_flow_state_are_told() {
         "cause before effect",
         "  word[0] state: ",
         "  software (this service's)  fits: ",
-        "Cores\n  workers: 1",
+        "Workers\n  workers: 1",
     ] {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
     }
@@ -142,7 +142,7 @@ fn flow_state_apart_is_told_by_name() {
     }
     let small = format!("{APART}[fast_path]\ndevice = \"asic\"\n");
     let said = Folder::with("x.toml", &small).succeed(&["explain", "x.toml"]);
-    let expected = "edge (firewall) on the cores       the device has no room";
+    let expected = "edge (firewall) on the slow path       the device has no room";
     assert!(said.out.contains(expected), "{}", said.out);
 }
 
@@ -155,7 +155,7 @@ fn a_chain_without_flow_state_has_no_state_table() {
         said.out
     );
     assert!(said.out.contains("  tables: 1, "), "{}", said.out);
-    for absent in ["State table", "Devices", "programs", "Cores\n"] {
+    for absent in ["State table", "Devices", "programs", "Workers\n"] {
         assert!(!said.out.contains(absent), "{absent:?} in\n{}", said.out);
     }
 }
@@ -167,7 +167,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
         serde_json::from_str(&said.out).expect("JSON")
     };
     let alone = told(with_rules(RULES_ALONE));
-    assert!(alone["state_tables"].is_null() && alone["cores"].is_null());
+    assert!(alone["state_tables"].is_null() && alone["slow_path"].is_null());
     assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
     assert_eq!(
         alone["rules"]["elements"]["reply"][0]["functions"][0],
@@ -187,7 +187,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
 }
 
 #[test]
-fn what_the_file_keeps_on_the_cores_is_told() {
+fn what_the_file_keeps_on_the_slow_path_is_told() {
     let folder = with_rules(RULES_ALONE);
     let text = String::from_utf8(folder.read("x.toml")).expect("UTF-8");
     folder.write(
@@ -198,7 +198,7 @@ fn what_the_file_keeps_on_the_cores_is_told() {
     let said = folder.succeed(&["explain", "off.toml"]);
     assert!(
         said.out
-            .contains("on the cores       [rule_cache] has enabled = false"),
+            .contains("on the slow path       [rule_cache] has enabled = false"),
         "{}",
         said.out
     );

@@ -69,7 +69,7 @@ impl Folder {
         json::read(&self.path(folder).join("report.json")).expect("a report")
     }
 
-    /// Runs a capture over both paths, to `both.pcap` and a report in `both`, and over the cores
+    /// Runs a capture over both paths, to `both.pcap` and a report in `both`, and over the workers
     /// alone, to `slow.pcap` and `slow`. The fast path must have had something to do.
     pub fn run_both_ways(&self, service: &str, capture: &str) {
         for paths in ["both", "slow"] {
@@ -80,7 +80,7 @@ impl Folder {
         }
         assert!(
             self.report("both").fast.packets > 0,
-            "{service}, {capture}: all on the cores"
+            "{service}, {capture}: all on the slow path"
         );
     }
 

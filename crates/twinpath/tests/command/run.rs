@@ -93,7 +93,7 @@ fn quiet_is_quiet() {
 }
 
 #[test]
-fn both_paths_write_the_file_that_the_cores_alone_write() {
+fn both_paths_write_the_file_that_the_slow_path_alone_write() {
     let folder = Folder::with("service.toml", SERVICE);
     folder.succeed(&[
         "generate",
@@ -115,7 +115,7 @@ fn both_paths_write_the_file_that_the_cores_alone_write() {
 
 /// Packets of different flows that have one timestamp may leave in either order.
 #[test]
-fn both_paths_write_the_packets_that_the_cores_alone_write() {
+fn both_paths_write_the_packets_that_the_slow_path_alone_write() {
     let folder = Folder::with("service.toml", SERVICE);
     if let Some(capture) = shared_capture("zeek_echo_500conn.pcap.gz") {
         folder.run_both_ways("service.toml", &capture);

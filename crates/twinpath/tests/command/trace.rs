@@ -89,21 +89,21 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
         walk(&told),
         [&["look_ahead"][..], &at_all, &["put_out"]].concat()
     );
-    let (met, cores) = (steps(&told, "meet"), steps(&told, "receive"));
+    let (met, slow_path) = (steps(&told, "meet"), steps(&told, "receive"));
 
     assert_eq!(met[0]["found"], "no_rule");
-    let list = &cores[0]["cores"]["rules"]["functions"][0];
+    let list = &slow_path[0]["slow_path"]["rules"]["functions"][0];
     assert_eq!(list["verdict"], "forward");
     // That its port is another decides, whatever else the rule says.
     assert_eq!(texts(&list["examined"], "what"), ["destination port 53"]);
     assert_eq!(list["examined"][0]["bits"], 16);
 
     assert_eq!(met[1]["found"], "no_slot");
-    let words = &cores[1]["cores"]["state"]["words"][0];
+    let words = &slow_path[1]["slow_path"]["state"]["words"][0];
     assert_eq!(words["name"], "state");
     assert!(words["after"].as_u64() > Some(0), "{words}");
 
-    let last = &cores[2]["cores"]["rules"];
+    let last = &slow_path[2]["slow_path"]["rules"];
     let [napt, router] = [&last["functions"][0], &last["functions"][1]];
     assert_eq!(napt["name"], "napt");
     assert_eq!(napt["written"][0]["field"], "source address");
@@ -139,7 +139,7 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     let told = |number: &str| traced(&folder, &["--in", "in.pcap", "--packet", number]);
 
     let second = told("2");
-    let last = &steps(&second, "receive")[2]["cores"]["rules"];
+    let last = &steps(&second, "receive")[2]["slow_path"]["rules"];
     let entries = texts(&last["rule"]["entries"], "function");
     assert!(
         entries.contains(&"napt") && entries.contains(&"router"),
@@ -167,7 +167,7 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     assert_eq!(program["function"], "firewall");
     assert!(program["step"].is_string(), "{program}");
     assert_eq!(program["exit"], "goes on");
-    assert_eq!(late["end"]["was_on_cores"], false);
+    assert_eq!(late["end"]["was_on_slow_path"], false);
 
     let service = folder.path("x.toml").to_string_lossy().into_owned();
     folder.run_both_ways(&service, "in.pcap");
@@ -192,7 +192,7 @@ fn a_reply_passes_the_elements_in_reverse() {
     let met = steps(&told, "meet");
     let elements: Vec<_> = met.iter().map(|step| &step["element"]).collect();
     assert_eq!(elements, [2, 1, 0]);
-    let napt = &steps(&told, "receive")[0]["cores"]["rules"]["functions"][1];
+    let napt = &steps(&told, "receive")[0]["slow_path"]["rules"]["functions"][1];
     assert_eq!(napt["written"][0]["new"], "10.0.0.9", "{napt}");
     assert_eq!(told["end"]["fate"], "leaves");
 }
@@ -207,7 +207,7 @@ fn what_is_denied_ends_where_it_is_denied() {
         "  UDP 5000 > 23\n",
         "  direction: original\n",
         "\nmeet element 0: acl\n",
-        "  fast path: no rule matches\n  decision: to the cores\npunt: to worker 0, as PLAIN\n",
+        "  fast path: no rule matches\n  decision: to the slow path\npunt: to worker 0, as PLAIN\n",
         "\nreceive element 0: acl\n",
         "    acl: drop (",
         "destination port 23 (16 bits)",
@@ -228,7 +228,7 @@ fn a_fragment_makes_no_rule_and_that_is_told() {
     let fragment = fragment.fragment(0, true).to_vec().expect("fits");
     let told = traced(&folder, &["--hex", &hex(&fragment)]);
     assert_eq!(steps(&told, "meet")[0]["found"], "not_plain");
-    let rules = &steps(&told, "receive")[0]["cores"]["rules"];
+    let rules = &steps(&told, "receive")[0]["slow_path"]["rules"];
     assert_eq!(rules["no_rule"]["name"], "not_plain");
 }
 

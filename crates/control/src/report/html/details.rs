@@ -159,7 +159,7 @@ fn coherence_cards(c: &Coherence) -> String {
         row(
             "declined",
             c.pulls_declined,
-            "complex work was pending at the cores",
+            "complex work was pending at the slow path",
         ),
         row(
             "cancellations",
@@ -175,14 +175,14 @@ fn coherence_cards(c: &Coherence) -> String {
         row(
             "collisions",
             c.collisions,
-            "packets to the cores, other flows held their bucket",
+            "packets to the slow path, other flows held their bucket",
         ),
     ];
     let write_backs = [
         row(
             "write-backs",
             c.write_backs,
-            "states sent back to the cores",
+            "states sent back to the slow path",
         ),
         row(
             "by idle time",
@@ -225,7 +225,7 @@ fn link_card(report: &Report) -> String {
         ),
     ];
     format!(
-        "<div class=\"card\">\n<h2>Link and cores</h2>\n{}</div>\n",
+        "<div class=\"card\">\n<h2>Link and workers</h2>\n{}</div>\n",
         table(&link)
     )
 }

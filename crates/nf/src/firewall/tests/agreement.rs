@@ -1,4 +1,4 @@
-//! Simple means equal: with the fast program in front, every packet ends as on the cores alone,
+//! Simple means equal: with the fast program in front, every packet ends as on the slow path alone,
 //! and leaves the same state words.
 
 use std::collections::HashSet;

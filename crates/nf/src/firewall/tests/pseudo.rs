@@ -198,7 +198,7 @@ fn fragments_are_a_conversation_between_addresses() {
     assert_eq!(
         expect(allowed, &packets).simple(),
         0,
-        "all fragments go to the cores"
+        "all fragments go to the slow path"
     );
     expect(INSIDE_OUT, &[(0, first.clone(), Err(Denied))]);
     let denied_port =

@@ -143,7 +143,7 @@ pub struct Line {
 
 /// Both ways to run a firewall, which must never differ.
 pub struct Twins {
-    cores: Path<Firewall>,
+    slow: Path<Firewall>,
     both: Path<Firewall>,
 }
 
@@ -151,16 +151,13 @@ impl Twins {
     pub fn new(config: &str) -> Self {
         let config: Config = toml::from_str(config).expect("a good configuration");
         Self {
-            cores: Path::cores(Firewall::new(&config), START),
+            slow: Path::slow(Firewall::new(&config), START),
             both: Path::both(Firewall::new(&config), START),
         }
     }
 
     pub fn process(&mut self, frame: &[u8], now: Instant) -> Fate {
-        let (alone, together) = (
-            self.cores.process(frame, now),
-            self.both.process(frame, now),
-        );
+        let (alone, together) = (self.slow.process(frame, now), self.both.process(frame, now));
         assert_eq!(alone, together, "the paths differ");
         alone
     }
@@ -168,7 +165,7 @@ impl Twins {
     /// Both take another configuration.
     pub fn reconfigure(&mut self, config: &str) {
         let config: Config = toml::from_str(config).expect("a good configuration");
-        self.cores.reconfigure(Firewall::new(&config));
+        self.slow.reconfigure(Firewall::new(&config));
         self.both.reconfigure(Firewall::new(&config));
     }
 
@@ -178,7 +175,7 @@ impl Twins {
     }
 
     pub fn counter(&self, name: &str) -> u64 {
-        self.cores.counter(name)
+        self.slow.counter(name)
     }
 }
 
@@ -199,7 +196,7 @@ pub fn state(words: &[u32]) -> TcpState {
     }
 }
 
-/// Plays a conversation under a configuration, on the cores and on both paths.
+/// Plays a conversation under a configuration, on the slow path and on both paths.
 pub fn play(config: &str, lines: &[Line]) -> Twins {
     let mut twins = Twins::new(config);
     let mut now = START;

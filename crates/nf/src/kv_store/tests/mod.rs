@@ -14,7 +14,7 @@ use twinpath_wire::{Endpoint, PacketBuilder, verify_ipv4_checksum, verify_transp
 fn paths() -> [Path<KvStore>; 2] {
     let store = || KvStore::new(&Config::default());
     [
-        Path::cores(store(), Instant::ZERO),
+        Path::slow(store(), Instant::ZERO),
         Path::both(store(), Instant::ZERO),
     ]
 }

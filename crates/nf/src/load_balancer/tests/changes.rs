@@ -89,7 +89,7 @@ fn live_connections_stay_until_their_own_backend_is_removed() {
     assert_eq!(
         paths[1].simple - simple,
         u64::from(CLIENTS) - moved,
-        "only its packets went to the cores"
+        "only its packets went to the slow path"
     );
 
     assert_eq!(
@@ -157,7 +157,7 @@ fn without_a_backend_packets_are_dropped_until_there_is_one() {
 }
 
 #[test]
-fn a_flow_whose_first_packet_was_another_functions_is_served_by_the_cores() {
+fn a_flow_whose_first_packet_was_another_functions_is_served_by_the_slow_path() {
     let (config, key) = (
         config(SERVICES),
         key(client(0), endpoint("192.0.2.1:80"), protocol::TCP),

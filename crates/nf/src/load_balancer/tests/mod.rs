@@ -41,11 +41,11 @@ fn endpoint(text: &str) -> Endpoint {
     text.parse().expect(text)
 }
 
-/// The balancer on the cores alone, and with its fast program.
+/// The balancer on the slow path alone, and with its fast program.
 fn paths(text: &str) -> [Path<LoadBalancer>; 2] {
     let config = config(text);
     [
-        Path::cores(LoadBalancer::new(&config), START),
+        Path::slow(LoadBalancer::new(&config), START),
         Path::both(LoadBalancer::new(&config), START),
     ]
 }
@@ -56,8 +56,8 @@ fn at(millis: u64) -> Instant {
 
 /// Runs a packet through both paths, which must agree, and answers with its fate.
 fn process(paths: &mut [Path<LoadBalancer>; 2], frame: &[u8], now: Instant) -> Fate {
-    let [cores, both] = paths;
-    let fate = cores.process(frame, now);
+    let [slow, both] = paths;
+    let fate = slow.process(frame, now);
     assert_eq!(both.process(frame, now), fate);
     fate
 }

@@ -14,7 +14,7 @@ pub struct ParkingFacts {
     slots: usize,
     port_bps: u64,
     least_payload_bytes: u32,
-    /// The latency of the cores that the queue bridges whatever the load (TurboSwitch, Theorem 1).
+    /// The latency of the slow path that the queue bridges whatever the load (TurboSwitch, Theorem 1).
     bridged_ns: u64,
     header_timeout_ns: u64,
     drops_overflow: bool,
@@ -67,7 +67,7 @@ impl Display for ParkingFacts {
         };
         writeln!(
             f,
-            "Only headers cross to the cores ({}): {order}",
+            "Only headers cross to the slow path ({}): {order}",
             self.mode
         )?;
         writeln!(

@@ -72,8 +72,8 @@ struct NoRule {
 
 /// What holds whatever the cache does.
 const ORDER: [&str; 3] = [
-    "packets of a flow and a direction leave in the order in which they came, whether they meet a rule or the cores",
-    "a rule becomes active behind all packets of its flows that are on the cores; packets that come meanwhile wait for it",
+    "packets of a flow and a direction leave in the order in which they came, whether they meet a rule or the workers",
+    "a rule becomes active behind all packets of its flows that are on the slow path; packets that come meanwhile wait for it",
     "cause before effect: an entry (a list, a session, a route) changes only when the rules that came from it are gone",
 ];
 
@@ -116,11 +116,11 @@ impl FunctionPlace {
     fn of(instance: &Instance, service: &Service, cache_is_used: bool, has_room: bool) -> Self {
         let function = instance.config.descriptor();
         let (place, why) = match (instance.makes_rules(), service.run.paths) {
-            (_, Paths::Slow) => ("cores", "the service has paths = \"slow\""),
-            (true, _) if !cache_is_used => ("cores", "[rule_cache] has enabled = false"),
+            (_, Paths::Slow) => ("slow_path", "the service has paths = \"slow\""),
+            (true, _) if !cache_is_used => ("slow_path", "[rule_cache] has enabled = false"),
             (true, _) => ("rules", instance.config.placement()),
             (false, _) if !has_room => (
-                "cores",
+                "slow_path",
                 "the device has no room for its flow state beside that of others",
             ),
             (false, _) => ("shared", instance.config.placement()),
@@ -202,7 +202,7 @@ impl Display for RuleFacts {
             let place = match at.place {
                 "rules" => "cached as rules",
                 "shared" => "shares flow state",
-                _ => "on the cores",
+                _ => "on the slow path",
             };
             writeln!(f, "  {name:<14} {place:<18} {why}")?;
         }

@@ -1,6 +1,6 @@
 //! An explanation as text.
 
-use super::{CoresFacts, DeviceFit, Explanation, Function, StateTableFacts, TableFacts, Use};
+use super::{DeviceFit, Explanation, Function, SlowFacts, StateTableFacts, TableFacts, Use};
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 
@@ -10,7 +10,7 @@ impl Display for Explanation {
         if self.paths == "slow" {
             writeln!(
                 f,
-                "everything runs on the cores: the file has paths = \"slow\""
+                "everything runs on the slow path: the file has paths = \"slow\""
             )?;
         }
         if let Some(rules) = &self.rules {
@@ -35,8 +35,8 @@ impl Explanation {
         self.functions
             .iter()
             .try_for_each(|function| writeln!(f, "{function}"))?;
-        writeln!(f, "The cores do the rest")?;
-        self.cores_only
+        writeln!(f, "The workers do the rest")?;
+        self.slow_path_only
             .iter()
             .try_for_each(|reason| writeln!(f, "  {reason}"))?;
         writeln!(f, "\nDevices")?;
@@ -51,8 +51,8 @@ impl Explanation {
             }
             writeln!(f, "{table}")?;
         }
-        match &self.cores {
-            Some(cores) => writeln!(f, "{cores}"),
+        match &self.slow_path {
+            Some(slow_path) => writeln!(f, "{slow_path}"),
             None => Ok(()),
         }
     }
@@ -146,12 +146,12 @@ impl Display for TableFacts {
     }
 }
 
-impl Display for CoresFacts {
+impl Display for SlowFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let [flows, frames] = [self.flows_per_worker, self.most_held_frames]
             .map(|number| units::count(number as u64));
         let full = units::bytes(self.bytes_when_full as u64);
-        writeln!(f, "Cores")?;
+        writeln!(f, "Workers")?;
         writeln!(
             f,
             "  workers: {}, each with up to {flows} flows of {} bytes, {full} when full",

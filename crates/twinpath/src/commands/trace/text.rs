@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 use twinpath_node::trace::Trace;
 use twinpath_node::watch::{
-    CoresLook, EntryLook, Found, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook,
-    Quantity, RuleLook, RulesRun, StateRun, Step, WordChange,
+    EntryLook, Found, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook, Quantity,
+    RuleLook, RulesRun, SlowLook, StateRun, Step, WordChange,
 };
 
 /// A trace, to be read by a person.
@@ -24,8 +24,8 @@ impl Display for Told<'_> {
             .iter()
             .try_for_each(|step| told_step(f, step, &trace.elements))?;
         let end = &trace.end;
-        let path = match end.was_on_cores {
-            true => "by way of the cores",
+        let path = match end.was_on_slow_path {
+            true => "by way of the slow path",
             false => "on the fast path alone",
         };
         writeln!(f, "\nend: {}, {path}", end.fate)
@@ -76,12 +76,12 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
         }
         Step::Receive {
             element: number,
-            cores,
+            slow_path,
         } => {
             writeln!(f, "{name} {}", element(number))?;
-            match cores {
-                CoresLook::Rules(run) => rules_run(f, run),
-                CoresLook::State(run) => state_run(f, run),
+            match slow_path {
+                SlowLook::Rules(run) => rules_run(f, run),
+                SlowLook::State(run) => state_run(f, run),
             }
         }
         Step::Returned { message } => {
@@ -142,7 +142,7 @@ fn meeting(f: &mut Formatter<'_>, met: &Meeting) -> fmt::Result {
     writeln!(f, "  flow: {}", met.flow)?;
     write!(f, "  fast path: ")?;
     match &met.found {
-        Found::Nothing => writeln!(f, "nothing, the element is on the cores alone")?,
+        Found::Nothing => writeln!(f, "nothing, the element is on the slow path alone")?,
         Found::NotPlain => writeln!(f, "no rule is looked up for such a packet")?,
         Found::NoRule => writeln!(f, "no rule matches")?,
         Found::Rule(found) => {

@@ -32,11 +32,11 @@ fn card(title: &str, counts: &RuleCounts) -> String {
         .map(|(name, &count)| row(name, count, ""))
         .collect();
     format!(
-        "<div class=\"card\">\n<h2>{}</h2>\n<h3>On the fast path</h3>\n{}<h3>On the cores</h3>\n{}\
+        "<div class=\"card\">\n<h2>{}</h2>\n<h3>On the fast path</h3>\n{}<h3>On the slow path</h3>\n{}\
          <h3>Packets that made no rule</h3>\n{}</div>\n",
         escape(title),
         table(&on_the_fast_path(counts)),
-        table(&on_the_cores(counts)),
+        table(&on_the_slow_path(counts)),
         table(&obstacles)
     )
 }
@@ -53,7 +53,7 @@ fn on_the_fast_path(counts: &RuleCounts) -> Vec<Row<'_>> {
         row(
             "held, then punted",
             t.held_then_punted,
-            "of them, to the cores after all",
+            "of them, to the slow path after all",
         ),
         row("activated", t.activated, "rules that became active"),
         row(
@@ -72,15 +72,23 @@ fn on_the_fast_path(counts: &RuleCounts) -> Vec<Row<'_>> {
     ]
 }
 
-fn on_the_cores(counts: &RuleCounts) -> Vec<Row<'_>> {
-    let (cores, selection, manager) = (&counts.cores, &counts.selection, &counts.manager);
+fn on_the_slow_path(counts: &RuleCounts) -> Vec<Row<'_>> {
+    let (slow_path, selection, manager) = (&counts.slow_path, &counts.selection, &counts.manager);
     vec![
-        row("packets", cores.packets, "that came to the cores"),
-        row("waited", cores.waited, "until rules were gone or reported"),
-        bad("overflowed", cores.overflowed, "dropped, too many waited"),
+        row("packets", slow_path.packets, "that came to the slow path"),
+        row(
+            "waited",
+            slow_path.waited,
+            "until rules were gone or reported",
+        ),
+        bad(
+            "overflowed",
+            slow_path.overflowed,
+            "dropped, too many waited",
+        ),
         bad(
             "stuck",
-            cores.stuck,
+            slow_path.stuck,
             "dropped, what they waited for was settled",
         ),
         row("cacheable", selection.cacheable, "packets that make a rule"),

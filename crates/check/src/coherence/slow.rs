@@ -1,4 +1,4 @@
-//! The cores as the checker sees them: `coherence::slow` without packets' bytes and chains. Who
+//! The workers as the checker sees them: `coherence::slow` without packets' bytes and chains. Who
 //! may write is decided by production ([`Grant`]); what is here only carries it out, function by
 //! function as there. What a network function does is not decided here but searched: pass, drop,
 //! hold, end of flow, work pending.
@@ -29,7 +29,7 @@ pub(super) enum Outcome {
 }
 
 impl State {
-    /// `Cores::receive`.
+    /// `SlowFlows::receive`.
     pub fn receive(&mut self, rules: &Rules, frame: &Frame, outcome: Outcome) {
         let known = self.records[frame.flow as usize];
         let admits = frame.packet != 0 || frame.message == Message::WriteBack;
@@ -50,7 +50,7 @@ impl State {
         self.keep_or_forget(frame.flow, record);
     }
 
-    /// `Cores::refuse`: the packet is dropped; a frozen value is not acknowledged.
+    /// `SlowFlows::refuse`: the packet is dropped; a frozen value is not acknowledged.
     fn refuse(&mut self, request: &Frame) {
         if request.message == Message::Pull {
             let mut decline = Frame::new(Message::Decline, request.flow, 0);
@@ -93,7 +93,7 @@ impl State {
         self.truth(frame.flow).imported = Imported::Now;
     }
 
-    /// `Cores::run`. What was held before comes out first.
+    /// `SlowFlows::run`. What was held before comes out first.
     fn run(
         &mut self,
         rules: &Rules,
@@ -129,7 +129,7 @@ impl State {
         }
     }
 
-    /// `Cores::emit`: the message goes on the last packet that leaves, or alone.
+    /// `SlowFlows::emit`: the message goes on the last packet that leaves, or alone.
     fn emit(&mut self, request: &Frame, message: Message, record: &Record, out: Departing) {
         let (before, last) = out.split();
         if before != 0 {
@@ -149,21 +149,21 @@ impl State {
         self.to_fast.send(frame);
     }
 
-    /// `Cores::forget_if_worthless`.
+    /// `SlowFlows::forget_if_worthless`.
     fn keep_or_forget(&mut self, flow: Flow, record: Record) {
         let is_zero = record.value.is_nothing() && record.held == 0;
         let forgets = is_zero && record.grant.may_forget();
         self.records[flow as usize] = (!forgets).then_some(record);
     }
 
-    /// `Cores::age_one` for a flow that may not be forgotten and has long been silent.
+    /// `SlowFlows::age_one` for a flow that may not be forgotten and has long been silent.
     pub fn send_recall(&mut self, flow: Flow, generation: u32) {
         let mut frame = Frame::new(Message::Recall, flow, 0);
         frame.generation = generation;
         self.to_fast.send(frame);
     }
 
-    /// `Cores::wake`: the network function changes the flow because time has passed. A packet
+    /// `SlowFlows::wake`: the network function changes the flow because time has passed. A packet
     /// that was held is applied and comes out.
     pub fn wake(&mut self, rules: &Rules, flow: Flow) {
         let Some(mut record) = self.records[flow as usize] else {
@@ -186,7 +186,7 @@ impl State {
         self.keep_or_forget(flow, record);
     }
 
-    /// `Cores::age_one` for a flow whose state has expired.
+    /// `SlowFlows::age_one` for a flow whose state has expired.
     pub fn expire(&mut self, flow: Flow) {
         let Some(mut record) = self.records[flow as usize] else {
             return;
@@ -199,17 +199,17 @@ impl State {
         self.keep_or_forget(flow, record);
     }
 
-    /// The cores crash and start again: `Worker::restart`. The link goes on; its rings may or
+    /// The workers crash and start again: `Worker::restart`. The link goes on; its rings may or
     /// may not have survived.
-    pub fn crash(&mut self, loses_to_cores: bool, loses_to_fast: bool) {
+    pub fn crash(&mut self, loses_to_worker: bool, loses_to_fast: bool) {
         for flow in Flow::ALL {
             let keeps_value = self.is_at_fast_path(flow);
             self.truth(flow).crash(keeps_value);
         }
         self.records = [None; 2];
         self.epoch += 1;
-        if loses_to_cores {
-            self.to_cores.frames.clear();
+        if loses_to_worker {
+            self.to_worker.frames.clear();
         }
         if loses_to_fast {
             self.to_fast.frames.clear();
@@ -217,7 +217,7 @@ impl State {
     }
 }
 
-/// `Cores::answer`.
+/// `SlowFlows::answer`.
 fn answer(frame: &Frame, taken: Option<Import>, outcome: Outcome, record: &mut Record) -> Message {
     if taken.is_some() {
         return Message::Acknowledge;

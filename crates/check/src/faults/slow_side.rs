@@ -1,4 +1,4 @@
-//! What happens at the cores.
+//! What happens at the slow path.
 
 use super::agenda::Next;
 use super::fast_side::{from, to};
@@ -23,9 +23,9 @@ pub(super) struct Before {
 
 impl Simulation {
     pub(super) fn plan_mishaps(&mut self) {
-        let faults = self.scenario.cores;
+        let faults = self.scenario.workers;
         let workers = self.workers.len() as u64;
-        let soon = 20 * self.scenario.to_cores.delay_ns;
+        let soon = 20 * self.scenario.to_worker.delay_ns;
         if self.mishaps.permille(faults.crash_permille) {
             let worker = self.mishaps.below(workers) as usize;
             let at = self.now + self.mishaps.below(soon);
@@ -54,7 +54,7 @@ impl Simulation {
         if self.is_calm {
             return;
         }
-        let until = self.now + self.mishaps.below(self.scenario.cores.pause_ns + 1);
+        let until = self.now + self.mishaps.below(self.scenario.workers.pause_ns + 1);
         self.paused_until[worker] = self.paused_until[worker].max(until);
         self.coverage.pauses += 1;
         self.note(Happened::Paused { worker, until });
@@ -109,7 +109,7 @@ impl Simulation {
             self.tally.inside[worker] += 1;
             let step = &mut self.step;
             self.history
-                .moves(packet, &[Place::ToCores], Place::AtCores, step);
+                .moves(packet, &[Place::ToWorker], Place::AtWorker, step);
         }
     }
 
@@ -157,7 +157,7 @@ impl Simulation {
         for frame in std::mem::take(&mut self.returns) {
             let has_packet = Cargo::of(&frame).is_some_and(|cargo| cargo.packet.is_some());
             self.tally.inside[worker] -= i64::from(has_packet);
-            self.comes_from_cores(&frame);
+            self.comes_from_worker(&frame);
             self.send(from(worker), frame);
         }
         if self.scenario.functions.is_ledger() {
@@ -170,7 +170,7 @@ impl Simulation {
         let mut heard = std::mem::take(&mut self.heard);
         take_notes(&self.notes, &mut heard);
         if let Some((flow, cargo)) = received {
-            let is_known = self.at_cores(flow).is_some();
+            let is_known = self.at_worker(flow).is_some();
             let is_touched = heard.iter().any(|note| note.key() == Some(&cargo.key));
             if is_known || is_touched {
                 self.history.flows[flow].decide(cargo);
@@ -201,7 +201,7 @@ impl Simulation {
                 if kind.is_some_and(|kind| kind.is_dropped()) {
                     let step = &mut self.step;
                     self.history
-                        .moves(packet, &[Place::AtCores], Place::Dropped, step);
+                        .moves(packet, &[Place::AtWorker], Place::Dropped, step);
                 }
             }
             Note::Forgotten { packet } => {
@@ -224,7 +224,7 @@ impl Simulation {
         let Some(packet) = self.history.packet_mut(number) else {
             return;
         };
-        if packet.place == Place::AtCores && !is_held && !packet.is_applied {
+        if packet.place == Place::AtWorker && !is_held && !packet.is_applied {
             packet.place = Place::Dropped;
             self.coverage.flow_table_full += 1;
         }
@@ -298,7 +298,7 @@ impl Simulation {
         let is_here = |flow: Option<usize>| flow.is_some_and(|flow| flows[flow].worker == worker);
         let lost: Vec<u32> = (1u32..)
             .zip(self.history.packets())
-            .filter(|(_, packet)| packet.place == Place::AtCores && is_here(packet.flow))
+            .filter(|(_, packet)| packet.place == Place::AtWorker && is_here(packet.flow))
             .map(|(number, _)| number)
             .collect();
         for number in lost {

@@ -1,4 +1,4 @@
-//! The cores' side of a segment: runs packets through the chain, makes rules of them, and keeps
+//! The slow path's side of a segment: runs packets through the chain, makes rules of them, and keeps
 //! the order when a packet has to wait.
 //!
 //! A packet waits when it needs an entry to change or end that cached rules came from: the fast
@@ -22,9 +22,9 @@ use crate::synthesis::synthesise;
 use crate::watch::{Unwatched, Watch};
 use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Named, Packet, Pools};
 
-/// Configuration of the cores' side.
+/// Configuration of the slow path's side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct CoresConfig {
+pub struct SlowRulesConfig {
     /// The segment's number in keys.
     pub segment: u8,
     /// Whether rules are made at all.
@@ -37,7 +37,7 @@ pub struct CoresConfig {
     pub manager: ManagerConfig,
 }
 
-impl Default for CoresConfig {
+impl Default for SlowRulesConfig {
     fn default() -> Self {
         let manager = ManagerConfig::default();
         Self {
@@ -50,7 +50,7 @@ impl Default for CoresConfig {
     }
 }
 
-/// What the cores send out, in this order.
+/// What the workers send out, in this order.
 #[derive(Debug)]
 pub enum Output {
     /// A packet leaves the segment, by this port if a function said so.
@@ -63,9 +63,9 @@ pub enum Output {
     Send(CacheMessage),
 }
 
-/// Counters of the cores' side.
+/// Counters of the slow path's side.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct CoresCounters {
+pub struct SlowRulesCounters {
     /// Packets that came.
     pub packets: u64,
     /// Packets that made no rule, by [`Obstacle`].
@@ -95,9 +95,9 @@ impl Dependents for RulesOfEntries<'_> {
     }
 }
 
-/// The cores' side of one segment of a chain.
-pub struct RuleCores {
-    config: CoresConfig,
+/// The slow path's side of one segment of a chain.
+pub struct SlowRules {
+    config: SlowRulesConfig,
     sides: Sides,
     chain: RuleChain,
     /// Of the packet that is on its way.
@@ -107,14 +107,18 @@ pub struct RuleCores {
     pending: Pending,
     /// The arrival of the last packet that was taken up.
     clock: Instant,
-    counters: CoresCounters,
+    counters: SlowRulesCounters,
     replies: Vec<Frame>,
     messages: Vec<CacheMessage>,
 }
 
-impl RuleCores {
+impl SlowRules {
     /// A segment of these functions.
-    pub fn new(config: CoresConfig, sides: Sides, functions: Vec<Box<dyn RuleFunction>>) -> Self {
+    pub fn new(
+        config: SlowRulesConfig,
+        sides: Sides,
+        functions: Vec<Box<dyn RuleFunction>>,
+    ) -> Self {
         Self {
             config,
             sides,
@@ -124,7 +128,7 @@ impl RuleCores {
             manager: Manager::new(config.manager),
             pending: Pending::default(),
             clock: Instant::ZERO,
-            counters: CoresCounters::default(),
+            counters: SlowRulesCounters::default(),
             replies: Vec::new(),
             messages: Vec::new(),
         }
@@ -137,7 +141,7 @@ impl RuleCores {
     }
 
     /// Counters so far.
-    pub fn counters(&self) -> CoresCounters {
+    pub fn counters(&self) -> SlowRulesCounters {
         self.counters
     }
 
