@@ -584,6 +584,29 @@ impl PlainStage<'_> {
         Slot::set_time_of(control, frame.timestamp().0);
         Some(decision)
     }
+
+    /// The same for any packet.
+    #[inline(never)]
+    pub fn other_packet(
+        &mut self,
+        frame: &mut Frame,
+        parsed: &Parsed,
+        slot: SlotId,
+    ) -> Option<Decision> {
+        let Held { control, words } = self.table.held(slot, &parsed.keyed.key)?;
+        let is_here = Slot::fsm_of(control) == Fsm::Active && !are_zero(words);
+        if !is_here || parsed.keyed.role != Role::Member {
+            return None;
+        }
+        let view = view(frame, parsed, Slot::initiator_of(control));
+        let outcome = self.programs.decide(&view, words);
+        let decision = decision(outcome)?;
+        if matches!(outcome, Outcome::Forward | Outcome::Reply) {
+            self.programs.commit(frame, &parsed.layout);
+        }
+        Slot::set_time_of(control, frame.timestamp().0);
+        Some(decision)
+    }
 }
 
 /// What a packet's programs decided; `None` if it is complex.

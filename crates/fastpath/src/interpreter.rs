@@ -251,6 +251,7 @@ impl Interpreter {
         Some(PlainPrograms {
             native: self.native.as_mut()?,
             machine: &self.machine,
+            uses: self.uses,
         })
     }
 
@@ -292,9 +293,29 @@ impl Interpreter {
 pub struct PlainPrograms<'a> {
     native: &'a mut Native,
     machine: &'a Machine,
+    uses: Uses,
 }
 
 impl PlainPrograms<'_> {
+    /// As [`Interpreter::run_in_place`], for a packet that is not plain.
+    #[inline(always)]
+    pub fn decide(&mut self, packet: &PacketView<'_>, words: &mut [u32]) -> Outcome {
+        run_native(
+            self.native,
+            self.uses,
+            None,
+            self.machine.started,
+            packet,
+            words,
+        )
+    }
+
+    /// As [`Interpreter::commit`].
+    #[inline(always)]
+    pub fn commit(&self, frame: &mut Frame, layout: &Layout) -> bool {
+        self.machine.commit_planned(self.native, frame, layout)
+    }
+
     /// Runs the programs on a packet, and rewrites it if it goes on. Unless it is complex the words
     /// change too.
     #[inline(always)]

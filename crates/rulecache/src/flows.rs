@@ -77,7 +77,7 @@ impl LineKey {
 
     /// `None` for what is not TCP or UDP over IPv4.
     #[inline(always)]
-    pub(crate) const fn of(lanes: &KeyLanes) -> Option<Self> {
+    pub const fn of(lanes: &KeyLanes) -> Option<Self> {
         // The shape of such packets is zero.
         match lanes[4] as u8 {
             0 => Some(Self {

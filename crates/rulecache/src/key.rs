@@ -11,7 +11,7 @@
 //! ports.
 
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
-use twinpath_core::wire::{Endpoint, fields, icmp};
+use twinpath_core::wire::{Address, Endpoint, fields, icmp};
 
 /// Lanes of a key.
 pub const LANES: usize = 6;
@@ -104,6 +104,36 @@ impl MatchKey {
 
     #[inline(never)]
     fn of_any(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
+        match fields::v6_ends(frame, layout) {
+            Some(ends) if layout.fragment == Fragment::Whole => {
+                Some(Self::of_v6(ends, frame, layout, ingress, segment))
+            }
+            _ => Self::of_unusual(frame, layout, ingress, segment),
+        }
+    }
+
+    #[inline(always)]
+    fn of_v6(
+        ([source, destination], ports): ([Address; 2], u32),
+        frame: &[u8],
+        layout: &Layout,
+        ingress: u16,
+        segment: u8,
+    ) -> Self {
+        let flags = fields::tcp_flags(frame, layout);
+        let rest = rest_of_a_flow(ports, layout.protocol, segment);
+        Self([
+            (source.0 >> 64) as u64,
+            source.0 as u64,
+            (destination.0 >> 64) as u64,
+            destination.0 as u64,
+            rest | u64::from(flags) << FLAGS_SHIFT | u64::from(shape::V6),
+            u64::from(ingress) << 48,
+        ])
+    }
+
+    #[inline(never)]
+    fn of_unusual(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
         let shape = shape_of(frame, layout)?;
         let source = fields::source(frame, layout);
         let destination = fields::destination(frame, layout);
@@ -269,17 +299,23 @@ mod tests {
     proptest! {
         #[test]
         fn the_quick_way_to_a_key_agrees_with_the_other(
-            source: ([u8; 4], u16), destination: ([u8; 4], u16),
+            is_v6: bool, source: ([u8; 4], u16), destination: ([u8; 4], u16),
             flags: Option<u8>, options: bool, more: bool, offset: bool, ingress: u16, segment: u8,
         ) {
-            let from = Endpoint::v4(source.0, source.1);
-            let to = Endpoint::v4(destination.0, destination.1);
+            let end = |(address, port): ([u8; 4], u16)| match is_v6 {
+                false => Endpoint::v4(address, port),
+                true => {
+                    let low = u128::from(u32::from_be_bytes(address));
+                    Endpoint::new(Address(0xfd00 << 112 | low << 40 | low), port)
+                }
+            };
+            let (from, to) = (end(source), end(destination));
             let mut packet = match flags {
                 Some(flags) => PacketBuilder::tcp(from, to).flags(flags),
                 None => PacketBuilder::udp(from, to),
             };
             packet = packet.payload_len(64);
-            if options {
+            if options && !is_v6 {
                 packet = packet.ipv4_options(&[1, 1, 1, 0]);
             }
             if more || offset {
@@ -288,7 +324,7 @@ mod tests {
             let frame = packet.to_vec().expect("fits");
             let layout = dissect(&frame).expect("well formed");
             let quick = MatchKey::of(&frame, &layout, ingress, segment);
-            prop_assert_eq!(quick, MatchKey::of_any(&frame, &layout, ingress, segment));
+            prop_assert_eq!(quick, MatchKey::of_unusual(&frame, &layout, ingress, segment));
             prop_assert_eq!(quick.is_some(), !(more || offset));
         }
     }

@@ -34,6 +34,12 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     array_at(bytes, at).map_or(0, u32::from_be_bytes)
 }
 
+/// The 64-bit number at `at`, or zero.
+#[inline(always)]
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    array_at(bytes, at).map_or(0, u64::from_be_bytes)
+}
+
 /// The 128-bit number at `at`, or zero.
 #[inline(always)]
 pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {

@@ -69,6 +69,22 @@ pub fn v4_ends(frame: &[u8], layout: &Layout) -> Option<(u64, u64)> {
     Some((source, destination))
 }
 
+/// Source address and destination address of a TCP or UDP packet over IPv6, and its ports as they
+/// lie in the header, that of the source in the upper half. `None` for every other packet.
+#[must_use]
+#[inline(always)]
+pub fn v6_ends(frame: &[u8], layout: &Layout) -> Option<([Address; 2], u32)> {
+    let has_ports = matches!(layout.transport, Transport::Tcp | Transport::Udp);
+    if layout.network != Network::V6 || !has_ports {
+        return None;
+    }
+    let at = usize::from(layout.l3) + ipv6::SOURCE_AT;
+    let addresses: &[u8; 32] = frame.get(at..)?.first_chunk()?;
+    let ports = array_at(frame, usize::from(layout.l4))?;
+    let [source, destination] = [0, 16].map(|at| Address(u128_at(addresses, at)));
+    Some(([source, destination], u32::from_be_bytes(ports)))
+}
+
 /// Who sent the packet inside an ICMP error. Its source is the one who will read the error.
 #[must_use]
 pub fn inner_source(frame: &[u8], layout: &Layout) -> Option<Endpoint> {

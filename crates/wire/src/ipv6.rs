@@ -16,6 +16,8 @@ pub use extensions::{
 pub const HEADER_BYTES: usize = 40;
 /// Offset of the payload length within the header.
 pub const PAYLOAD_LENGTH_AT: usize = 4;
+/// Offset of the next header's number within the header.
+pub const NEXT_HEADER_AT: usize = 6;
 /// Offset of the hop limit within the header.
 pub const HOP_LIMIT_AT: usize = 7;
 /// Offset of the source address within the header.

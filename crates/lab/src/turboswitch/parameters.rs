@@ -56,7 +56,7 @@ pub struct Parameters {
     /// Share of headers that the cores lose. The paper has none.
     pub header_loss: f64,
     /// Whether a joined packet goes round once more to reach its port (§III-C).
-    pub slow_path_chooses_port: bool,
+    pub cores_choose_port: bool,
     /// How long a payload waits for its header. Not given; our assumption.
     pub header_timeout_us: f64,
     /// What the controller of the multicast variant knows.
@@ -167,7 +167,7 @@ impl Default for Parameters {
             cores_spread_us: 0.0,
             cores_period_us: 200.0,
             header_loss: 0.0,
-            slow_path_chooses_port: false,
+            cores_choose_port: false,
             header_timeout_us: 10_000.0,
             controller: ControllerName::Exact,
             target_bytes: 250_000,
@@ -264,7 +264,7 @@ impl Parameters {
             variant: self.variant(),
             order: self.order(),
             small: Small::Token,
-            slow_path_chooses_port: self.slow_path_chooses_port,
+            slow_path_chooses_port: self.cores_choose_port,
             limit_bytes: self.queue_limit_bytes,
             slots: SLOTS,
             header_timeout: Duration::from_nanos((self.header_timeout_us * 1e3) as u64),
@@ -349,7 +349,7 @@ pub(crate) fn wrong(error: &ConfigError) -> ParameterError {
         ConfigError::Quantile => "quantile",
         ConfigError::Target => "target_bytes",
         ConfigError::Drain => "loopback_gbps",
-        ConfigError::PassNeedsLoopback => "slow_path_chooses_port",
+        ConfigError::PassNeedsLoopback => "cores_choose_port",
     };
     ParameterError::new(field, error.to_string())
 }

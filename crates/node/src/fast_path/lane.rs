@@ -14,8 +14,6 @@ pub(super) struct Known {
     pub is_plain: bool,
     /// The port that it came in by.
     pub port: u16,
-    /// Where it lies among packets that are not plain, if it is none.
-    pub other: u8,
     pub plain: Plain,
     /// Addresses and ports with which it arrived, if it is plain.
     pub ends: PlainEnds,
@@ -28,6 +26,7 @@ pub(super) struct Known {
 }
 
 /// What is known of a packet's headers.
+#[derive(Copy, Clone)]
 pub(super) enum Shape<'a> {
     Plain(Plain),
     /// Its flow may be that which it had before a rewrite.
@@ -47,7 +46,8 @@ impl Shape<'_> {
 pub(super) struct Ahead {
     /// By number in the order of arrival.
     pub known: [Known; BATCH],
-    others: Vec<Parsed>,
+    /// By the same number, what is known of those that are not plain.
+    others: [Parsed; BATCH],
     /// A bit for each packet that goes the way of replies.
     pub replies: u32,
     /// A bit for each frame that has no flow.
@@ -62,7 +62,7 @@ impl Default for Ahead {
     fn default() -> Self {
         Self {
             known: [Known::default(); BATCH],
-            others: Vec::new(),
+            others: [Parsed::default(); BATCH],
             replies: 0,
             strangers: 0,
             news: 0,
@@ -75,17 +75,15 @@ impl Ahead {
     #[inline(always)]
     pub fn begin(&mut self, replies: u32) {
         (self.replies, self.strangers, self.news) = (replies, 0, 0);
-        self.others.clear();
     }
 
     /// What is known of a packet that is not plain.
     pub fn put_other(&mut self, number: usize, parsed: Parsed, hash: u64) {
         self.known[number % BATCH] = Known {
-            other: self.others.len() as u8,
             hash,
             ..Known::default()
         };
-        self.others.push(parsed);
+        self.others[number % BATCH] = parsed;
     }
 
     /// An element has found a packet's flow here.
@@ -109,13 +107,15 @@ impl Ahead {
     }
 
     /// What is known of a packet.
-    fn of(&self, number: u8) -> Option<(&Known, Shape<'_>)> {
-        let known = self.known.get(usize::from(number))?;
+    #[inline(always)]
+    fn of(&self, number: u8) -> (&Known, Shape<'_>) {
+        let number = usize::from(number) % BATCH;
+        let known = &self.known[number];
         let shape = match known.is_plain {
             true => Shape::Plain(known.plain),
-            false => Shape::Other(self.others.get(usize::from(known.other))?),
+            false => Shape::Other(&self.others[number]),
         };
-        Some((known, shape))
+        (known, shape)
     }
 }
 
@@ -128,8 +128,8 @@ pub(super) struct Lane {
     numbers: [u8; BATCH],
 }
 
-/// A plain packet in front of an element.
-pub(super) type InFront<'a> = (&'a mut Frame, Option<&'a Known>);
+/// A packet in front of an element.
+pub(super) type InFront<'a> = (&'a mut Frame, &'a Known, Shape<'a>);
 
 impl Lane {
     /// A whole batch joins.
@@ -144,8 +144,7 @@ impl Lane {
         self.frames.push(frame);
     }
 
-    /// Packets from the one at `first` on; what is known only of those that are plain. Meanwhile
-    /// packets of the next batch are fetched.
+    /// Packets from the one at `first` on. Meanwhile packets of the next batch are fetched.
     #[inline(always)]
     pub fn from<'a>(
         &'a mut self,
@@ -159,8 +158,8 @@ impl Lane {
             if let Some(frame) = next.get(usize::from(*number)) {
                 frame.prefetch_packet();
             }
-            let known = &ahead.known[usize::from(*number) % BATCH];
-            (frame, Some(known).filter(|known| known.is_plain))
+            let (known, shape) = ahead.of(*number);
+            (frame, known, shape)
         })
     }
 
@@ -171,7 +170,7 @@ impl Lane {
         ahead: &'a Ahead,
     ) -> Option<(&'a mut Frame, u8, &'a Known, Shape<'a>)> {
         let number = *self.numbers.get(place)?;
-        let (known, shape) = ahead.of(number)?;
+        let (known, shape) = ahead.of(number);
         Some((self.frames.get_mut(place)?, number, known, shape))
     }
 

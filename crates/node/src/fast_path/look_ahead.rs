@@ -21,7 +21,7 @@ trait Searched {
     /// what is to be given to [`Self::find`], and its flow if elements will ask for it.
     fn fetch(&self, known: &mut Known, direction: Direction);
     /// The same of any other packet.
-    fn fetch_other(&self, parsed: &Parsed) -> u64;
+    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> u64;
     /// It is there; what lies in those places is on its way.
     fn find(&self, hash: u64) -> Hints;
 }
@@ -39,7 +39,7 @@ impl Searched for InState<'_> {
     }
 
     #[inline(always)]
-    fn fetch_other(&self, parsed: &Parsed) -> u64 {
+    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> u64 {
         self.0.prefetch_tags(parsed.hash);
         parsed.hash
     }
@@ -63,8 +63,9 @@ impl Searched for InRules<'_> {
     }
 
     #[inline(always)]
-    fn fetch_other(&self, _: &Parsed) -> u64 {
-        0
+    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> u64 {
+        let flow = self.0.other_flow_of(frame, &parsed.layout, direction);
+        flow.map_or(0, |flow| self.0.table.fetch(flow).bits().into())
     }
 
     #[inline(always)]
@@ -86,7 +87,7 @@ impl Searched for InHints<'_> {
     }
 
     #[inline(always)]
-    fn fetch_other(&self, parsed: &Parsed) -> u64 {
+    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> u64 {
         let hash = one_way(parsed.hash, parsed.keyed.side);
         self.0.hints.prefetch(hash);
         hash
@@ -285,7 +286,8 @@ impl FastPath {
             let bit = |is: bool| u32::from(is) << number;
             match self.parse(frame) {
                 Some((parsed, direction)) => {
-                    ahead.put_other(number, parsed, searched.fetch_other(&parsed));
+                    let hash = searched.fetch_other(frame, &parsed, direction);
+                    ahead.put_other(number, parsed, hash);
                     ahead.replies |= bit(direction == Direction::Reply);
                 }
                 None => ahead.strangers |= bit(true),

@@ -1,6 +1,6 @@
 //! Elements whose decisions are cached as rules.
 
-use super::lane::{InFront, Passed, set_egress};
+use super::lane::{InFront, Passed, Shape, set_egress};
 use super::{FastElement, FastPath, Io};
 use crate::place::Place;
 use twinpath_core::wire::layout::{Layout, PlainEnds};
@@ -58,8 +58,8 @@ impl RuleStage {
 
     /// What a packet shows to the rules; `None` if it never meets any.
     #[inline]
-    pub fn key(&self, frame: &Frame, layout: &Layout, place: Place) -> Option<MatchKey> {
-        let segment = Sides::segment(self.segment, place.direction);
+    pub fn key(&self, frame: &Frame, layout: &Layout, direction: Direction) -> Option<MatchKey> {
+        let segment = Sides::segment(self.segment, direction);
         MatchKey::of(frame.bytes(), layout, frame.port(), segment)
     }
 
@@ -69,27 +69,38 @@ impl RuleStage {
         LineKey::of_ends(ends, protocol, Sides::segment(self.segment, direction))
     }
 
-    /// Plain packets meet the rules of their flows, until one does not go on, or does not find its
-    /// rule where an earlier one has found it.
+    /// The flow of a packet that is not plain, if one over IPv4.
+    pub fn other_flow_of(
+        &self,
+        frame: &Frame,
+        layout: &Layout,
+        direction: Direction,
+    ) -> Option<LineKey> {
+        LineKey::of(&self.key(frame, layout, direction)?.0)
+    }
+
+    /// Packets meet the rules of their flows, until one does not go on, or does not find its rule
+    /// where an earlier one has found it.
     #[inline(never)]
-    pub(super) fn pass_plain<'a>(
+    pub(super) fn pass_along<'a>(
         &mut self,
         packets: impl Iterator<Item = InFront<'a>>,
         place: Place,
     ) -> Passed {
         let mut passed = 0;
         let segment = Sides::segment(self.segment, place.direction);
-        for (frame, known) in packets {
-            let Some(known) = known else {
-                return (passed, None);
-            };
+        for (frame, known, shape) in packets {
             let earlier = Found::from_bits(known.hints.at(place.element));
             let (now, shown) = (frame.timestamp(), (frame.port(), segment));
             let bytes = frame.bytes_mut();
-            match self
-                .table
-                .plain_packet(earlier, bytes, known.plain, shown, now)
-            {
+            let decision = match shape {
+                Shape::Plain(plain) => self.table.plain_packet(earlier, bytes, plain, shown, now),
+                Shape::Other(parsed) => {
+                    let layout = &parsed.layout;
+                    self.table.other_packet(earlier, bytes, layout, shown, now)
+                }
+            };
+            match decision {
                 Some(Decision::Forward { egress }) => set_egress(frame, egress),
                 decision => return (passed, decision),
             }
@@ -106,7 +117,7 @@ impl RuleStage {
         place: Place,
         hint: u32,
     ) -> (Decision, u32) {
-        let Some(key) = self.key(frame, layout, place) else {
+        let Some(key) = self.key(frame, layout, place.direction) else {
             return (Decision::Punt, hint);
         };
         let found = self.table.find_again(Found::from_bits(hint), &key);

@@ -121,7 +121,7 @@ impl FastPath {
         let mut done = 0;
         loop {
             let (passed, decision) = match self.watch {
-                None => self.pass_plain(lane.from(done, ahead, next), place),
+                None => self.pass_along(lane.from(done, ahead, next), place),
                 // Whoever follows packets sees them pass one by one.
                 Some(_) => (0, None),
             };
@@ -134,17 +134,16 @@ impl FastPath {
         }
     }
 
-    /// Plain packets meet an element, until one does not go on, or is not
-    /// found where it should be.
+    /// Packets meet an element, until one does not go on, or is not found where it should be.
     #[inline(always)]
-    fn pass_plain<'a>(
+    fn pass_along<'a>(
         &mut self,
         packets: impl Iterator<Item = InFront<'a>>,
         place: Place,
     ) -> Passed {
         let elements = self.elements.len();
         match self.elements.get_mut(usize::from(place.element)) {
-            Some(FastElement::Rules(stage)) => stage.pass_plain(packets, place),
+            Some(FastElement::Rules(stage)) => stage.pass_along(packets, place),
             Some(FastElement::State(stage)) => {
                 let is_first = place == Place::first(place.direction, elements);
                 let steering = self.steering.at(place.element);
@@ -271,7 +270,9 @@ impl FastPath {
         let header = match element {
             Some(FastElement::State(_)) => self.header.clone(),
             // Packets that have a key need no more than their element on the slow path.
-            Some(FastElement::Rules(stage)) if stage.key(frame, layout, place).is_some() => {
+            Some(FastElement::Rules(stage))
+                if stage.key(frame, layout, place.direction).is_some() =>
+            {
                 let header = Header::of_packet(Message::Plain, frame, &Keyed::default());
                 return (header, RULES_HASH);
             }
@@ -290,7 +291,7 @@ impl FastPath {
         let (layout, element) = (*layout, place.element);
         self.tell(&frame, |_| Step::Hold { element });
         let stage = self.rules(element);
-        match stage.and_then(|stage| stage.key(&frame, &layout, place)) {
+        match stage.and_then(|stage| stage.key(&frame, &layout, place.direction)) {
             Some(key) => self.hold_for_rule(Held { frame, layout, key }, element, io),
             None => self.drop(frame, DropReason::BadLinkFrame, io),
         }
@@ -307,8 +308,8 @@ impl FastPath {
     }
 }
 
-/// Plain packets meet the state of their flows, until one does not go on, or its state is not where
-/// it should be. With `steering` their flows may be others than when they arrived.
+/// Packets meet the state of their flows, until one does not go on, or its state is not where it
+/// should be. With `steering` their flows may be others than when they arrived.
 #[inline(never)]
 fn pass_state<'a>(
     stage: &mut StateStage,
@@ -320,16 +321,17 @@ fn pass_state<'a>(
     let Some(mut stage) = stage.plain() else {
         return (0, None);
     };
-    for (frame, known) in packets {
-        let Some(known) = known else {
-            return (passed, None);
-        };
-        let (plain, slot) = (known.plain, slot_of(known.hints.at(place.element)));
-        let decision = match steering {
-            None => stage.packet(frame, plain, &known.flow, slot),
-            Some(steering) => {
+    for (frame, known, shape) in packets {
+        let slot = slot_of(known.hints.at(place.element));
+        let decision = match (shape, steering) {
+            (Shape::Plain(plain), None) => stage.packet(frame, plain, &known.flow, slot),
+            (Shape::Plain(plain), Some(steering)) => {
                 let flow = steering.plain_key(frame.bytes(), plain);
                 stage.packet(frame, plain, &flow, slot)
+            }
+            (Shape::Other(parsed), None) => stage.other_packet(frame, parsed, slot),
+            (Shape::Other(_), Some(steering)) => {
+                stage.other_packet(frame, &parsed(steering, frame, &shape), slot)
             }
         };
         match decision {

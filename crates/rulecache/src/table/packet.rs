@@ -64,6 +64,26 @@ impl RuleTable {
         }
     }
 
+    /// The same for any packet.
+    #[inline(never)]
+    pub fn other_packet(
+        &mut self,
+        earlier: Option<Found>,
+        frame: &mut [u8],
+        layout: &Layout,
+        (ingress, segment): (u16, u8),
+        now: Instant,
+    ) -> Option<Decision> {
+        let (earlier, key) = (earlier?, MatchKey::of(frame, layout, ingress, segment)?);
+        if !self.meets(earlier, &key) || self.look(earlier, &key, now).1 != Usable::Yes {
+            return None;
+        }
+        Some(match earlier.place() {
+            Ok(line) => self.meet_line(line, frame, layout, now),
+            Err(id) => self.meet_slot(id, frame, layout, now),
+        })
+    }
+
     /// A packet meets the rule of a line.
     #[inline(always)]
     fn meet_line(

@@ -142,7 +142,7 @@ fn flow_state_apart_is_told_by_name() {
     }
     let small = format!("{APART}[fast_path]\ndevice = \"asic\"\n");
     let said = Folder::with("x.toml", &small).succeed(&["explain", "x.toml"]);
-    let expected = "edge (firewall) on the slow path       the device has no room";
+    let expected = "edge (firewall) on the slow path   the device has no room";
     assert!(said.out.contains(expected), "{}", said.out);
 }
 
@@ -198,7 +198,7 @@ fn what_the_file_keeps_on_the_slow_path_is_told() {
     let said = folder.succeed(&["explain", "off.toml"]);
     assert!(
         said.out
-            .contains("on the slow path       [rule_cache] has enabled = false"),
+            .contains("on the slow path   [rule_cache] has enabled = false"),
         "{}",
         said.out
     );

@@ -1,6 +1,6 @@
 use super::{Fragment, Layout, MAX_FRAME_BYTES, Network, Transport};
-use crate::bytes::{array_at, u16_at, u32_at};
-use crate::{ethernet, ipv4, protocol, tcp, udp};
+use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at};
+use crate::{ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 /// What nearly every frame is: untagged Ethernet, IPv4 without options, whole, with TCP or UDP.
 ///
@@ -178,6 +178,43 @@ fn behind<const L3: usize>(frame: &[u8]) -> Option<Plain> {
         end: end as u32,
         payload: payload as u16,
         is_udp,
+    })
+}
+
+/// The layout of a whole IPv6 packet without extension headers, with TCP or UDP, behind `L3` bytes
+/// of Ethernet and tags, as for [`plain_ipv4`].
+#[inline(always)]
+pub(super) fn plain_ipv6<const L3: usize>(frame: &[u8]) -> Option<Layout> {
+    let l4 = L3 + ipv6::HEADER_BYTES;
+    if frame.len() < l4 + udp::HEADER_BYTES || frame.len() > MAX_FRAME_BYTES {
+        return None;
+    }
+    // EtherType and version; no address is an IPv4 one in disguise if its upper half says so.
+    let start = u32_at(frame, L3 - 2);
+    let end = l4 + usize::from(u16_at(frame, L3 + ipv6::PAYLOAD_LENGTH_AT));
+    let source = u64_at(frame, L3 + ipv6::SOURCE_AT);
+    let destination = u64_at(frame, L3 + ipv6::DESTINATION_AT);
+    let is_mapped = source == 0 || destination == 0;
+    if start & 0xffff_f000 != 0x86dd_6000 || end > frame.len() || is_mapped {
+        return None;
+    }
+    let protocol = u8_at(frame, L3 + ipv6::NEXT_HEADER_AT);
+    let (transport, header_bytes) = match protocol {
+        protocol::TCP => (Transport::Tcp, tcp_header_bytes(frame, l4)?),
+        protocol::UDP => (Transport::Udp, udp_header_bytes(frame, l4, end)?),
+        _ => return None,
+    };
+    let payload = l4 + header_bytes;
+    (payload <= end).then_some(Layout {
+        l3: L3 as u16,
+        l4: l4 as u16,
+        payload: payload as u16,
+        end: end as u32,
+        network: Network::V6,
+        transport,
+        protocol,
+        fragment: Fragment::Whole,
+        inner: None,
     })
 }
 

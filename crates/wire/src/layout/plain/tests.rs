@@ -10,7 +10,22 @@ const UNTAGGED: usize = ethernet::HEADER_BYTES;
 const TAGGED: usize = UNTAGGED + vlan::TAG_BYTES;
 
 fn frame(udp: bool, tagged: bool, payload: usize) -> Vec<u8> {
-    let (source, destination) = (Endpoint::v4([1; 4], 1), Endpoint::v4([2; 4], 2));
+    let ends = (Endpoint::v4([1; 4], 1), Endpoint::v4([2; 4], 2));
+    frame_between(ends, udp, tagged, payload)
+}
+
+fn frame_v6(udp: bool, tagged: bool, payload: usize) -> Vec<u8> {
+    let end = |text: &str| text.parse().expect("an endpoint");
+    let ends = (end("[fd00::1]:1"), end("[2001:db8::2]:2"));
+    frame_between(ends, udp, tagged, payload)
+}
+
+fn frame_between(
+    (source, destination): (Endpoint, Endpoint),
+    udp: bool,
+    tagged: bool,
+    payload: usize,
+) -> Vec<u8> {
     let builder = match udp {
         true => PacketBuilder::udp(source, destination),
         false => PacketBuilder::tcp(source, destination),
@@ -26,6 +41,9 @@ fn takes_what_it_is_for() {
         assert!(plain_ipv4::<UNTAGGED>(&frame(udp, false, 0)).is_some());
         assert!(plain_ipv4::<TAGGED>(&frame(udp, true, 1400)).is_some());
         assert!(plain_ipv4::<UNTAGGED>(&frame(udp, true, 0)).is_none());
+        assert!(plain_ipv6::<UNTAGGED>(&frame_v6(udp, false, 0)).is_some());
+        assert!(plain_ipv6::<TAGGED>(&frame_v6(udp, true, 1400)).is_some());
+        assert!(plain_ipv6::<UNTAGGED>(&frame(udp, false, 0)).is_none());
     }
 }
 
@@ -61,6 +79,33 @@ proptest! {
             prop_assert_eq!(plain.tcp_header(&frame).is_none(), plain.is_udp());
             prop_assert_eq!(plain.protocol(), layout.protocol);
             prop_assert_eq!(plain.tcp_flags(&frame), fields::tcp_flags(&frame, &layout));
+        }
+    }
+
+    #[test]
+    fn agrees_with_the_general_path_over_ipv6(
+        udp in any::<bool>(),
+        tagged in any::<bool>(),
+        payload in 0..30usize,
+        damage in proptest::collection::vec((14..62usize, any::<u8>()), 0..3),
+        lost_prefix in any::<bool>(),
+        length in 0..140usize,
+    ) {
+        let mut frame = frame_v6(udp, tagged, payload);
+        if lost_prefix {
+            // What is left may be an IPv4 address in IPv6's space.
+            frame[22..32].fill(0);
+        }
+        for (at, value) in damage {
+            frame[at] = value;
+        }
+        frame.truncate(length);
+        let plain = match tagged {
+            true => plain_ipv6::<TAGGED>(&frame),
+            false => plain_ipv6::<UNTAGGED>(&frame),
+        };
+        if let Some(layout) = plain {
+            prop_assert_eq!(walk(&frame), Ok(layout));
         }
     }
 }
