@@ -7,11 +7,11 @@
 //! | 0 | 2 | magic 0x7470 |
 //! | 2 | 1 | version 1 |
 //! | 3 | 1 | message (see [`Message`]) |
-//! | 4 | 2 | zero |
+//! | 4 | 2 | which chain the element is of: both sides count the changes |
 //! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
-//! | 12 | 4 | epoch: of the slow path that send, or of those that granted the state |
+//! | 12 | 4 | epoch: of the worker that sends, or of the one that granted the state |
 //! | 16 | 4 | generation |
 //! | 20 | 4 | slot |
 //! | 24 | 8 | arrival time of the packet at the fast path, ns |
@@ -140,7 +140,7 @@ pub struct Header {
     pub side: Side,
     /// The frame's number in its queue; set when it is sent.
     pub sequence: u32,
-    /// The incarnation of the slow path that sent this, or (in a write-back) that granted the state.
+    /// The life of the worker that sent this, or (in a write-back) that granted the state.
     pub epoch: u32,
     /// The pull that this belongs to.
     pub generation: u32,
@@ -152,6 +152,8 @@ pub struct Header {
     pub key: FlowKey,
     /// See [`Keyed::alias_row`](twinpath_core::Keyed::alias_row).
     pub alias_row: u32,
+    /// Changes of the chain before this one: elements of another have other numbers.
+    pub chain: u16,
     /// The element of the chain that this is about.
     pub element: u8,
     /// The port that the packet arrived on; of the frame that the header is attached to.
@@ -209,6 +211,7 @@ impl Header {
             timestamp: Instant::ZERO,
             key,
             alias_row: 0,
+            chain: 0,
             element: 0,
             ingress: 0,
             trip: Trip::default(),
@@ -305,7 +308,7 @@ impl Header {
         out[0..2].copy_from_slice(&MAGIC.to_be_bytes());
         out[2] = VERSION;
         out[3] = self.message as u8;
-        out[4..6].fill(0);
+        out[4..6].copy_from_slice(&self.chain.to_be_bytes());
         out[6] = self.flags();
         out[7] = self.role as u8 | self.count << 2;
         out[8..12].copy_from_slice(&self.sequence.to_be_bytes());
@@ -384,6 +387,7 @@ impl Header {
         header.timestamp = Instant(u64::from_be_bytes(lane(bytes, 24)));
         header.alias_row = u32::from_be_bytes(lane(bytes, 72));
         header.ingress = u16::from_be_bytes(lane(bytes, 76));
+        header.chain = u16::from_be_bytes(lane(bytes, 4));
         header.element = bytes[80];
         header.trip = read_trip(bytes, header.message);
         header.count = count;

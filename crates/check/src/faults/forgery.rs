@@ -98,6 +98,7 @@ impl Simulation {
         let mut header = Header::new(says, Default::default());
         (header.element, header.timestamp) = (element, self.packet_now());
         header.epoch = self.workers[line.worker].epoch();
+        header.chain = self.machine.path().chain();
         if attach(&mut frame, &header).is_ok() {
             self.send(back, frame);
         }

@@ -135,6 +135,8 @@ struct Io<'a> {
 pub struct FastPath {
     steering: Steering,
     sides: Sides,
+    /// How many chains there were before this one.
+    chain: u16,
     elements: Vec<FastElement>,
     /// When the run began.
     started: Instant,
@@ -172,6 +174,7 @@ impl FastPath {
         Self {
             steering,
             sides,
+            chain: 0,
             hints: HintTable::new(hinted_flows(&elements)),
             header: Header::new(Message::Plain, FlowKey::default()),
             elements,
@@ -280,6 +283,16 @@ impl FastPath {
         &mut self.under_way
     }
 
+    /// How many chains there were before this one.
+    pub const fn chain(&self) -> u16 {
+        self.chain
+    }
+
+    /// The number of the chain that takes the place of this one.
+    pub(crate) const fn next_chain(&self) -> u16 {
+        self.chain.wrapping_add(1)
+    }
+
     /// How packets are assigned to flows.
     pub fn steering(&self) -> &Steering {
         &self.steering
@@ -339,7 +352,7 @@ impl FastPath {
 
     /// Hands a packet to the slow path, for the element at `place`.
     fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
-        header.element = place.element;
+        (header.chain, header.element) = (self.chain, place.element);
         self.tell(&frame, |watch| Step::Punt {
             element: place.element,
             worker: self.worker(hash),
@@ -390,8 +403,21 @@ impl FastPath {
         if header.epoch != self.epochs[worker] {
             self.take_epoch(worker, header.epoch, &mut io);
         }
+        if header.chain != self.chain {
+            return self.drop_of_another_chain(frame, &header, &mut io);
+        }
         self.take_return(worker, header, frame, &mut io);
         self.settle_departures(first, &mut io);
+    }
+
+    /// What crossed a change is about an element of another chain. Changes wait for packets, so
+    /// it is a message, and messages are sent again.
+    #[cold]
+    fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, io: &mut Io<'_>) {
+        match header.has_packet {
+            true => self.drop(frame, DropReason::BadLinkFrame, io),
+            false => io.pools.give(frame),
+        }
     }
 
     /// A worker is in this life, whatever has come back from it so far.
@@ -464,7 +490,7 @@ impl FastPath {
             self.counts.no_own_buffer += 1;
             return false;
         };
-        header.element = element;
+        (header.chain, header.element) = (self.chain, element);
         let hash = header.key.hash(self.steering.seed());
         self.send(frame, &header, hash, io);
         true
@@ -550,6 +576,7 @@ impl FastPath {
         plans: Vec<FastPlan>,
         left: &mut Leftovers,
     ) {
+        self.chain = self.next_chain();
         let old = std::mem::take(&mut self.elements);
         let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
         for plan in plans {

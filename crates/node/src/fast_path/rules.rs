@@ -198,7 +198,8 @@ impl FastPath {
             return;
         };
         let mut header = Header::new(Message::RuleReport, Keyed::default().key);
-        (header.element, header.timestamp) = (element, io.clock.packet);
+        (header.chain, header.element) = (self.chain, element);
+        header.timestamp = io.clock.packet;
         header.epoch = self.epochs[self.worker(RULES_HASH)];
         self.send(frame, &header, RULES_HASH, io);
     }

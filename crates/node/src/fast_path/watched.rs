@@ -85,7 +85,9 @@ impl FastPath {
         let parsed = parsed(self.steering.at(place.element), frame, shape);
         let (mut key, mut slot) = (None, None);
         match self.elements.get_mut(usize::from(place.element)) {
-            Some(FastElement::Rules(stage)) => key = stage.key(frame, &parsed.layout, place.direction),
+            Some(FastElement::Rules(stage)) => {
+                key = stage.key(frame, &parsed.layout, place.direction)
+            }
             Some(FastElement::State(stage)) => slot = slot_before(stage, frame, &parsed),
             Some(FastElement::OnSlowPath) | None => {}
         }

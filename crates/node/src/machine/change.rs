@@ -324,8 +324,9 @@ impl Machine {
         match (next, &mut task.goal) {
             (Next::End, _) => return out.outcomes.push(Outcome::Stopped { is_drained }),
             (_, Goal::Change(replacement)) => {
-                let orders =
-                    (0..workers).map(|worker| (worker, order(replacement, worker, next, now)));
+                let chain = self.path.next_chain();
+                let orders = (0..workers)
+                    .map(|worker| (worker, order(replacement, worker, next, chain, now)));
                 out.orders.extend(orders);
             }
             (_, Goal::Stop) => {
@@ -387,7 +388,13 @@ fn first_order(replacement: &Replacement) -> Next {
 }
 
 /// What a worker is told of a change.
-fn order(replacement: &mut Replacement, worker: usize, next: Next, now: Instant) -> Order {
+fn order(
+    replacement: &mut Replacement,
+    worker: usize,
+    next: Next,
+    chain: u16,
+    now: Instant,
+) -> Order {
     if next == Next::Keep {
         return Order::Keep;
     }
@@ -402,6 +409,7 @@ fn order(replacement: &mut Replacement, worker: usize, next: Next, now: Instant)
             plans,
             blueprint: Arc::clone(&replacement.blueprint),
             steering: replacement.steering.clone(),
+            chain,
             now,
         },
     }

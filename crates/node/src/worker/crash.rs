@@ -126,7 +126,7 @@ impl Worker {
             return;
         };
         let mut header = Header::new(Message::RuleRequest, FlowKey::default());
-        header.epoch = self.epoch;
+        (header.epoch, header.chain) = (self.epoch, self.chain);
         match attach(&mut frame, &header) {
             Ok(()) => returns.push(frame),
             Err(_) => pools.give(frame),

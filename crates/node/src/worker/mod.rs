@@ -59,6 +59,8 @@ pub struct Worker {
     elements: Vec<SlowElement>,
     /// Counts this worker's lives, from 1.
     epoch: u32,
+    /// How many chains there were before this one.
+    chain: u16,
     /// The elements could not be made again; they are tried from then on.
     retry_at: Option<Instant>,
     /// Packets pass all elements here, and never go back in between: everything is on the slow path.
@@ -100,6 +102,7 @@ impl Worker {
             elements: blueprint()?,
             blueprint,
             epoch: 1,
+            chain: 0,
             retry_at: None,
             whole_walk,
             arrivals: Receiver::default(),
@@ -302,6 +305,9 @@ impl Worker {
                 return self.drop_reordered(frame, pools);
             }
         }
+        if header.chain != self.chain {
+            return self.drop_of_another_chain(frame, &header, pools);
+        }
         if !self.pending.receive(&mut frame) {
             return self.drop(frame, DropReason::BadLinkFrame, pools);
         }
@@ -329,6 +335,15 @@ impl Worker {
     }
 
     /// A packet whose payload waits counts as lost when that has waited in vain.
+    /// As on the fast path: what crossed a change is a message.
+    #[cold]
+    fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, pools: &mut Pools) {
+        match header.has_packet {
+            true => self.drop(frame, DropReason::BadLinkFrame, pools),
+            false => pools.give(frame),
+        }
+    }
+
     fn drop_reordered(&mut self, frame: Frame, pools: &mut Pools) {
         if frame.trip().parked_bytes == 0 {
             self.tell(frame.buffer(), |_| Step::drop(DropReason::LinkReordered));
@@ -454,7 +469,7 @@ impl Worker {
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
         for Outgoing { mut header, frame } in self.outgoing.drain(..) {
-            header.epoch = self.epoch;
+            (header.epoch, header.chain) = (self.epoch, self.chain);
             let Some(mut frame) = frame.or_else(|| pools.take(0)) else {
                 self.counts.no_buffer += 1;
                 continue;
@@ -484,7 +499,8 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 return self.pending.clear();
             };
-            let header = Header::new(Message::Dropped, FlowKey::default());
+            let mut header = Header::new(Message::Dropped, FlowKey::default());
+            (header.epoch, header.chain) = (self.epoch, self.chain);
             self.pending.dropped(&mut notice);
             match attach(&mut notice, &header) {
                 Ok(()) => returns.push(notice),
@@ -566,6 +582,35 @@ mod tests {
         assert_eq!(frame.len(), header.bytes(), "a message alone");
         assert!(!header.has_packet);
         header.message
+    }
+
+    /// A message that crossed a change is about an element of the other chain: nobody may take it
+    /// for one of this. It is sent again; a packet does not cross a change, and would be counted.
+    #[test]
+    fn what_is_about_another_chain_is_left_alone() {
+        let mut bench = Bench::new(8);
+        let order = Order::Replace {
+            plans: vec![SlowPlan::Keep(0)],
+            blueprint: Arc::clone(&bench.worker.blueprint),
+            steering: Steering::new(SEED),
+            chain: 1,
+            now: Instant::ZERO,
+        };
+        let answer = bench.worker.execute(order, &mut bench.own, &mut Vec::new());
+        assert!(matches!(answer, Answer::Replaced(_)));
+        let answers = bench.ask(Message::Pull, 1, Instant(5));
+        assert_eq!((answers, bench.worker.drops().total()), (Vec::new(), 0));
+        let packet = PacketBuilder::udp(Endpoint::v4([1; 4], 1), Endpoint::v4([2; 4], 2));
+        let mut header = Header::new(Message::Plain, FlowKey([1, 0, 0, 0, 1]));
+        header.has_packet = true;
+        let packet = packet.to_vec().expect("fits");
+        bench.send(&header, &packet, &mut Vec::new());
+        assert_eq!(bench.worker.drops().total(), 1);
+        header.chain = 1;
+        let mut returns = Vec::new();
+        bench.send(&header, &packet, &mut returns);
+        let back = Header::read(returns[0].bytes()).expect("a header");
+        assert_eq!((back.message, back.chain), (Message::Return, 1));
     }
 
     /// Elements that cannot be made again after a crash are tried again later; what comes meanwhile

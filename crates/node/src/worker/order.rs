@@ -44,6 +44,8 @@ pub enum Order {
         blueprint: Blueprint,
         /// How packets are assigned to flows.
         steering: Steering,
+        /// How many chains there were before.
+        chain: u16,
         /// The packet clock.
         now: Instant,
     },
@@ -108,9 +110,13 @@ impl Worker {
                 plans,
                 blueprint,
                 steering,
+                chain,
                 now,
             } => match self.replace(plans, blueprint, steering, now) {
-                Ok(replaced) => Answer::Replaced(replaced),
+                Ok(replaced) => {
+                    self.chain = chain;
+                    Answer::Replaced(replaced)
+                }
                 Err(plans) => Answer::Refused(plans),
             },
         }

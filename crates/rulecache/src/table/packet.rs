@@ -75,13 +75,17 @@ impl RuleTable {
         now: Instant,
     ) -> Option<Decision> {
         let (earlier, key) = (earlier?, MatchKey::of(frame, layout, ingress, segment)?);
-        if !self.meets(earlier, &key) || self.look(earlier, &key, now).1 != Usable::Yes {
-            return None;
+        match earlier.place() {
+            Ok(line) => {
+                let look = self.flows.look(line, LineKey::of(&key.0)?, now);
+                (look == Look::Meets).then(|| self.meet_line(line, frame, layout, now))
+            }
+            Err(id) => {
+                let is_met = self.slots.is_met(id, &key);
+                let is_usable = is_met && self.slots.usable(id, now) == Usable::Yes;
+                is_usable.then(|| self.meet_slot(id, frame, layout, now))
+            }
         }
-        Some(match earlier.place() {
-            Ok(line) => self.meet_line(line, frame, layout, now),
-            Err(id) => self.meet_slot(id, frame, layout, now),
-        })
     }
 
     /// A packet meets the rule of a line.
