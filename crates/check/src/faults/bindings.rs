@@ -1,6 +1,6 @@
 //! What a bystander knows of a translation's bindings: which was in force when, and who used it.
 
-use super::configuration::BINDING_IDLE;
+use super::functions::configuration::BINDING_IDLE;
 use std::ops::RangeInclusive;
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;

@@ -1,23 +1,10 @@
 //! The tables of rules on the fast path, and the workers' books of them.
 
 use super::invariants::Rule;
-use super::scenario::Scenario;
 use super::simulation::Simulation;
 use std::collections::BTreeSet;
 use twinpath_node::{FastElement, Worker};
 use twinpath_rulecache::{RuleName, RuleTable, SlowRules};
-
-impl Scenario {
-    /// Long enough for whatever waits on the slow path to be asked for again, by the link's clock.
-    pub(super) fn time_between_trickles(&self) -> u64 {
-        const TICK_NS: u64 = 1_100_000;
-        let rules = &self.rules;
-        let window = rules.slow.manager.window.as_nanos() as u64 / 2;
-        let by_packets = window.max(TICK_NS) / self.traffic.clock_rate;
-        let by_link = rules.table.mark_timeout.as_nanos() as u64;
-        by_packets.max(by_link) + 8 * self.to_worker.delay_ns
-    }
-}
 
 impl Simulation {
     /// Each element's table and the workers' book of it, with the element's number.

@@ -1,10 +1,10 @@
 //! What a bystander who sees everything knows: of every flow, and of every packet.
 
+use super::functions::account::Account;
 use super::invariants::Rule;
-use super::ledger::Account;
 use super::line::Cargo;
+use super::scenario::kind::Kind;
 use super::step::{Application, Departure, Import, Step};
-use super::traffic::Kind;
 use std::collections::{HashMap, VecDeque};
 use twinpath_coherence::Grant;
 use twinpath_core::wire::Endpoint;

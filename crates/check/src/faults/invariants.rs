@@ -6,8 +6,8 @@
 //! protocol's design, in its numbering.
 
 use super::books;
+use super::functions::account::Account;
 use super::history::{FlowHistory, Place};
-use super::ledger::Account;
 use super::simulation::Simulation;
 use super::step::{Cause, SlotChange, SlowChange, Step};
 use std::fmt;

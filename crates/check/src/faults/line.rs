@@ -5,7 +5,7 @@
 //! behind it, or its double, has been received already.
 
 use super::draw::Draw;
-use super::scenario::LineFaults;
+use super::scenario::line_faults::LineFaults;
 use twinpath_core::{FlowKey, Frame, Pools, Side};
 use twinpath_link::{Header, Message, Sender, number};
 

@@ -1,7 +1,7 @@
 //! What happened, in words.
 
 use super::line::{Cargo, LineId};
-use super::traffic::Kind;
+use super::scenario::kind::Kind;
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,8 +1,9 @@
 //! Looking into production after a step: which slots and flows are not as they were.
 
+use super::functions::account::Account;
+use super::functions::ledger::MOST_HELD;
 use super::history::FlowHistory;
 use super::invariants::Rule;
-use super::ledger::{Account, MOST_HELD};
 use super::log::Happened;
 use super::simulation::Simulation;
 use super::step::{Cause, SlotChange, SlowChange};

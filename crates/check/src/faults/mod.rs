@@ -36,44 +36,46 @@
 mod agenda;
 mod bindings;
 mod books;
-mod configuration;
 mod draw;
 mod driver;
-mod elements;
 mod fast_side;
 mod forgery;
+mod functions;
 mod history;
 mod invariants;
-mod ledger;
 mod line;
 mod log;
 mod look;
 mod outcome;
-mod parking;
+mod parked;
 mod passage;
 mod reference;
-mod rule_settings;
 mod sabotage;
 mod scenario;
 mod service;
 mod simulation;
 mod slow_side;
+mod source;
 mod step;
 #[cfg(test)]
 mod tests;
-mod traffic;
 mod walks;
 
-pub use elements::Elements;
+pub use functions::Functions;
 pub use invariants::{Rule, Violation};
 pub use log::Event;
 pub use outcome::{Coverage, Outcome};
-pub use parking::ParkingSettings;
-pub use rule_settings::RuleSettings;
 pub use sabotage::Sabotage;
-pub use scenario::{Functions, LineFaults, Resources, Scenario, Traffic, WorkerFaults};
+pub use scenario::Scenario;
+pub use scenario::elements::Elements;
+pub use scenario::kind::Kind;
+pub use scenario::line_faults::LineFaults;
+pub use scenario::parking::ParkingSettings;
+pub use scenario::resources::Resources;
+pub use scenario::rules::RuleSettings;
+pub use scenario::traffic::Traffic;
+pub use scenario::worker_faults::WorkerFaults;
 pub use simulation::{SetupError, Simulation};
-pub use traffic::Kind;
 
 use std::ops::Range;
 

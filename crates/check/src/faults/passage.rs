@@ -2,14 +2,14 @@
 //! have made of them, by bindings as they were when the packets passed.
 
 use super::bindings::{Pair, Why};
-use super::configuration::BINDING_IDLE;
-use super::elements::Element;
+use super::functions::configuration::BINDING_IDLE;
 use super::invariants::Rule;
 use super::log::Happened;
 use super::reference::Way;
+use super::scenario::elements::Element;
 use super::simulation::Simulation;
+use super::source::is_inside;
 use super::step::Cause;
-use super::traffic::is_inside;
 use super::walks::{Out, Sight, end_of};
 use std::any::Any;
 use twinpath_core::wire::{Endpoint, dissect, protocol, rewrite};

@@ -1,10 +1,13 @@
 //! A scenario as a service, of which production makes the chain and its changes.
 
-use super::configuration::{INSPECTOR, INSPECTOR_RULES, section};
 use super::draw::Draw;
-use super::elements::Element;
-use super::ledger::{Blank, Ledger, Notes};
-use super::scenario::{Functions, Scenario, Traffic};
+use super::functions::Functions;
+use super::functions::blank::Blank;
+use super::functions::configuration::{INSPECTOR, INSPECTOR_RULES, section};
+use super::functions::ledger::{Ledger, Notes};
+use super::scenario::Scenario;
+use super::scenario::elements::Element;
+use super::scenario::traffic::Traffic;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,9 +2,10 @@
 
 use super::agenda::Next;
 use super::fast_side::{from, to};
+use super::functions::account::Account;
+use super::functions::ledger::{Note, take_notes};
 use super::history::Place;
 use super::invariants::Rule;
-use super::ledger::{Account, Note, take_notes};
 use super::line::{Cargo, LineId, Transit};
 use super::log::{Brief, Happened};
 use super::look::flows_of;

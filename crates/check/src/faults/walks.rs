@@ -5,9 +5,9 @@
 //! or it was dropped. How many it is of each is known, but of which only later.
 
 use super::fast_side::to;
+use super::functions::account::Account;
 use super::history::{PacketHistory, Place};
 use super::invariants::Rule;
-use super::ledger::Account;
 use super::line::number_of;
 use super::log::Happened;
 use super::simulation::Simulation;

@@ -1,116 +1,19 @@
 //! Packets that arrive.
 
-use super::configuration::EXTERNAL;
 use super::draw::{self, Draw};
-use super::scenario::{Functions, Scenario, Traffic};
+use super::functions::Functions;
+use super::functions::configuration::EXTERNAL;
+use super::scenario::Scenario;
+use super::scenario::kind::Kind;
+use super::scenario::traffic::Traffic;
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use twinpath_core::wire::layout::Transport;
-use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields, rewrite};
 use twinpath_traffic::config::{
     FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp,
 };
 use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
-
-/// What a packet is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Entered and let out, by either path.
-    Simple,
-    /// Complex or not as the value is.
-    Picky,
-    /// Always complex.
-    Complex,
-    /// Entered and dropped, by either path.
-    Drop,
-    /// Complex, entered and dropped.
-    ComplexDrop,
-    /// Goes back as a reply, by either path.
-    Reply,
-    /// Ends the flow, on either path.
-    End,
-    /// Complex, and ends the flow.
-    ComplexEnd,
-    /// Complex, and held by the slow path for a while.
-    Hold,
-    /// Cut off in the middle of a header.
-    Malformed,
-    /// No IP: belongs to no flow.
-    NotIp,
-    /// Generated traffic for functions that users run.
-    Generated,
-}
-
-impl Kind {
-    /// What the ledger is given.
-    pub(super) const LEDGER: [Self; 11] = [
-        Self::Simple,
-        Self::Picky,
-        Self::Complex,
-        Self::Drop,
-        Self::ComplexDrop,
-        Self::Reply,
-        Self::End,
-        Self::ComplexEnd,
-        Self::Hold,
-        Self::Malformed,
-        Self::NotIp,
-    ];
-
-    const fn flags(self) -> u8 {
-        let more = match self {
-            Self::Picky => flags::CWR,
-            Self::Complex => flags::SYN,
-            Self::Drop => flags::FIN,
-            Self::ComplexDrop => flags::SYN | flags::FIN,
-            Self::Reply => flags::ECE,
-            Self::End => flags::RST,
-            Self::ComplexEnd => flags::SYN | flags::RST,
-            Self::Hold => flags::PSH,
-            _ => flags::ACK,
-        };
-        // ACK beside SYN would make the packet an answer, whose sender did not open the flow.
-        if more & flags::SYN == 0 {
-            more | flags::ACK
-        } else {
-            more
-        }
-    }
-
-    pub(super) const fn is_dropped(self) -> bool {
-        matches!(self, Self::Drop | Self::ComplexDrop)
-    }
-
-    /// Whether the ledger always wants it on the slow path.
-    pub(super) const fn is_complex(self) -> bool {
-        self.flags() & (flags::SYN | flags::PSH) != 0
-    }
-
-    pub(super) const fn closes(self) -> bool {
-        matches!(self, Self::End | Self::ComplexEnd)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Simple => "simple",
-            Self::Picky => "picky",
-            Self::Complex => "complex",
-            Self::Drop => "to drop",
-            Self::ComplexDrop => "complex, to drop",
-            Self::Reply => "to answer",
-            Self::End => "last",
-            Self::ComplexEnd => "complex, last",
-            Self::Hold => "to hold",
-            Self::Malformed => "malformed",
-            Self::NotIp => "no IP",
-            Self::Generated => "generated",
-        })
-    }
-}
 
 /// Where packets come from.
 pub(super) struct Source {

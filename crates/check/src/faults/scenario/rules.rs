@@ -1,7 +1,7 @@
 //! What there is of rules in a run, and their times.
 
-use super::draw::Draw;
-use super::scenario::Traffic;
+use super::traffic::Traffic;
+use crate::faults::draw::Draw;
 use std::time::Duration;
 use twinpath_rulecache::{ManagerConfig, SelectionConfig, SlowRulesConfig, TableConfig};
 

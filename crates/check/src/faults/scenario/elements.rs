@@ -21,7 +21,7 @@ pub enum Elements {
 
 /// One of them.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Element {
+pub enum Element {
     State,
     /// These functions.
     Rules(&'static [&'static str]),
@@ -44,7 +44,8 @@ impl Elements {
         Self::RulesAroundState,
     ];
 
-    pub(super) const fn list(self) -> &'static [Element] {
+    /// The elements, in the order of the original direction.
+    pub(crate) const fn list(self) -> &'static [Element] {
         use Element::{Rules, State};
         match self {
             Self::State => &[State],
@@ -67,19 +68,19 @@ impl Elements {
     }
 
     /// Whether one translates addresses.
-    pub(super) fn translate(self) -> bool {
+    pub(crate) fn translate(self) -> bool {
         self.list().iter().any(|element| element.translates())
     }
 
     /// The number of the one with flow state.
-    pub(super) fn state(self) -> Option<u8> {
+    pub(crate) fn state(self) -> Option<u8> {
         let mut list = self.list().iter();
         let place = list.position(|&element| element == Element::State);
         place.map(|place| place as u8)
     }
 
     /// The elements in the order in which packets of this direction pass them.
-    pub(super) fn passed(self, direction: Direction) -> impl Iterator<Item = Element> {
+    pub(crate) fn passed(self, direction: Direction) -> impl Iterator<Item = Element> {
         let list = self.list();
         (0..list.len()).map(move |position| match direction {
             Direction::Original => list[position],
@@ -88,7 +89,7 @@ impl Elements {
     }
 
     /// How many elements a packet of this direction has passed when it reaches one.
-    pub(super) fn position(self, element: u8, direction: Direction) -> usize {
+    pub(crate) fn position(self, element: u8, direction: Direction) -> usize {
         match direction {
             Direction::Original => element.into(),
             Direction::Reply => (self.list().len() - 1).saturating_sub(element.into()),

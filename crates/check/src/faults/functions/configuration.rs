@@ -6,17 +6,17 @@
 use std::time::Duration;
 
 /// After how long without a packet a translation's binding may end.
-pub(super) const BINDING_IDLE: Duration = Duration::from_secs(1);
+pub const BINDING_IDLE: Duration = Duration::from_secs(1);
 
 /// What a translation gives out, and with its other configuration too.
-pub(super) const EXTERNAL: [[u8; 4]; 2] = [[198, 51, 100, 1], [198, 51, 100, 2]];
+pub const EXTERNAL: [[u8; 4]; 2] = [[198, 51, 100, 1], [198, 51, 100, 2]];
 
 /// The inspector's rules.
-pub(super) const INSPECTOR_RULES: &str =
+pub const INSPECTOR_RULES: &str =
     "attack ban literal \"attack\"\nlate alert regex \"tail.*harm\"\n";
 
 /// The inspector's configuration; its rules are not in a file.
-pub(super) const INSPECTOR: &str = r#"
+pub const INSPECTOR: &str = r#"
     rules = "in memory"
     ban_timeout = "2s"
     stream_timeout = "1s"
@@ -95,7 +95,7 @@ const MONITOR: &str = r#"
 "#;
 
 /// The section of a function, or of its other configuration.
-pub(super) fn section(function: &str, is_other: bool) -> String {
+pub fn section(function: &str, is_other: bool) -> String {
     let (text, here, there) = match function {
         // Some connections have longer time-outs, and none is refused.
         "firewall" => (FIREWALL, "deny\", protocol", "allow\", protocol"),

@@ -27,24 +27,25 @@ use twinpath_core::program::{
     compute, set,
 };
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::{Direction, DropReason, FlowKey, Instant, Packet};
+use twinpath_core::{DropReason, FlowKey, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox, Slab};
 
 /// State words of a flow.
-pub(super) const WORDS: usize = 3;
+pub const WORDS: usize = 3;
 const DIGEST: usize = 0;
 const COUNT: usize = 1;
-const LAST: usize = 2;
+/// Where an account has the time of its last packet.
+pub const LAST: usize = 2;
 
 /// What a packet's direction adds to the digest, as a shift.
-const DIRECTION_SHIFT: u32 = 20;
+pub const DIRECTION_SHIFT: u32 = 20;
 
 /// Frames that one worker's ledger holds at most.
-pub(super) const MOST_HELD: usize = 8;
+pub const MOST_HELD: usize = 8;
 
 /// What the slow function did, in order: what the simulation listens to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Note {
+pub enum Note {
     /// A packet is held; the account before that.
     Held {
         key: FlowKey,
@@ -62,7 +63,7 @@ pub(super) enum Note {
 }
 
 /// Where notes are collected.
-pub(super) type Notes = Arc<Mutex<Vec<Note>>>;
+pub type Notes = Arc<Mutex<Vec<Note>>>;
 
 impl Note {
     /// The flow that it is about, if it has one.
@@ -75,12 +76,12 @@ impl Note {
 }
 
 /// Takes the notes out.
-pub(super) fn take_notes(notes: &Notes, into: &mut Vec<Note>) {
+pub fn take_notes(notes: &Notes, into: &mut Vec<Note>) {
     into.append(&mut notes.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
 /// The function.
-pub(super) struct Ledger {
+pub struct Ledger {
     hold: Duration,
     expiry_ticks: u32,
     held: Slab<VecDeque<Packet>>,
@@ -310,114 +311,4 @@ fn entry() -> Vec<Action> {
         compute(word(COUNT), Operation::Add, word(COUNT), constant(1)),
         set(word(LAST), NOW),
     ]
-}
-
-/// A function that shifts the ledger's words and does nothing else: its own stay zero.
-pub(super) struct Blank {
-    words: usize,
-}
-
-/// Words of a blank in front of the ledger, and behind it.
-const BLANK_IN_FRONT: usize = 2;
-const BLANK_BEHIND: usize = 1;
-
-impl Blank {
-    pub const IN_FRONT: Self = Self {
-        words: BLANK_IN_FRONT,
-    };
-    pub const BEHIND: Self = Self {
-        words: BLANK_BEHIND,
-    };
-}
-
-/// How many words come before the ledger's, which the number of all tells.
-fn places_in_front(words: usize) -> Option<usize> {
-    match words {
-        WORDS => Some(0),
-        _ if words == WORDS + BLANK_BEHIND => Some(0),
-        _ if words == WORDS + BLANK_IN_FRONT => Some(BLANK_IN_FRONT),
-        _ => None,
-    }
-}
-
-impl NetworkFunction for Blank {
-    fn name(&self) -> &'static str {
-        "blank"
-    }
-
-    fn program(&self) -> FastProgram {
-        let (name, meaning) = ("blank", "always zero");
-        FastProgram {
-            name: "blank".into(),
-            words: vec![Word { name, meaning }; self.words],
-            ..FastProgram::default()
-        }
-    }
-
-    fn handle(&mut self, packet: Packet, _flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        out.forward(packet);
-    }
-
-    fn is_expired(&self, _words: &[u32], _now: Instant) -> bool {
-        false
-    }
-
-    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
-}
-
-/// What a bystander computes of an account, from its definition alone.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Account(pub [u32; WORDS]);
-
-impl Account {
-    /// The account among the words of a whole chain: all others must be zero.
-    pub fn among(words: &[u32]) -> Option<Self> {
-        let first = places_in_front(words.len())?;
-        let (own, others) = (first..first + WORDS, 0..words.len());
-        let is_alone = others
-            .filter(|place| !own.contains(place))
-            .all(|place| words[place] == 0);
-        let own = words[own.clone()].try_into().ok()?;
-        is_alone.then_some(Self(own))
-    }
-
-    pub fn is_nothing(self) -> bool {
-        self.0 == [0; WORDS]
-    }
-
-    pub fn is_expired(self, now: Instant, expiry_ticks: u32) -> bool {
-        !self.is_nothing() && now.ticks().wrapping_sub(self.0[LAST]) > expiry_ticks
-    }
-
-    pub fn close(&mut self) {
-        *self = Self::default();
-    }
-
-    /// A packet was heard of that is not entered yet.
-    pub fn touch(&mut self, at: Instant) {
-        self.0[LAST] = at.ticks();
-    }
-
-    /// The packet just entered came then; a closed account remembers nothing.
-    pub fn touch_unless_nothing(&mut self, at: Instant) {
-        if !self.is_nothing() {
-            self.touch(at);
-        }
-    }
-
-    pub fn enter(&mut self, number: u32, direction: Direction) {
-        let way = match direction {
-            Direction::Original => 0,
-            Direction::Reply => 1 << DIRECTION_SHIFT,
-        };
-        let [digest, count, last] = self.0;
-        self.0 = [
-            digest
-                .wrapping_mul(31)
-                .wrapping_add(number)
-                .wrapping_add(way),
-            count + 1,
-            last,
-        ];
-    }
 }
