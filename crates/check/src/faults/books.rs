@@ -1,6 +1,6 @@
 //! The tables of rules on the fast path, and the workers' books of them.
 
-use super::invariants::Rule;
+use super::rule::Rule;
 use super::simulation::Simulation;
 use std::collections::BTreeSet;
 use twinpath_node::{FastElement, Worker};

@@ -1,15 +1,16 @@
 //! Drives production's machine: carries what comes out of it over lines that lose frames, and tells
 //! it how far its workers are. The sequence that changes a chain is the machine's own.
 
-use super::agenda::Next;
-use super::fast_side::to;
-use super::invariants::Rule;
-use super::log::Happened;
-use super::reference::Reference;
+use super::chain::reference::Reference;
+use super::chain::service;
+use super::chain::variant::Variant;
+use super::record::happened::Happened;
+use super::record::step::Cause;
+use super::rule::Rule;
 use super::sabotage::Sabotage;
-use super::service::{self, Variant};
 use super::simulation::{NextChain, Simulation};
-use super::step::Cause;
+use super::world::agenda::Next;
+use super::world::line_id::LineId;
 use twinpath_coherence::StateStage;
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_core::FlowKey;
@@ -258,10 +259,10 @@ impl Simulation {
             true => self.follow_walks(),
             false => {
                 for departure in std::mem::take(&mut self.out.departures) {
-                    self.leave(departure, super::history::Place::Back);
+                    self.leave(departure, super::record::packet::Place::Back);
                 }
                 for (worker, frame) in std::mem::take(&mut self.out.frames) {
-                    self.send(to(worker), frame);
+                    self.send(LineId::to_worker(worker), frame);
                 }
             }
         }

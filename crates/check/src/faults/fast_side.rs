@@ -1,15 +1,17 @@
 //! What happens at the fast path.
 
-use super::agenda::Next;
-use super::history::{PacketHistory, Place};
-use super::invariants::Rule;
-use super::line::{Cargo, LineId, Sending, Transit, number_of};
-use super::log::{Brief, Happened};
+use super::record::happened::{Brief, Happened};
+use super::record::packet::{PacketHistory, Place};
+use super::record::step::Cause;
+use super::rule::Rule;
 use super::scenario::kind::Kind;
 use super::scenario::resources::PLENTY;
 use super::simulation::Simulation;
-use super::source::is_inside;
-use super::step::Cause;
+use super::world::agenda::Next;
+use super::world::frame::{Cargo, number_of};
+use super::world::line::{Sending, Transit};
+use super::world::line_id::LineId;
+use super::world::source::is_inside;
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, DropReason, Frame, Side};
 use twinpath_link::{Header, Message};
@@ -218,7 +220,7 @@ impl Simulation {
             self.step.fault(Rule::Conserved, what);
         }
         for (worker, frame) in punts {
-            self.send(to(worker), frame);
+            self.send(LineId::to_worker(worker), frame);
         }
     }
 
@@ -508,20 +510,4 @@ fn way(bytes: &[u8]) -> Direction {
 fn sequence_of(frame: &Frame) -> Option<u32> {
     let header = Header::read(frame.bytes()).ok()?;
     Some(header.sequence).filter(|&number| number != 0)
-}
-
-/// The line to a worker.
-pub(super) const fn to(worker: usize) -> LineId {
-    LineId {
-        worker,
-        is_back: false,
-    }
-}
-
-/// The line from a worker.
-pub(super) const fn from(worker: usize) -> LineId {
-    LineId {
-        worker,
-        is_back: true,
-    }
 }

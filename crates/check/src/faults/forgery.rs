@@ -1,10 +1,11 @@
 //! What no link may do to messages about rules.
 
-use super::fast_side::{from, to};
-use super::line::{Cargo, LineId};
-use super::log::Happened;
-use super::sabotage::{Sabotage, overwrite};
+use super::record::happened::Happened;
+use super::sabotage::Sabotage;
 use super::simulation::Simulation;
+use super::world::frame::Cargo;
+use super::world::frame::{behind_header, overwrite};
+use super::world::line_id::LineId;
 use twinpath_core::Frame;
 use twinpath_link::{Header, Message, attach};
 use twinpath_rulecache::message::messages;
@@ -22,7 +23,7 @@ impl Simulation {
         let Some(sabotage) = self.sabotage().filter(|_| is_about_rules) else {
             return false;
         };
-        let said: Vec<CacheMessage> = messages(body(frame)).flatten().collect();
+        let said: Vec<CacheMessage> = messages(behind_header(frame)).flatten().collect();
         let mut forged = said.clone();
         forged
             .iter_mut()
@@ -83,8 +84,8 @@ impl Simulation {
     /// Sends an answer that nobody gave, to whoever sent the frame.
     fn answer_instead(&mut self, line: LineId, element: u8, message: &CacheMessage) {
         let (back, says) = match line.is_back {
-            true => (to(line.worker), Message::RuleReport),
-            false => (from(line.worker), Message::RuleRequest),
+            true => (LineId::to_worker(line.worker), Message::RuleReport),
+            false => (LineId::from_worker(line.worker), Message::RuleRequest),
         };
         self.note(Happened::Sabotaged {
             line: back,
@@ -135,14 +136,9 @@ fn answer(sabotage: Sabotage, message: &CacheMessage) -> Option<CacheMessage> {
     }
 }
 
-fn body(frame: &Frame) -> &[u8] {
-    let header = Header::read(frame.bytes()).map_or(0, |header| header.bytes());
-    frame.bytes().get(header..).unwrap_or_default()
-}
-
 /// Writes messages over those that were there: each is as long as before.
 fn write(forged: &[CacheMessage], frame: &mut Frame) {
-    let mut at = frame.len() - body(frame).len();
+    let mut at = frame.len() - behind_header(frame).len();
     for message in forged {
         if let Some(place) = frame.bytes_mut().get_mut(at..) {
             at += message.write(place).unwrap_or(0);

@@ -7,180 +7,45 @@
 
 use super::books;
 use super::functions::account::Account;
-use super::history::{FlowHistory, Place};
+use super::record::flow::FlowHistory;
+use super::record::packet::Place;
+use super::record::step::{Cause, SlotChange, SlowChange, Step};
+use super::rule::{Rule, Violation};
 use super::simulation::Simulation;
-use super::step::{Cause, SlotChange, SlowChange, Step};
-use std::fmt;
 use twinpath_coherence::Grant;
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_link::Message;
 
-/// Something that must hold after every step.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rule {
-    /// Invariant 1.
-    NothingBehind,
-    /// Invariant 2.
-    OneTruth,
-    /// Invariant 3.
-    OneImport,
-    /// Invariant 4.
-    FreedAfterImport,
-    /// Invariant 5.
-    OnceInOrder,
-    /// Invariant 6.
-    FrozenStays,
-    /// Invariant 7.
-    NoCrossTalk,
-    /// Invariant 8.
-    Progress,
-    /// The link's numbering.
-    LinkChecked,
-    /// Every packet is somewhere.
-    Conserved,
-    /// A change of the chain.
-    Migration,
-    /// Rules do what the functions alone would do.
-    AsAlone,
-    /// Rules are of entries as they are.
-    InForce,
-    /// Entries that are in use.
-    AliveInUse,
-    /// The table of rules and the workers' book of it.
-    BooksAgree,
-    /// Parked payloads.
-    Whole,
-    /// The watermark of departures.
-    Watermark,
-}
-
-impl Rule {
-    /// All of them.
-    pub const ALL: [Self; 17] = [
-        Self::NothingBehind,
-        Self::OneTruth,
-        Self::OneImport,
-        Self::FreedAfterImport,
-        Self::OnceInOrder,
-        Self::FrozenStays,
-        Self::NoCrossTalk,
-        Self::Progress,
-        Self::LinkChecked,
-        Self::Conserved,
-        Self::Migration,
-        Self::AsAlone,
-        Self::InForce,
-        Self::AliveInUse,
-        Self::BooksAgree,
-        Self::Whole,
-        Self::Watermark,
-    ];
-
-    /// What the rule says.
-    pub const fn prose(self) -> &'static str {
-        match self {
-            Self::NothingBehind => {
-                "invariant 1: while a slot is ACTIVE, no PLAIN or PULL of its flow waits to be processed"
-            }
-            Self::OneTruth => {
-                "invariant 2: exactly one place may write a flow's value, and it holds everything applied so far, in order"
-            }
-            Self::OneImport => "invariant 3: the value of a generation is imported at most once",
-            Self::FreedAfterImport => {
-                "invariant 4: a FROZEN slot is freed only after its value was imported, an ACTIVE one never"
-            }
-            Self::OnceInOrder => {
-                "invariant 5: packets are applied once, in order of arrival, and leave in that order"
-            }
-            Self::FrozenStays => "invariant 6: a frozen value never changes",
-            Self::NoCrossTalk => {
-                "invariant 7: a message of one flow or generation never touches another"
-            }
-            Self::Progress => {
-                "invariant 8: timers act when they are due, and INCOMPLETE and FROZEN are left once nothing goes wrong any more"
-            }
-            Self::LinkChecked => {
-                "the link: overtaken frames are dropped and counted, missing ones counted"
-            }
-            Self::Conserved => {
-                "every packet has left, was dropped for a counted reason, was lost on the link or in a crash, or is held; every buffer comes home"
-            }
-            Self::Migration => {
-                "a change of the chain: no flow is at the fast path, no drop is forgotten, and pulls are numbered on"
-            }
-            Self::AsAlone => {
-                "rules: what has passed an element is what its functions alone would have made of it, once"
-            }
-            Self::InForce => {
-                "rules: no decision of an entry is applied after the entry has changed"
-            }
-            Self::AliveInUse => {
-                "rules: an entry ends only when its idle time-out has passed since its last use, and is not used after that"
-            }
-            Self::BooksAgree => {
-                "rules: the workers know every rule that packets meet, and in the end no other"
-            }
-            Self::Watermark => {
-                "departures: no packet is under way that arrived before the watermark, which never goes back"
-            }
-            Self::Whole => {
-                "parking: packets leave whole, byte for byte, and in the end every payload has come to one end"
-            }
-        }
-    }
-
-    fn check(self, world: &Simulation, step: &Step) -> Checked {
-        match self {
-            Self::NothingBehind => nothing_behind(world),
-            Self::OneTruth => one_truth(world),
-            Self::OneImport => one_import(step),
-            Self::FreedAfterImport => freed_after_import(world, step),
-            Self::OnceInOrder => once_in_order(world, step),
-            Self::FrozenStays => frozen_stays(world, step),
-            Self::NoCrossTalk => no_cross_talk(world, step),
-            Self::Progress => progress(world, step),
-            // These show while a step is made, and are reported from there.
-            Self::LinkChecked
-            | Self::Migration
-            | Self::AsAlone
-            | Self::InForce
-            | Self::AliveInUse
-            | Self::Whole
-            | Self::Watermark => Ok(()),
-            Self::BooksAgree => books_agree(world, step),
-            Self::Conserved => conserved(world, step),
-        }
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.prose())
-    }
-}
-
-/// A rule that does not hold, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The rule.
-    pub rule: Rule,
-    /// What was seen.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n    but {}", self.rule, self.what)
-    }
-}
-
 type Checked = Result<(), String>;
+
+fn check(rule: Rule, world: &Simulation, step: &Step) -> Checked {
+    match rule {
+        Rule::NothingBehind => nothing_behind(world),
+        Rule::OneTruth => one_truth(world),
+        Rule::OneImport => one_import(step),
+        Rule::FreedAfterImport => freed_after_import(world, step),
+        Rule::OnceInOrder => once_in_order(world, step),
+        Rule::FrozenStays => frozen_stays(world, step),
+        Rule::NoCrossTalk => no_cross_talk(world, step),
+        Rule::Progress => progress(world, step),
+        // These show while a step is made, and are reported from there.
+        Rule::LinkChecked
+        | Rule::Migration
+        | Rule::AsAlone
+        | Rule::InForce
+        | Rule::AliveInUse
+        | Rule::Whole
+        | Rule::Watermark => Ok(()),
+        Rule::BooksAgree => books_agree(world, step),
+        Rule::Conserved => conserved(world, step),
+    }
+}
 
 /// Every rule that a step broke.
 pub(super) fn broken(world: &Simulation, step: &Step) -> Vec<Violation> {
     let mut broken = step.faults.clone();
     for rule in Rule::ALL {
-        if let Err(what) = rule.check(world, step) {
+        if let Err(what) = check(rule, world, step) {
             broken.push(Violation { rule, what });
         }
     }

@@ -2,11 +2,11 @@
 
 use super::functions::account::Account;
 use super::functions::ledger::MOST_HELD;
-use super::history::FlowHistory;
-use super::invariants::Rule;
-use super::log::Happened;
+use super::record::flow::FlowHistory;
+use super::record::happened::Happened;
+use super::record::step::{Cause, SlotChange, SlowChange};
+use super::rule::Rule;
 use super::simulation::Simulation;
-use super::step::{Cause, SlotChange, SlowChange};
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_coherence::{Grant, SlowFlows};
 use twinpath_core::{DropReason, FlowKey};

@@ -33,38 +33,34 @@
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
 //! without it is checked.
 
-mod agenda;
-mod bindings;
 mod books;
+mod chain;
 mod draw;
 mod driver;
 mod fast_side;
 mod forgery;
 mod functions;
-mod history;
 mod invariants;
-mod line;
-mod log;
 mod look;
 mod outcome;
 mod parked;
 mod passage;
-mod reference;
+mod record;
+mod rule;
 mod sabotage;
 mod scenario;
-mod service;
 mod simulation;
 mod slow_side;
-mod source;
-mod step;
 #[cfg(test)]
 mod tests;
 mod walks;
+mod world;
 
 pub use functions::Functions;
-pub use invariants::{Rule, Violation};
-pub use log::Event;
-pub use outcome::{Coverage, Outcome};
+pub use outcome::Outcome;
+pub use record::coverage::Coverage;
+pub use record::log::Event;
+pub use rule::{Rule, Violation};
 pub use sabotage::Sabotage;
 pub use scenario::Scenario;
 pub use scenario::elements::Elements;

@@ -1,6 +1,6 @@
 //! The queue in which payloads wait, in a run.
 
-use super::invariants::Rule;
+use super::rule::Rule;
 use super::simulation::Simulation;
 use twinpath_core::DropReason;
 use twinpath_parking::Stage;

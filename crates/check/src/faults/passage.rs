@@ -1,16 +1,16 @@
 //! Packets that have passed elements with rules: whether they are what the functions alone would
 //! have made of them, by bindings as they were when the packets passed.
 
-use super::bindings::{Pair, Why};
+use super::chain::reference::Way;
 use super::functions::configuration::BINDING_IDLE;
-use super::invariants::Rule;
-use super::log::Happened;
-use super::reference::Way;
+use super::record::bindings::{Pair, Why};
+use super::record::happened::Happened;
+use super::record::step::Cause;
+use super::rule::Rule;
 use super::scenario::elements::Element;
 use super::simulation::Simulation;
-use super::source::is_inside;
-use super::step::Cause;
 use super::walks::{Out, Sight, end_of};
+use super::world::source::is_inside;
 use std::any::Any;
 use twinpath_core::wire::{Endpoint, dissect, protocol, rewrite};
 use twinpath_core::{Direction, Instant};

@@ -5,163 +5,84 @@
 //! wait for what it must wait for, or the fast path is built without a part.
 
 use super::draw::{self, Draw};
-use super::fast_side::from;
-use super::invariants::Rule;
-use super::line::{Cargo, LineId, copy};
-use super::log::Happened;
+use super::record::happened::Happened;
+use super::rule::Rule;
 use super::simulation::Simulation;
+use super::world::frame::{Cargo, overwrite};
+use super::world::line::copy;
+use super::world::line_id::LineId;
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::Frame;
 use twinpath_link::header::FIXED_BYTES;
 use twinpath_link::{Header, Message, attach};
 
-/// One way to break the protocol from outside.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Sabotage {
-    /// Frames overtake each other, and their numbers do not tell.
-    UnnoticedReordering,
-    /// A word of the state is changed on its way to the fast path.
-    CorruptedState,
-    /// Old write-backs are sent again, as if other workers had granted their value.
-    ReplayFromFormerLife,
-    /// A write-back is lost and acknowledged nevertheless.
-    ForgedAcknowledgement,
-    /// Old write-backs are sent again.
-    Replay,
-    /// A word of the state is changed on its way to the slow path.
-    CorruptedWriteBack,
-    /// The answer to an old pull is given for one to the present one.
-    StaleGeneration,
-    /// No acknowledgement ever arrives.
-    SwallowedAcknowledgements,
-    /// Frames bear wrong numbers.
-    WrongNumbers,
-    /// Packets are taken off their frames.
-    StolenPackets,
-    /// The chain is changed before all flows are home.
-    HastyChange,
-    /// The machine is told that workers are further than they are.
-    HastyProgress,
-    /// Rules are changed on their way to the fast path.
-    ChangedRules,
-    /// Rules are sent with the ports of other bindings.
-    WrongBindings,
-    /// How often rules were used is forgotten on the way to the slow path.
-    ForgottenUses,
-    /// A request to take a rule out is lost, and answered nevertheless.
-    ForgedRemoval,
-    /// Marks are answered before all in front of them has come back.
-    HastyMarks,
-    /// Nobody ever hears that a rule is gone.
-    SwallowedRemovals,
-    /// All that workers say bears the epoch of their first life.
-    HiddenCrashes,
-    /// Of two headers on their way back one is lost, and the other bears its ticket.
-    SwappedTickets,
+macro_rules! sabotages {
+    ($($sabotage:ident, $name:literal, breaks $rule:ident: $prose:literal;)*) => {
+        /// One way to break the protocol from outside.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+        pub enum Sabotage {
+            $(#[doc = $prose] $sabotage,)*
+        }
+
+        impl Sabotage {
+            /// Each with the rule that it must break.
+            pub const ALL: [(Self, Rule); [$(Self::$sabotage),*].len()] =
+                [$((Self::$sabotage, Rule::$rule)),*];
+
+            /// The name by which the command asks for it, and what it does.
+            pub const fn name_and_prose(self) -> (&'static str, &'static str) {
+                match self {
+                    $(Self::$sabotage => ($name, $prose),)*
+                }
+            }
+        }
+    };
+}
+
+sabotages! {
+    UnnoticedReordering, "unnoticed-reordering", breaks NothingBehind:
+        "Frames overtake each other, and their numbers do not tell";
+    CorruptedState, "corrupted-state", breaks OneTruth:
+        "A word of the state is changed on its way to the fast path";
+    ReplayFromFormerLife, "replay-from-former-life", breaks OneImport:
+        "Old write-backs are sent again, as if other workers had granted their value";
+    ForgedAcknowledgement, "forged-acknowledgement", breaks FreedAfterImport:
+        "A write-back is lost and acknowledged nevertheless";
+    Replay, "replay", breaks OnceInOrder:
+        "Old write-backs are sent again";
+    CorruptedWriteBack, "corrupted-write-back", breaks FrozenStays:
+        "A word of the state is changed on its way to the slow path";
+    StaleGeneration, "stale-generation", breaks NoCrossTalk:
+        "The answer to an old pull is given for one to the present one";
+    SwallowedAcknowledgements, "swallowed-acknowledgements", breaks Progress:
+        "No acknowledgement ever arrives";
+    WrongNumbers, "wrong-numbers", breaks LinkChecked:
+        "Frames bear wrong numbers";
+    StolenPackets, "stolen-packets", breaks Conserved:
+        "Packets are taken off their frames";
+    HastyChange, "hasty-change", breaks Migration:
+        "The chain is changed before all flows are home";
+    HastyProgress, "hasty-progress", breaks Watermark:
+        "The machine is told that workers are further than they are";
+    ChangedRules, "changed-rules", breaks AsAlone:
+        "Rules are changed on their way to the fast path";
+    WrongBindings, "wrong-bindings", breaks InForce:
+        "Rules are sent with the ports of other bindings";
+    ForgottenUses, "forgotten-uses", breaks AliveInUse:
+        "How often rules were used is forgotten on the way to the slow path";
+    ForgedRemoval, "forged-removal", breaks BooksAgree:
+        "A request to take a rule out is lost, and answered nevertheless";
+    HastyMarks, "hasty-marks", breaks OnceInOrder:
+        "Marks are answered before all in front of them has come back";
+    SwallowedRemovals, "swallowed-removals", breaks Progress:
+        "Nobody ever hears that a rule is gone";
+    HiddenCrashes, "hidden-crashes", breaks BooksAgree:
+        "All that workers say bears the epoch of their first life";
+    SwappedTickets, "swapped-tickets", breaks Whole:
+        "Of two headers on their way back one is lost, and the other bears its ticket";
 }
 
 impl Sabotage {
-    /// Each with the rule that it must break.
-    pub const ALL: [(Self, Rule); 20] = [
-        (Self::UnnoticedReordering, Rule::NothingBehind),
-        (Self::CorruptedState, Rule::OneTruth),
-        (Self::ReplayFromFormerLife, Rule::OneImport),
-        (Self::ForgedAcknowledgement, Rule::FreedAfterImport),
-        (Self::Replay, Rule::OnceInOrder),
-        (Self::CorruptedWriteBack, Rule::FrozenStays),
-        (Self::StaleGeneration, Rule::NoCrossTalk),
-        (Self::SwallowedAcknowledgements, Rule::Progress),
-        (Self::WrongNumbers, Rule::LinkChecked),
-        (Self::StolenPackets, Rule::Conserved),
-        (Self::HastyChange, Rule::Migration),
-        (Self::HastyProgress, Rule::Watermark),
-        (Self::ChangedRules, Rule::AsAlone),
-        (Self::WrongBindings, Rule::InForce),
-        (Self::ForgottenUses, Rule::AliveInUse),
-        (Self::ForgedRemoval, Rule::BooksAgree),
-        (Self::HastyMarks, Rule::OnceInOrder),
-        (Self::SwallowedRemovals, Rule::Progress),
-        (Self::HiddenCrashes, Rule::BooksAgree),
-        (Self::SwappedTickets, Rule::Whole),
-    ];
-
-    /// The name by which the command asks for it, and what it does.
-    pub const fn name_and_prose(self) -> (&'static str, &'static str) {
-        match self {
-            Self::UnnoticedReordering => (
-                "unnoticed-reordering",
-                "Frames overtake each other, and their numbers do not tell",
-            ),
-            Self::CorruptedState => (
-                "corrupted-state",
-                "A word of the state is changed on its way to the fast path",
-            ),
-            Self::ReplayFromFormerLife => (
-                "replay-from-former-life",
-                "Old write-backs are sent again, as if other workers had granted their value",
-            ),
-            Self::ForgedAcknowledgement => (
-                "forged-acknowledgement",
-                "A write-back is lost and acknowledged nevertheless",
-            ),
-            Self::Replay => ("replay", "Old write-backs are sent again"),
-            Self::CorruptedWriteBack => (
-                "corrupted-write-back",
-                "A word of the state is changed on its way to the slow path",
-            ),
-            Self::StaleGeneration => (
-                "stale-generation",
-                "The answer to an old pull is given for one to the present one",
-            ),
-            Self::SwallowedAcknowledgements => (
-                "swallowed-acknowledgements",
-                "No acknowledgement ever arrives",
-            ),
-            Self::WrongNumbers => ("wrong-numbers", "Frames bear wrong numbers"),
-            Self::StolenPackets => ("stolen-packets", "Packets are taken off their frames"),
-            Self::HastyChange => (
-                "hasty-change",
-                "The chain is changed before all flows are home",
-            ),
-            Self::HastyProgress => (
-                "hasty-progress",
-                "The machine is told that workers are further than they are",
-            ),
-            Self::ChangedRules => (
-                "changed-rules",
-                "Rules are changed on their way to the fast path",
-            ),
-            Self::WrongBindings => (
-                "wrong-bindings",
-                "Rules are sent with the ports of other bindings",
-            ),
-            Self::ForgottenUses => (
-                "forgotten-uses",
-                "How often rules were used is forgotten on the way to the slow path",
-            ),
-            Self::ForgedRemoval => (
-                "forged-removal",
-                "A request to take a rule out is lost, and answered nevertheless",
-            ),
-            Self::HastyMarks => (
-                "hasty-marks",
-                "Marks are answered before all in front of them has come back",
-            ),
-            Self::SwallowedRemovals => (
-                "swallowed-removals",
-                "Nobody ever hears that a rule is gone",
-            ),
-            Self::HiddenCrashes => (
-                "hidden-crashes",
-                "All that workers say bears the epoch of their first life",
-            ),
-            Self::SwappedTickets => (
-                "swapped-tickets",
-                "Of two headers on their way back one is lost, and the other bears its ticket",
-            ),
-        }
-    }
-
     /// Whether frames are numbered only when they are received.
     pub(super) const fn hides_order(self) -> bool {
         matches!(
@@ -255,7 +176,7 @@ impl Simulation {
             return false;
         };
         let is_written = attach(&mut frame, &header).is_ok();
-        self.send(from(line.worker), frame);
+        self.send(LineId::from_worker(line.worker), frame);
         is_written
     }
 
@@ -294,7 +215,7 @@ impl Simulation {
 
     /// Before a frame is received by a worker.
     pub(super) fn tamper_at_worker(&mut self, worker: usize, cargo: &Cargo, frame: &mut Frame) {
-        let line = super::fast_side::to(worker);
+        let line = LineId::to_worker(worker);
         match self.sabotage() {
             Some(Sabotage::CorruptedWriteBack) if cargo.message == Message::WriteBack => {
                 self.note(Happened::Sabotaged {
@@ -355,12 +276,6 @@ impl Simulation {
             }
             _ => {}
         }
-    }
-}
-
-pub(super) fn overwrite(frame: &mut Frame, at: usize, bytes: &[u8]) {
-    if let Some(place) = frame.bytes_mut().get_mut(at..at + bytes.len()) {
-        place.copy_from_slice(bytes);
     }
 }
 

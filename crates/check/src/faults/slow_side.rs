@@ -1,16 +1,17 @@
 //! What happens at the slow path.
 
-use super::agenda::Next;
-use super::fast_side::{from, to};
 use super::functions::account::Account;
 use super::functions::ledger::{Note, take_notes};
-use super::history::Place;
-use super::invariants::Rule;
-use super::line::{Cargo, LineId, Transit};
-use super::log::{Brief, Happened};
 use super::look::flows_of;
+use super::record::happened::{Brief, Happened};
+use super::record::packet::Place;
+use super::record::step::{Cause, WrittenBack};
+use super::rule::Rule;
 use super::simulation::Simulation;
-use super::step::{Cause, WrittenBack};
+use super::world::agenda::Next;
+use super::world::frame::Cargo;
+use super::world::line::Transit;
+use super::world::line_id::LineId;
 use twinpath_core::DropReason;
 use twinpath_link::{Header, Message};
 
@@ -73,7 +74,7 @@ impl Simulation {
     }
 
     fn receive(&mut self, worker: usize, ticket: u64) {
-        let Some((transit, gap)) = self.take_off(to(worker), ticket) else {
+        let Some((transit, gap)) = self.take_off(LineId::to_worker(worker), ticket) else {
             return;
         };
         let Transit {
@@ -100,7 +101,7 @@ impl Simulation {
             counts.reordered - before.reordered,
             counts.lost - before.lost,
         );
-        self.check_numbers(to(worker), counted, is_overtaken, gap);
+        self.check_numbers(LineId::to_worker(worker), counted, is_overtaken, gap);
         self.after(worker, &before, flow.map(|flow| (flow, &cargo)));
         self.check();
     }
@@ -159,7 +160,7 @@ impl Simulation {
             let has_packet = Cargo::of(&frame).is_some_and(|cargo| cargo.packet.is_some());
             self.tally.inside[worker] -= i64::from(has_packet);
             self.comes_from_worker(&frame);
-            self.send(from(worker), frame);
+            self.send(LineId::from_worker(worker), frame);
         }
         if self.scenario.functions.is_ledger() {
             self.find_refused(received);
@@ -285,7 +286,7 @@ impl Simulation {
         self.after(worker, &after, None);
         let epoch = self.workers[worker].epoch();
         self.note(Happened::Crashed { worker, epoch });
-        for line in [to(worker), from(worker)] {
+        for line in [LineId::to_worker(worker), LineId::from_worker(worker)] {
             if self.mishaps.flip() {
                 self.lose_ring(line);
             }

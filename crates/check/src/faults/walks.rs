@@ -4,13 +4,13 @@
 //! A packet that went into the fast path and has not come out is *inside*: it is held for a rule,
 //! or it was dropped. How many it is of each is known, but of which only later.
 
-use super::fast_side::to;
 use super::functions::account::Account;
-use super::history::{PacketHistory, Place};
-use super::invariants::Rule;
-use super::line::number_of;
-use super::log::Happened;
+use super::record::happened::Happened;
+use super::record::packet::{PacketHistory, Place};
+use super::rule::Rule;
 use super::simulation::Simulation;
+use super::world::frame::{behind_header, number_of};
+use super::world::line_id::LineId;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;
@@ -80,9 +80,9 @@ impl Simulation {
                     out: Out::Punted,
                     parked: parked_of(&frame),
                 };
-                self.come_out(sight, packet_in(&frame));
+                self.come_out(sight, behind_header(&frame));
             }
-            self.send(to(worker), frame);
+            self.send(LineId::to_worker(worker), frame);
         }
     }
 
@@ -240,7 +240,7 @@ impl Simulation {
             out: Out::FromWorker,
             parked: header.trip.parked_bytes.into(),
         };
-        self.come_out(sight, packet_in(frame));
+        self.come_out(sight, behind_header(frame));
     }
 
     fn closes(&self, number: u32) -> bool {
@@ -320,13 +320,6 @@ impl Simulation {
 fn parked_of(frame: &Frame) -> usize {
     let header = Header::read(frame.bytes());
     header.map_or(0, |header| header.trip.parked_bytes.into())
-}
-
-/// The packet behind a frame's link header.
-fn packet_in(frame: &Frame) -> &[u8] {
-    let bytes = frame.bytes();
-    let header = Header::read(bytes).map_or(0, |header| header.bytes());
-    bytes.get(header..).unwrap_or_default()
 }
 
 /// The client's end of a packet over IPv4, also of one whose payload is parked.

@@ -1,11 +1,11 @@
 //! Packets that arrive.
 
-use super::draw::{self, Draw};
-use super::functions::Functions;
-use super::functions::configuration::EXTERNAL;
-use super::scenario::Scenario;
-use super::scenario::kind::Kind;
-use super::scenario::traffic::Traffic;
+use crate::faults::draw::{self, Draw};
+use crate::faults::functions::Functions;
+use crate::faults::functions::configuration::EXTERNAL;
+use crate::faults::scenario::Scenario;
+use crate::faults::scenario::kind::Kind;
+use crate::faults::scenario::traffic::Traffic;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use twinpath_core::wire::layout::Transport;
@@ -16,7 +16,7 @@ use twinpath_traffic::config::{
 use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
 /// Where packets come from.
-pub(super) struct Source {
+pub struct Source {
     draw: Draw,
     mix: Vec<(Kind, u32)>,
     flows: u64,
@@ -215,12 +215,12 @@ fn hosts() -> Hosts {
 }
 
 /// Whether an endpoint is one of the clients.
-pub(super) fn is_inside(end: Endpoint) -> bool {
+pub fn is_inside(end: Endpoint) -> bool {
     end.address.0 >> 24 & 0xff == 10
 }
 
 /// Whether an endpoint is of a translation.
-pub(super) fn is_external(end: Endpoint) -> bool {
+pub fn is_external(end: Endpoint) -> bool {
     EXTERNAL
         .iter()
         .any(|&address| end.address == Address::from_v4(address))

@@ -4,54 +4,14 @@
 //! frame what it said when it was sent, and whether the receiver must drop it because a frame
 //! behind it, or its double, has been received already.
 
-use super::draw::Draw;
-use super::scenario::line_faults::LineFaults;
-use twinpath_core::{FlowKey, Frame, Pools, Side};
-use twinpath_link::{Header, Message, Sender, number};
-
-/// Which line: a worker's number, and which way.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct LineId {
-    pub worker: usize,
-    pub is_back: bool,
-}
-
-/// What a frame said when it was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cargo {
-    pub message: Message,
-    pub key: FlowKey,
-    pub generation: u32,
-    pub slot: u32,
-    pub epoch: u32,
-    pub initiator: Side,
-    /// The element of the chain that it is about.
-    pub element: u8,
-    /// The packet on board, by its number.
-    pub packet: Option<u32>,
-    pub words: Vec<u32>,
-}
-
-impl Cargo {
-    /// Reads what a frame says; `None` if it is no frame of the link.
-    pub fn of(frame: &Frame) -> Option<Self> {
-        let header = Header::read(frame.bytes()).ok()?;
-        Some(Self {
-            message: header.message,
-            key: header.key,
-            generation: header.generation,
-            slot: header.slot,
-            epoch: header.epoch,
-            initiator: header.initiator,
-            element: header.element,
-            packet: header.has_packet.then(|| number_of(frame)),
-            words: header.words().to_vec(),
-        })
-    }
-}
+use super::frame::Cargo;
+use crate::faults::draw::Draw;
+use crate::faults::scenario::line_faults::LineFaults;
+use twinpath_core::{Frame, Pools};
+use twinpath_link::{Sender, number};
 
 /// A frame under way.
-pub(super) struct Transit {
+pub struct Transit {
     pub ticket: u64,
     /// The line's own number, and the sender's: what is forged on the way has none of those.
     pub number: u32,
@@ -63,7 +23,7 @@ pub(super) struct Transit {
 }
 
 /// What became of a frame that was sent.
-pub(super) enum Sending {
+pub enum Sending {
     /// It arrives then; `double` if it does so twice.
     Carried {
         number: u32,
@@ -75,7 +35,7 @@ pub(super) enum Sending {
 }
 
 /// The line.
-pub(super) struct Line {
+pub struct Line {
     sender: Sender,
     under_way: Vec<Transit>,
     /// The number that the sender gave the last frame.
@@ -263,13 +223,8 @@ impl Line {
     }
 }
 
-/// The number of the packet on board.
-pub(super) fn number_of(frame: &Frame) -> u32 {
-    frame.received_ns() as u32
-}
-
 /// A second copy of a frame.
-pub(super) fn copy(frame: &Frame, spare: &mut Pools) -> Option<Frame> {
+pub fn copy(frame: &Frame, spare: &mut Pools) -> Option<Frame> {
     let mut copy = spare.take_filled(frame.bytes())?;
     copy.set_ordinal(frame.ordinal());
     copy.set_timestamp(frame.timestamp());

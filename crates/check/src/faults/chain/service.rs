@@ -1,24 +1,20 @@
 //! A scenario as a service, of which production makes the chain and its changes.
 
-use super::draw::Draw;
-use super::functions::Functions;
-use super::functions::blank::Blank;
-use super::functions::configuration::{INSPECTOR, INSPECTOR_RULES, section};
-use super::functions::ledger::{Ledger, Notes};
-use super::scenario::Scenario;
-use super::scenario::elements::Element;
-use super::scenario::traffic::Traffic;
-use std::fmt;
+use super::unlisted::unlisted;
+use super::variant::{Order, Variant};
+use crate::faults::functions::Functions;
+use crate::faults::functions::blank::Blank;
+use crate::faults::functions::configuration::{INSPECTOR, INSPECTOR_RULES, section};
+use crate::faults::functions::ledger::{Ledger, Notes};
+use crate::faults::scenario::Scenario;
+use crate::faults::scenario::elements::Element;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_control::service::{Instance, Paths, Service, ServiceError, Ways};
 use twinpath_core::wire::Address;
-use twinpath_nf::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings,
-};
+use twinpath_nf::descriptor::FunctionError;
 use twinpath_nf::duration::Human;
 use twinpath_nf::inspector::{DeepMatcher, Inspector, Rules};
 use twinpath_node::replacement::{FastPlan, ReplaceError, Replacement, SlowPlan};
@@ -28,130 +24,11 @@ use twinpath_node::{FastElement, RuleStage, SlowElement};
 use twinpath_rulecache::{RuleTable, Sides, SlowRules};
 use twinpath_slowpath::NetworkFunction;
 
-/// One of the chains of a scenario, which become each other.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Variant {
-    order: Order,
-    /// Which functions with rules have another name than usual, and so are other ones.
-    renamed: Renamed,
-    /// Functions that share flow state are configured another way.
-    has_other_state: bool,
-    /// Functions with rules are.
-    has_other_rules: bool,
-}
-
-/// What stands around the ledger; real functions only change their order.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum Order {
-    #[default]
-    Usual,
-    BlankInFront,
-    BlankBehind,
-}
-
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum Renamed {
-    #[default]
-    None,
-    /// The first one of each element.
-    First,
-    All,
-}
-
-impl Variant {
-    pub fn drawn(draw: &mut Draw) -> Self {
-        Self {
-            order: draw.pick(&[Order::Usual, Order::BlankInFront, Order::BlankBehind]),
-            has_other_state: draw.flip(),
-            renamed: draw.pick(&[Renamed::None, Renamed::First, Renamed::All]),
-            has_other_rules: draw.flip(),
-        }
-    }
-
-    /// Whether the elements with rules stay, with all that is cached.
-    pub fn keeps_rules_of(self, former: Self) -> bool {
-        self.renamed == former.renamed
-    }
-
-    /// After how many ticks a ledger's flow expires.
-    pub fn expiry_ticks(self, traffic: &Traffic) -> u32 {
-        traffic.expiry_ticks << u32::from(self.has_other_state)
-    }
-
-    /// Whether the order is another than usual, or the ledger has others beside it.
-    pub fn is_unusual(self) -> bool {
-        self.order != Order::Usual
-    }
-
-    fn name_of(self, function: &str, place: usize) -> String {
-        let is_renamed = match self.renamed {
-            Renamed::None => false,
-            Renamed::First => place == 0,
-            Renamed::All => true,
-        };
-        let end = if is_renamed { "-too" } else { "" };
-        format!("{function}{end}")
-    }
-}
-
-/// A function that no service file can name.
-#[derive(Clone)]
-struct Unlisted {
-    /// What tells its configurations apart.
-    setting: u32,
-    make: Arc<dyn Fn() -> Result<Box<dyn NetworkFunction>, FunctionError> + Send + Sync>,
-}
-
-const UNLISTED: Descriptor = Descriptor {
-    name: "unlisted",
-    form: Form::Flow,
-    placement: "made to be checked",
-    needs_section: true,
-    read: |_: ValueDeserializer<'_>, _: Surroundings<'_>| {
-        Err(serde::de::Error::custom("made to be checked"))
-    },
-};
-
-impl fmt::Debug for Unlisted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.setting)
-    }
-}
-
-impl FunctionConfig for Unlisted {
-    fn descriptor(&self) -> &'static Descriptor {
-        &UNLISTED
-    }
-
-    fn needs_payload(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
-        Ok(Function::Flow((self.make)()?))
-    }
-
-    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
-        other.of::<Self>().map(|other| other.setting) == Some(self.setting)
-    }
-}
-
-fn unlisted<M>(name: &str, setting: u32, make: M) -> Instance
-where
-    M: Fn() -> Result<Box<dyn NetworkFunction>, FunctionError> + Send + Sync + 'static,
-{
-    let make = Arc::new(make);
-    Instance {
-        name: name.into(),
-        config: Arc::new(Unlisted { setting, make }),
-    }
-}
-
 /// The service of a scenario, with its settings; the ledger tells `notes` what it does.
 ///
 /// # Errors
 /// A configuration is refused.
-pub(super) fn service(
+pub fn service(
     scenario: &Scenario,
     variant: Variant,
     (notes, seed): (&Notes, u64),
@@ -269,7 +146,7 @@ fn inspector() -> Result<Box<dyn NetworkFunction>, FunctionError> {
 ///
 /// # Errors
 /// They cannot be built.
-pub(super) fn fast_elements(
+pub fn fast_elements(
     scenario: &Scenario,
     service: &Service,
 ) -> Result<Vec<FastElement>, BuildError> {
@@ -291,7 +168,7 @@ fn slow_rules(scenario: &Scenario) -> SlowRules {
 }
 
 /// What makes a worker's elements.
-pub(super) fn blueprint(scenario: &Scenario, service: &Service) -> Blueprint {
+pub fn blueprint(scenario: &Scenario, service: &Service) -> Blueprint {
     let (scenario, service) = (scenario.clone(), service.clone());
     Arc::new(move || {
         let element = |instances: &[Instance]| {
@@ -312,7 +189,7 @@ pub(super) fn blueprint(scenario: &Scenario, service: &Service) -> Blueprint {
 ///
 /// # Errors
 /// It cannot be.
-pub(super) fn replacement(
+pub fn replacement(
     scenario: &Scenario,
     former: &Service,
     next: &Service,

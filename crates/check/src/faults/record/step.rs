@@ -1,13 +1,13 @@
 //! What one step of a run did, for the invariants to judge.
 
-use super::invariants::{Rule, Violation};
+use crate::faults::rule::{Rule, Violation};
 use twinpath_coherence::Grant;
 use twinpath_coherence::fsm::Slot;
 use twinpath_link::Message;
 
 /// Why something happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Cause {
+pub enum Cause {
     /// Nothing that may touch any state.
     #[default]
     Nothing,
@@ -35,7 +35,7 @@ pub(super) enum Cause {
 
 /// A slot that is not as it was.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct SlotChange {
+pub struct SlotChange {
     pub flow_before: Option<usize>,
     pub flow: Option<usize>,
     pub before: Slot,
@@ -45,7 +45,7 @@ pub(super) struct SlotChange {
 
 /// What the workers know of a flow is not what it was.
 #[derive(Clone, Debug)]
-pub(super) struct SlowChange {
+pub struct SlowChange {
     pub flow: usize,
     pub before: Option<Grant>,
     pub after: Option<Grant>,
@@ -53,7 +53,7 @@ pub(super) struct SlowChange {
 
 /// A packet was applied.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Application {
+pub struct Application {
     pub flow: usize,
     pub packet: u32,
     /// The packet of the flow that was applied before it.
@@ -63,7 +63,7 @@ pub(super) struct Application {
 
 /// A packet left.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Departure {
+pub struct Departure {
     pub flow: usize,
     pub packet: u32,
     /// The packet of the flow that left before it.
@@ -74,7 +74,7 @@ pub(super) struct Departure {
 
 /// A value was imported.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Import {
+pub struct Import {
     pub flow: usize,
     pub generation: u32,
     /// The generation that the flow had on the fast path.
@@ -84,7 +84,7 @@ pub(super) struct Import {
 
 /// A write-back was received.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct WrittenBack {
+pub struct WrittenBack {
     pub flow: usize,
     pub generation: u32,
     pub is_what_was_frozen: bool,
@@ -92,7 +92,7 @@ pub(super) struct WrittenBack {
 
 /// One step.
 #[derive(Default)]
-pub(super) struct Step {
+pub struct Step {
     pub cause: Cause,
     /// Packet clock and link clock.
     pub packet_now: u64,

@@ -1,17 +1,16 @@
 //! What happened, in words.
 
-use super::line::{Cargo, LineId};
-use super::scenario::kind::Kind;
-use std::collections::VecDeque;
+use crate::faults::scenario::kind::Kind;
+use crate::faults::world::frame::Cargo;
+use crate::faults::world::line_id::LineId;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::wire::Endpoint;
 use twinpath_link::Message;
 
 /// What a frame says, short.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Brief {
+pub struct Brief {
     pub message: Message,
     pub flow: Option<usize>,
     pub generation: u32,
@@ -56,7 +55,7 @@ impl fmt::Display for Flow {
 
 /// One thing that happened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Happened {
+pub enum Happened {
     Arrives {
         packet: u32,
         flow: Option<usize>,
@@ -151,34 +150,6 @@ pub(super) enum Happened {
         internal: Endpoint,
         external: Option<Endpoint>,
     },
-}
-
-impl fmt::Display for LineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_back {
-            false => write!(f, "to worker {}", self.worker),
-            true => write!(f, "from worker {}", self.worker),
-        }
-    }
-}
-
-/// Something that happened in a run, and when.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Event {
-    at_ns: u64,
-    happened: Happened,
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let microseconds = self.at_ns / 1000;
-        write!(
-            f,
-            "{microseconds:>9}.{:03} us  {}",
-            self.at_ns % 1000,
-            self.happened
-        )
-    }
 }
 
 impl fmt::Display for Happened {
@@ -279,40 +250,5 @@ impl fmt::Display for Happened {
             } => write!(f, "{internal} is {external} outside now"),
             Self::Bound { internal, .. } => write!(f, "{internal} is nobody outside now"),
         }
-    }
-}
-
-/// The log of a run: all of it, or its end.
-pub(super) struct Log {
-    events: VecDeque<Event>,
-    keeps: usize,
-    digest: DefaultHasher,
-}
-
-impl Log {
-    pub fn new(keeps: usize) -> Self {
-        Self {
-            events: VecDeque::new(),
-            keeps,
-            digest: DefaultHasher::new(),
-        }
-    }
-
-    pub fn keep_all(&mut self) {
-        self.keeps = usize::MAX;
-    }
-
-    pub fn add(&mut self, at_ns: u64, happened: Happened) {
-        let event = Event { at_ns, happened };
-        event.hash(&mut self.digest);
-        if self.events.len() >= self.keeps {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
-    }
-
-    /// The events kept, and a digest of all there were.
-    pub fn close(self) -> (Vec<Event>, u64) {
-        (self.events.into(), self.digest.finish())
     }
 }

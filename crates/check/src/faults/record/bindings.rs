@@ -1,6 +1,6 @@
 //! What a bystander knows of a translation's bindings: which was in force when, and who used it.
 
-use super::functions::configuration::BINDING_IDLE;
+use crate::faults::functions::configuration::BINDING_IDLE;
 use std::ops::RangeInclusive;
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
@@ -23,14 +23,14 @@ struct Binding {
 
 /// Who has which external endpoint.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub struct Pair {
     pub internal: Endpoint,
     pub external: Endpoint,
 }
 
 /// Why bindings may have ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub enum Why {
     /// They were idle, by this time at most.
     Idle { now: Instant },
     /// The workers have crashed.
@@ -41,7 +41,7 @@ pub(super) enum Why {
 
 /// All bindings so far.
 #[derive(Default)]
-pub(super) struct Bindings {
+pub struct Bindings {
     inside: Vec<Endpoint>,
     all: Vec<Binding>,
 }

@@ -1,12 +1,12 @@
 //! What is to happen, in order of time.
 
-use super::line::LineId;
+use super::line_id::LineId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Something that is to happen.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Next {
+pub enum Next {
     Arrival,
     Frame {
         line: LineId,
@@ -36,7 +36,7 @@ pub(super) enum Next {
 
 /// The agenda. What is planned for the same time happens in the order in which it was planned.
 #[derive(Default)]
-pub(super) struct Agenda {
+pub struct Agenda {
     queue: BinaryHeap<Reverse<(u64, u64, Next)>>,
     planned: u64,
     next_tick: Option<u64>,

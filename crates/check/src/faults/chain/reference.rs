@@ -1,6 +1,6 @@
 //! What functions with rules alone make of a packet, on a server.
 
-use super::scenario::elements::{Element, Elements};
+use crate::faults::scenario::elements::{Element, Elements};
 use twinpath_control::service::Service;
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
@@ -18,14 +18,14 @@ enum Alone {
 }
 
 /// The functions of a chain, by element; those that share flow state change no packet here.
-pub(super) struct Reference {
+pub struct Reference {
     elements: Vec<Vec<Alone>>,
     pools: Pools,
 }
 
 /// A part of a packet's way.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Way {
+pub struct Way {
     pub direction: Direction,
     /// How many elements it had passed before.
     pub from: usize,

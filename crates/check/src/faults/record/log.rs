@@ -1,0 +1,60 @@
+//! The log of a run.
+
+use super::happened::Happened;
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Something that happened in a run, and when.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    at_ns: u64,
+    happened: Happened,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let microseconds = self.at_ns / 1000;
+        write!(
+            f,
+            "{microseconds:>9}.{:03} us  {}",
+            self.at_ns % 1000,
+            self.happened
+        )
+    }
+}
+
+/// The log of a run: all of it, or its end.
+pub struct Log {
+    events: VecDeque<Event>,
+    keeps: usize,
+    digest: DefaultHasher,
+}
+
+impl Log {
+    pub fn new(keeps: usize) -> Self {
+        Self {
+            events: VecDeque::new(),
+            keeps,
+            digest: DefaultHasher::new(),
+        }
+    }
+
+    pub fn keep_all(&mut self) {
+        self.keeps = usize::MAX;
+    }
+
+    pub fn add(&mut self, at_ns: u64, happened: Happened) {
+        let event = Event { at_ns, happened };
+        event.hash(&mut self.digest);
+        if self.events.len() >= self.keeps {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The events kept, and a digest of all there were.
+    pub fn close(self) -> (Vec<Event>, u64) {
+        (self.events.into(), self.digest.finish())
+    }
+}
