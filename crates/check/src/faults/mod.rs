@@ -33,35 +33,26 @@
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
 //! without it is checked.
 
-mod books;
 mod chain;
+mod checks;
 mod draw;
-mod driver;
-mod fast_side;
-mod forgery;
+mod events;
 mod functions;
-mod invariants;
-mod look;
 mod outcome;
-mod parked;
-mod passage;
 mod record;
 mod rule;
-mod sabotage;
 mod scenario;
 mod simulation;
-mod slow_side;
 #[cfg(test)]
 mod tests;
-mod walks;
 mod world;
 
+pub use events::sabotage::Sabotage;
 pub use functions::Functions;
 pub use outcome::Outcome;
 pub use record::coverage::Coverage;
 pub use record::log::Event;
 pub use rule::{Rule, Violation};
-pub use sabotage::Sabotage;
 pub use scenario::Scenario;
 pub use scenario::elements::Elements;
 pub use scenario::kind::Kind;
@@ -71,7 +62,8 @@ pub use scenario::resources::Resources;
 pub use scenario::rules::RuleSettings;
 pub use scenario::traffic::Traffic;
 pub use scenario::worker_faults::WorkerFaults;
-pub use simulation::{SetupError, Simulation};
+pub use simulation::Simulation;
+pub use world::SetupError;
 
 use std::ops::Range;
 

@@ -76,8 +76,8 @@ impl Note {
 }
 
 /// Takes the notes out.
-pub fn take_notes(notes: &Notes, into: &mut Vec<Note>) {
-    into.append(&mut notes.lock().unwrap_or_else(PoisonError::into_inner));
+pub fn take_notes(notes: &Notes) -> Vec<Note> {
+    std::mem::take(&mut notes.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The function.

@@ -1,9 +1,9 @@
-//! What a bystander knows of a translation's bindings: which was in force when, and who used it.
+//! A translation's bindings: which was in force when, and who used it.
 
 use crate::faults::functions::configuration::BINDING_IDLE;
 use std::ops::RangeInclusive;
-use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
+use twinpath_core::{Direction, Instant};
 
 /// An external endpoint that stands, or stood, for one inside.
 #[derive(Copy, Clone, Debug)]
@@ -26,6 +26,33 @@ struct Binding {
 pub struct Pair {
     pub internal: Endpoint,
     pub external: Endpoint,
+}
+
+impl Pair {
+    /// The pair of the end that a packet of this direction had and the one that it has.
+    pub const fn between(before: Endpoint, after: Endpoint, direction: Direction) -> Self {
+        let (internal, external) = match direction {
+            Direction::Original => (before, after),
+            Direction::Reply => (after, before),
+        };
+        Self { internal, external }
+    }
+
+    /// What a packet of this direction has before it is translated.
+    pub const fn before(self, direction: Direction) -> Endpoint {
+        match direction {
+            Direction::Original => self.internal,
+            Direction::Reply => self.external,
+        }
+    }
+
+    /// What it has afterwards.
+    pub const fn after(self, direction: Direction) -> Endpoint {
+        match direction {
+            Direction::Original => self.external,
+            Direction::Reply => self.internal,
+        }
+    }
 }
 
 /// Why bindings may have ended.

@@ -1,5 +1,11 @@
 //! How often what was to be tried happened.
 
+use twinpath_coherence::SlowFlows;
+use twinpath_core::DropReason;
+use twinpath_node::FastPath;
+use twinpath_parking::Stage;
+use twinpath_rulecache::{RuleTable, SlowRules};
+
 macro_rules! coverage {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// How often what was to be tried happened.
@@ -135,4 +141,69 @@ coverage! {
     parking_full,
     /// Bindings of a translation that began or ended.
     bindings_changed,
+}
+
+impl Coverage {
+    /// Adds what a worker's functions counted that share flow state, before they crash or at the
+    /// end.
+    pub(crate) fn count_flows(&mut self, flows: &SlowFlows, is_ledger: bool) {
+        let stats = flows.stats();
+        self.imports += stats.imports;
+        self.rescued += stats.rescued;
+        self.duplicate_write_backs += stats.duplicate_write_backs;
+        self.recalls += stats.recalls;
+        self.flows_aged += stats.flows_aged;
+        if !is_ledger {
+            self.flow_table_full += flows.drops().of(DropReason::FlowTableFull);
+        }
+    }
+
+    /// Adds what the fast path counted.
+    pub(crate) fn count_fast_path(&mut self, path: &FastPath) {
+        let stats = path.coherence();
+        self.pulls += stats.pulls;
+        self.rearms += stats.rearms;
+        self.cancellations += stats.cancellations;
+        self.installs += stats.installs;
+        self.declines += stats.declines;
+        self.incomplete_timeouts += stats.incomplete_timeouts;
+        self.write_backs += stats.write_backs;
+        self.idle_write_backs += stats.idle_write_backs;
+        self.write_back_retries += stats.write_back_retries;
+        self.acknowledgements += stats.acknowledgements;
+        self.stale_messages += stats.stale_messages;
+        self.collisions += stats.collisions;
+        self.no_buffer += path.counts().no_own_buffer;
+    }
+
+    /// Adds what was counted of an element's rules.
+    pub(crate) fn count_rules(&mut self, table: &RuleTable, book: &SlowRules) {
+        let (table, manager) = (table.counters(), book.manager().counters());
+        self.rules_added += manager.added;
+        self.rules_activated += table.activated;
+        self.rule_hits += table.hits;
+        self.rule_holds += table.held;
+        self.held_then_punted += table.held_then_punted;
+        self.rules_demoted += table.demoted;
+        self.rules_idle += table.idle;
+        self.holds_full += table.hold_full;
+        self.marks_repeated += table.marks_repeated;
+        self.waited_for_rules += book.counters().waited;
+        self.rules_invalidated += manager.invalidated;
+        self.rules_replaced += manager.replaced;
+        self.rules_aged += manager.aged;
+        self.rule_requests_repeated += manager.repeated;
+    }
+
+    /// Adds what was counted of payloads.
+    pub(crate) fn count_parking(&mut self, stage: &Stage) {
+        let (stats, counts) = (stage.stats(), stage.counts());
+        self.payloads_parked += stats.parked;
+        self.payloads_joined += stats.departed;
+        self.payloads_declined += stats.declined;
+        self.payloads_missing += stats.expired + stats.late;
+        self.parking_followers += stats.followers;
+        self.headers_stale += stats.headers_stale;
+        self.parking_full += counts.no_room + counts.refused + counts.with_state;
+    }
 }

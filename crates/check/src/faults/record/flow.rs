@@ -91,6 +91,11 @@ pub struct FlowHistory {
 }
 
 impl FlowHistory {
+    /// What the workers find it by.
+    pub fn name(&self) -> (&FlowKey, u64) {
+        (&self.key, self.hash)
+    }
+
     /// The words that the workers have of it: none if they do not know it.
     pub fn known_words(&self) -> &[u32] {
         self.at_worker.as_ref().map_or(&[], |(_, words)| words)

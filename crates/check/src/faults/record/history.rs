@@ -94,6 +94,17 @@ impl History {
         packet.place = to;
     }
 
+    /// The packets that a worker has are lost.
+    pub fn lose_at(&mut self, worker: usize) {
+        let flows = &self.flows;
+        let is_here = |packet: &&mut PacketHistory| {
+            let flow = packet.flow.map(|flow| &flows[flow]);
+            packet.place == Place::AtWorker && flow.is_some_and(|flow| flow.worker == worker)
+        };
+        let packets = self.packets.iter_mut().filter(is_here);
+        packets.for_each(|packet| packet.place = Place::Lost);
+    }
+
     /// A packet is applied on the fast path.
     pub fn applies_fast(&mut self, number: u32, step: &mut Step) {
         let Some((flow, at)) = self.expire(number) else {
@@ -190,6 +201,18 @@ impl History {
         });
         history.last_applied = number;
         history.truth.enter(number, way, kind);
+    }
+
+    /// Accounts expire after another time from now on. What the workers have forgotten already does
+    /// not come back.
+    pub fn expire_after(&mut self, ticks: u32, now: Instant) {
+        for flow in &mut self.flows {
+            let is_forgotten = flow.known_words().iter().all(|&word| word == 0);
+            if is_forgotten {
+                flow.truth.expire(now, self.expiry_ticks);
+            }
+        }
+        self.expiry_ticks = ticks;
     }
 
     /// A packet leaves; `as_it_came` tells whether its bytes are those that arrived.

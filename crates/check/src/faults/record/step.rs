@@ -1,6 +1,7 @@
 //! What one step of a run did, for the invariants to judge.
 
 use crate::faults::rule::{Rule, Violation};
+use std::fmt;
 use twinpath_coherence::Grant;
 use twinpath_coherence::fsm::Slot;
 use twinpath_link::Message;
@@ -41,6 +42,18 @@ pub struct SlotChange {
     pub before: Slot,
     pub after: Slot,
     pub changes_words: bool,
+}
+
+impl fmt::Display for SlotChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = |flow: Option<usize>, slot: &Slot| {
+            let flow = flow.map_or("nobody".into(), |flow| format!("flow {flow}"));
+            format!("{flow} {}({})", slot.fsm.name(), slot.generation)
+        };
+        let before = side(self.flow_before, &self.before);
+        let after = side(self.flow, &self.after);
+        write!(f, "a slot goes from {before} to {after}")
+    }
 }
 
 /// What the workers know of a flow is not what it was.
@@ -98,7 +111,7 @@ pub struct Step {
     pub packet_now: u64,
     pub now: u64,
     /// Flows of packets that may meet their state in this step, whatever its cause.
-    pub walkers: Vec<usize>,
+    pub inside: Vec<usize>,
     pub slots: Vec<SlotChange>,
     pub slow: Vec<SlowChange>,
     pub applied: Vec<Application>,
@@ -119,7 +132,7 @@ pub struct Step {
 impl Step {
     pub fn begin(&mut self, cause: Cause, now: u64, packet_now: u64) {
         (self.cause, self.now, self.packet_now) = (cause, now, packet_now);
-        self.walkers.clear();
+        self.inside.clear();
         self.slots.clear();
         self.slow.clear();
         self.applied.clear();

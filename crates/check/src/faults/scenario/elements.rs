@@ -79,6 +79,11 @@ impl Elements {
         place.map(|place| place as u8)
     }
 
+    /// Whether this is the one with flow state.
+    pub(crate) fn is_state(self, element: u8) -> bool {
+        self.state() == Some(element)
+    }
+
     /// The elements in the order in which packets of this direction pass them.
     pub(crate) fn passed(self, direction: Direction) -> impl Iterator<Item = Element> {
         let list = self.list();

@@ -157,6 +157,16 @@ impl Scenario {
         self
     }
 
+    /// Whether payloads are parked.
+    pub(crate) fn parks(&self) -> bool {
+        self.parking.is_some()
+    }
+
+    /// Whether packets may stay inside the fast path.
+    pub(crate) fn keeps_packets_inside(&self) -> bool {
+        self.elements.have_rules() || self.parks()
+    }
+
     /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a
     /// queue once, a whole packet of their flow comes behind some that it should not.
     pub(crate) fn keeps_order(&self) -> bool {
@@ -168,7 +178,7 @@ impl Scenario {
     }
 
     /// Long enough for whatever waits on the slow path to be asked for again, by the link's clock.
-    pub(crate) fn time_between_trickles(&self) -> u64 {
+    pub(crate) fn time_between_late_packets(&self) -> u64 {
         const TICK_NS: u64 = 1_100_000;
         let rules = &self.rules;
         let window = rules.slow.manager.window.as_nanos() as u64 / 2;

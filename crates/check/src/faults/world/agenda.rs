@@ -31,7 +31,7 @@ pub enum Next {
         worker: usize,
     },
     Stop,
-    Trickle,
+    LateArrival,
 }
 
 /// The agenda. What is planned for the same time happens in the order in which it was planned.

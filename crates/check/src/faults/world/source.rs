@@ -78,7 +78,7 @@ impl Source {
     }
 
     /// A packet when all else is over.
-    pub fn trickle(&mut self, number: u32) -> (Kind, Vec<u8>) {
+    pub fn late(&mut self, number: u32) -> (Kind, Vec<u8>) {
         (Kind::Simple, self.ledger_packet(Kind::Simple, number))
     }
 
