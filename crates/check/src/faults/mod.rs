@@ -47,21 +47,15 @@ mod simulation;
 mod tests;
 mod world;
 
-pub use events::sabotage::Sabotage;
+pub use events::Sabotage;
 pub use functions::Functions;
 pub use outcome::Outcome;
-pub use record::coverage::Coverage;
-pub use record::log::Event;
+pub use record::{Coverage, Event};
 pub use rule::{Rule, Violation};
-pub use scenario::Scenario;
-pub use scenario::elements::Elements;
-pub use scenario::kind::Kind;
-pub use scenario::line_faults::LineFaults;
-pub use scenario::parking::ParkingSettings;
-pub use scenario::resources::Resources;
-pub use scenario::rules::RuleSettings;
-pub use scenario::traffic::Traffic;
-pub use scenario::worker_faults::WorkerFaults;
+pub use scenario::{
+    Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, Traffic,
+    WorkerFaults,
+};
 pub use simulation::Simulation;
 pub use world::SetupError;
 

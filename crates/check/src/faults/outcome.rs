@@ -1,7 +1,6 @@
 //! What a run came to.
 
-use super::record::coverage::Coverage;
-use super::record::log::Event;
+use super::record::{Coverage, Event};
 use super::rule::Violation;
 use super::scenario::Scenario;
 use std::fmt;

@@ -2,18 +2,12 @@
 //! is broken.
 
 use super::checks::settle_inside;
-use super::events::run::Run;
-use super::events::sabotage::{Sabotage, Saboteur};
-use super::events::{arrivals, fast_path, reports, slow_path};
+use super::events::{Run, Sabotage, Saboteur, arrivals, fast_path, reports, slow_path};
 use super::outcome::Outcome;
-use super::record::Record;
-use super::record::happened::Happened;
-use super::record::step::Cause;
+use super::record::{Cause, Happened, Record};
 use super::rule::Rule;
 use super::scenario::Scenario;
-use super::world::agenda::Next;
-use super::world::line::Line;
-use super::world::{SetupError, World};
+use super::world::{Line, Next, SetupError, World};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::Instant;
 
@@ -143,7 +137,7 @@ fn leap(world: &mut World) {
 /// Plans what the new state of things asks for: a tick when the next timer is due, or while the
 /// machine is at something, and wake-ups.
 fn plan(run: &mut Run) {
-    let (world, slots) = (&mut run.world, run.record.mirror.slots.iter());
+    let (world, slots) = (&mut run.world, run.record.mirror.slots());
     let time_to_live = world.scenario.protocol.time_to_live;
     let due = slots.filter_map(|slot| match slot.fsm {
         Fsm::Initial => None,
@@ -207,7 +201,7 @@ fn settle_parking(world: &World, record: &mut Record) {
     let (parked, ended) = (stats.parked, stats.ended());
     if world.parks_anything() || parked != ended {
         let what = format!("of {parked} payloads {ended} have come to an end");
-        record.fault(Rule::Whole, what);
+        record.step.fault(Rule::Whole, what);
     }
 }
 

@@ -1,12 +1,14 @@
 //! The chains of a run, as production builds them, and what they should do.
 
-pub mod reference;
+mod reference;
 pub mod service;
-pub mod unlisted;
-pub mod variant;
+mod unlisted;
+mod variant;
+
+pub use reference::{Reference, Way};
+pub use variant::Variant;
 
 use twinpath_control::service::Service;
-use variant::Variant;
 
 /// What the chain is, and what it becomes.
 pub struct Chain {

@@ -1,6 +1,6 @@
 //! What functions with rules alone make of a packet, on a server.
 
-use crate::faults::scenario::elements::{Element, Elements};
+use crate::faults::scenario::{Element, Elements};
 use twinpath_control::service::Service;
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;

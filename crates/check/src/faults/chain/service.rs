@@ -2,12 +2,10 @@
 
 use super::unlisted::unlisted;
 use super::variant::{Order, Variant};
-use crate::faults::functions::Functions;
-use crate::faults::functions::blank::Blank;
-use crate::faults::functions::configuration::{INSPECTOR, INSPECTOR_RULES, section};
-use crate::faults::functions::ledger::{Ledger, Notes};
-use crate::faults::scenario::Scenario;
-use crate::faults::scenario::elements::Element;
+use crate::faults::functions::{
+    Blank, Functions, INSPECTOR, INSPECTOR_RULES, Ledger, Notes, section,
+};
+use crate::faults::scenario::{Element, Scenario};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

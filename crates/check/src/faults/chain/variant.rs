@@ -1,7 +1,7 @@
 //! The chains of a scenario.
 
 use crate::faults::draw::Draw;
-use crate::faults::scenario::traffic::Traffic;
+use crate::faults::scenario::Traffic;
 
 /// One of the chains of a scenario, which become each other.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

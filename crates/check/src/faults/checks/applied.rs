@@ -3,11 +3,9 @@
 use super::exit::Exit;
 use super::passage::justify_drop;
 use super::slots::look_at_slots;
-use crate::faults::functions::account::Account;
-use crate::faults::record::Record;
-use crate::faults::record::happened::Happened;
-use crate::faults::record::packet::{PacketHistory, Place};
-use crate::faults::scenario::elements::Elements;
+use crate::faults::functions::Account;
+use crate::faults::record::{Happened, PacketHistory, Place, Record};
+use crate::faults::scenario::Elements;
 use crate::faults::world::World;
 use twinpath_core::Direction;
 

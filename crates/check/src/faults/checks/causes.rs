@@ -2,8 +2,7 @@
 //! is due.
 
 use super::require::{Checked, require};
-use crate::faults::record::Record;
-use crate::faults::record::step::{Cause, SlotChange, SlowChange, Step};
+use crate::faults::record::{Cause, Record, SlotChange, SlowChange, Step};
 use crate::faults::scenario::Scenario;
 use twinpath_coherence::fsm::{Fsm, Slot};
 use twinpath_link::Message;
@@ -131,18 +130,13 @@ pub fn progress(scenario: &Scenario, record: &Record) -> Checked {
     if step.cause == Cause::Tick && step.is_sweep && sees_all && !step.lacks_buffer {
         let overdue = record
             .mirror
-            .slots
-            .iter()
+            .slots()
             .find(|slot| is_due(scenario, step, slot));
         if let Some(slot) = overdue {
             return Err(format!("a slot is {} and overdue", slot.fsm.name()));
         }
     }
-    let taken = record
-        .mirror
-        .slots
-        .iter()
-        .find(|slot| slot.fsm != Fsm::Initial);
+    let taken = record.mirror.slots().find(|slot| slot.fsm != Fsm::Initial);
     match taken {
         Some(slot) if step.is_rest => Err(format!("a slot is still {}", slot.fsm.name())),
         _ => Ok(()),

@@ -1,9 +1,8 @@
 //! Every packet is somewhere, and every buffer.
 
 use super::require::{Checked, require};
-use crate::faults::functions::ledger::MOST_HELD;
-use crate::faults::record::Record;
-use crate::faults::record::packet::Place;
+use crate::faults::functions::MOST_HELD;
+use crate::faults::record::{Place, Record};
 use crate::faults::scenario::Scenario;
 use crate::faults::world::World;
 

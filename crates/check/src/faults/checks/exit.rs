@@ -1,7 +1,7 @@
 //! Packets that come out of the fast path or of the slow path.
 
-use crate::faults::scenario::elements::Elements;
-use crate::faults::world::frame::number_of;
+use crate::faults::scenario::Elements;
+use crate::faults::world::number_of;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;

@@ -1,8 +1,7 @@
 //! What the workers know of flows after a step that they did not before.
 
-use crate::faults::functions::account::Account;
-use crate::faults::record::Record;
-use crate::faults::record::step::{Cause, SlowChange};
+use crate::faults::functions::Account;
+use crate::faults::record::{Cause, Record, SlowChange};
 use crate::faults::world::World;
 use twinpath_coherence::Grant;
 

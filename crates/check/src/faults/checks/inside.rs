@@ -36,11 +36,13 @@ pub fn come_out(world: &World, record: &mut Record, exit: &Exit, bytes: &[u8]) {
             true => Rule::Whole,
             false => Rule::AsAlone,
         };
-        record.fault(rule, format!("packet {number} comes out {what}"));
+        record
+            .step
+            .fault(rule, format!("packet {number} comes out {what}"));
     }
     if leaves && exit.parked != 0 {
         let what = format!("the header of packet {number} leaves alone");
-        record.fault(Rule::Whole, what);
+        record.step.fault(Rule::Whole, what);
     }
     check_translation(world, record, exit, bytes);
     if let Some(packet) = record.history.packet_mut(number) {
@@ -62,11 +64,11 @@ pub fn settle_inside(world: &World, record: &mut Record) {
     let held = world.held_for_rules();
     if held > 0 {
         let what = format!("{held} packets are held for ever");
-        record.fault(Rule::Progress, what);
+        record.step.fault(Rule::Progress, what);
     }
     if world.rules().any(|rules| rules.book.is_waiting()) {
         let what = "a packet waits for ever for a rule to go".into();
-        record.fault(Rule::Progress, what);
+        record.step.fault(Rule::Progress, what);
     }
     justify_drops(world, record);
 }

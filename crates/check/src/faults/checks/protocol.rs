@@ -4,10 +4,8 @@
 //! what is true is the observer's [history](crate::faults::record::history).
 
 use super::require::{Checked, require};
-use crate::faults::functions::account::Account;
-use crate::faults::record::Record;
-use crate::faults::record::flow::FlowHistory;
-use crate::faults::record::step::Step;
+use crate::faults::functions::Account;
+use crate::faults::record::{FlowHistory, Record, Step};
 use crate::faults::scenario::Scenario;
 use crate::faults::world::World;
 use twinpath_coherence::Grant;

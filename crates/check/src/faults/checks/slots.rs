@@ -1,8 +1,6 @@
 //! Which slots are not as they were after a step.
 
-use crate::faults::record::Record;
-use crate::faults::record::happened::Happened;
-use crate::faults::record::step::SlotChange;
+use crate::faults::record::{Happened, Record, SeenSlot, SlotChange};
 use crate::faults::rule::Rule;
 use crate::faults::world::World;
 use twinpath_coherence::StateStage;
@@ -10,52 +8,64 @@ use twinpath_coherence::fsm::{Fsm, Slot};
 
 /// Compares the slots with what they were, and brings the record up to date.
 pub fn look_at_slots(world: &World, record: &mut Record) {
-    let Some(stage) = world.machine.path().stage() else {
-        return;
-    };
-    let newest = record.mirror.newest_pull();
-    for place in record.mirror.changed(stage) {
-        follow(record, place, stage, world.now);
+    let newest = record.mirror.newest_pull;
+    let slots = world.machine.path().stage().into_iter();
+    for (place, (key, slot, words)) in slots.flat_map(StateStage::each_slot).enumerate() {
+        let seen = &mut record.mirror.slots[place];
+        let changes_words = seen.words != words;
+        if (seen.slot, seen.key) == (slot, key) && !changes_words {
+            continue;
+        }
+        let owner = record.history.flow_of(&key);
+        seen.words.copy_from_slice(words);
+        seen.key = key;
+        let before = std::mem::replace(&mut seen.slot, slot);
+        let owner_before = std::mem::replace(&mut seen.owner, owner);
+        follow(record, place, owner_before);
+        record.step.slots.push(SlotChange {
+            flow_before: owner_before,
+            flow: owner,
+            before,
+            after: slot,
+            changes_words,
+        });
+        if (before.fsm, before.generation) != (slot.fsm, slot.generation) {
+            follow_state(world, record, place, before.fsm);
+        }
         check_pull(record, place, newest);
     }
 }
 
-fn follow(record: &mut Record, place: usize, stage: &StateStage, now: u64) {
-    let Some(seen) = stage.each_slot().nth(place) else {
-        return;
-    };
-    let (key, after, _) = seen;
-    let flow = record.history.flow_of(&key);
-    let was = record.mirror.follow(place, seen, flow);
-    if let Some(owner) = was.owner_before.filter(|_| was.owner_before != flow) {
-        record.history.flows[owner].slot = None;
+/// The slot may have another owner.
+fn follow(record: &mut Record, place: usize, owner_before: Option<usize>) {
+    let owner = record.mirror.slots[place].owner;
+    if let Some(before) = owner_before.filter(|_| owner_before != owner) {
+        record.history.flows[before].slot = None;
     }
-    record.step.slots.push(SlotChange {
-        flow_before: was.owner_before,
-        flow,
-        before: was.before,
-        after,
-        changes_words: was.changes_words,
-    });
-    if let Some(flow) = flow {
-        record.history.flows[flow].slot = Some(place);
-        follow_state(record, (place, flow), (&was.before, &after), now);
+    if let Some(owner) = owner {
+        record.history.flows[owner].slot = Some(place);
     }
 }
 
-fn follow_state(
-    record: &mut Record,
-    (slot, flow): (usize, usize),
-    (before, after): (&Slot, &Slot),
-    now: u64,
-) {
-    let generation = after.generation;
-    if (before.fsm, before.generation) == (after.fsm, generation) {
+fn follow_state(world: &World, record: &mut Record, slot: usize, from: Fsm) {
+    let SeenSlot {
+        slot: after,
+        owner: Some(flow),
+        words,
+        ..
+    } = &record.mirror.slots[slot]
+    else {
         return;
+    };
+    let (flow, to, generation) = (*flow, after.fsm, after.generation);
+    let history = &mut record.history.flows[flow];
+    match to {
+        Fsm::Active => history.install(generation),
+        Fsm::Frozen => history.frozen.clone_from(words),
+        Fsm::Initial | Fsm::Incomplete => {}
     }
-    let (from, to) = (before.fsm, after.fsm);
     record.note(
-        now,
+        world.now,
         Happened::Slot {
             slot,
             flow,
@@ -64,19 +74,21 @@ fn follow_state(
             generation,
         },
     );
-    let history = &mut record.history.flows[flow];
-    match after.fsm {
-        Fsm::Active => history.install(generation),
-        Fsm::Frozen => history.frozen = record.mirror.words_of(history).to_vec(),
-        Fsm::Initial | Fsm::Incomplete => {}
-    }
 }
 
 /// Pulls are numbered on, whichever stage sends them: all of a step after those before it.
 fn check_pull(record: &mut Record, place: usize, newest: u32) {
-    let pull = record.mirror.new_pull(place);
-    if let Some(generation) = pull.filter(|&generation| generation <= newest) {
+    let seen = &mut record.mirror.slots[place];
+    let Slot {
+        fsm, generation, ..
+    } = seen.slot;
+    if fsm != Fsm::Incomplete || generation == seen.pulled {
+        return;
+    }
+    seen.pulled = generation;
+    record.mirror.newest_pull = record.mirror.newest_pull.max(generation);
+    if generation <= newest {
         let what = format!("a pull is numbered {generation}, {newest} was before");
-        record.fault(Rule::Migration, what);
+        record.step.fault(Rule::Migration, what);
     }
 }

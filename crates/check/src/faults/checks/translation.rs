@@ -2,17 +2,11 @@
 //! are used.
 
 use super::exit::{Exit, ExitKind, end_of};
-use crate::faults::functions::configuration::BINDING_IDLE;
-use crate::faults::record::Record;
-use crate::faults::record::bindings::{Pair, Why};
-use crate::faults::record::happened::Happened;
-use crate::faults::record::step::Cause;
+use crate::faults::functions::BINDING_IDLE;
+use crate::faults::record::{Cause, Happened, Pair, Record, Why};
 use crate::faults::rule::Rule;
-use crate::faults::scenario::Scenario;
-use crate::faults::scenario::elements::Element;
-use crate::faults::world::World;
-use crate::faults::world::remote_worker::RemoteWorker;
-use crate::faults::world::source::is_inside;
+use crate::faults::scenario::{Element, Scenario};
+use crate::faults::world::{RemoteWorker, World, is_inside};
 use twinpath_core::wire::{Endpoint, protocol};
 use twinpath_core::{Direction, Instant};
 use twinpath_nf::napt::Napt;
@@ -52,7 +46,7 @@ pub fn follow_bindings(world: &World, record: &mut Record) {
     let turn = record.turn;
     let changed = record.bindings.follow(bound, (turn, why), &mut faults);
     for what in faults {
-        record.fault(Rule::AliveInUse, what);
+        record.step.fault(Rule::AliveInUse, what);
     }
     for (internal, external) in changed {
         record.coverage.bindings_changed += 1;
@@ -89,7 +83,7 @@ pub fn check_translation(world: &World, record: &mut Record, exit: &Exit, bytes:
     if !record.bindings.is_in_force(pair, &(since..=turn)) {
         let number = exit.number;
         let what = format!("packet {number} was translated by {pair:?}, which is not in force");
-        return record.fault(Rule::InForce, what);
+        return record.step.fault(Rule::InForce, what);
     }
     check_use(world, record, exit, pair, at);
 }
@@ -127,10 +121,10 @@ fn check_use(world: &World, record: &mut Record, exit: &Exit, pair: Pair, at: In
         && !may_have_been_used(world, record, (pair, at), exit.number)
     {
         let what = format!("packet {}: {pair:?} at {at:?} since {last:?}", exit.number);
-        record.fault(Rule::AliveInUse, what);
+        record.step.fault(Rule::AliveInUse, what);
     }
     if let Err(what) = record.bindings.uses(pair, at) {
-        record.fault(Rule::AliveInUse, what);
+        record.step.fault(Rule::AliveInUse, what);
     }
 }
 

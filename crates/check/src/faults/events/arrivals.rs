@@ -5,14 +5,9 @@ use super::fast_path::{process, tick};
 use super::run::Run;
 use super::slow_path::plan_faults;
 use crate::faults::checks::admit_client;
-use crate::faults::record::happened::Happened;
-use crate::faults::record::packet::{PacketHistory, Place};
-use crate::faults::scenario::Scenario;
-use crate::faults::scenario::kind::Kind;
-use crate::faults::scenario::resources::PLENTY;
-use crate::faults::world::World;
-use crate::faults::world::agenda::Next;
-use crate::faults::world::source::is_inside;
+use crate::faults::record::{Happened, PacketHistory, Place};
+use crate::faults::scenario::{Kind, PLENTY, Scenario};
+use crate::faults::world::{Next, World, is_inside};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, DropReason, Frame, Side};
 

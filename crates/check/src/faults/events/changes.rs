@@ -2,11 +2,9 @@
 
 use super::run::Run;
 use super::sabotage::Sabotage;
-use crate::faults::chain::reference::Reference;
-use crate::faults::chain::variant::Variant;
-use crate::faults::chain::{NextChain, service};
+use crate::faults::chain::{NextChain, Reference, Variant, service};
 use crate::faults::checks::justify_drops;
-use crate::faults::record::happened::Happened;
+use crate::faults::record::Happened;
 use crate::faults::rule::Rule;
 use twinpath_coherence::fsm::Fsm;
 use twinpath_node::machine::Outcome;
@@ -22,7 +20,7 @@ pub fn change_or_not(run: &mut Run) {
     }
     let variant = Variant::drawn(&mut world.changes);
     if let Err(what) = ask_for(run, variant) {
-        run.record.fault(Rule::Migration, what);
+        run.record.step.fault(Rule::Migration, what);
     }
 }
 
@@ -52,11 +50,11 @@ fn ask_for(run: &mut Run, variant: Variant) -> Result<(), String> {
 pub fn check_all_home(run: &mut Run) {
     let next = run.world.chain.next.as_ref();
     let changes_state = next.is_some_and(|next| next.brings_flows_home);
-    let mut slots = run.record.mirror.slots.iter();
+    let mut slots = run.record.mirror.slots();
     let taken = slots.find(|slot| changes_state && slot.fsm != Fsm::Initial);
     if let Some(slot) = taken {
         let what = format!("the chain changes while a slot is {}", slot.fsm.name());
-        run.record.fault(Rule::Migration, what);
+        run.record.step.fault(Rule::Migration, what);
     }
 }
 
@@ -74,7 +72,7 @@ pub fn come_of(run: &mut Run, outcome: Outcome) {
             run.world.has_stopped = true;
             if !is_drained {
                 let what = "the run ends while something is under way".into();
-                run.record.fault(Rule::Progress, what);
+                run.record.step.fault(Rule::Progress, what);
             }
         }
     }
@@ -101,7 +99,7 @@ fn changed(run: &mut Run) {
     }
     match Reference::new(world.scenario.elements, &next.service) {
         Ok(reference) => record.reference = reference,
-        Err(error) => record.fault(Rule::Migration, error.to_string()),
+        Err(error) => record.step.fault(Rule::Migration, error.to_string()),
     }
     (world.chain.variant, world.chain.service) = (next.variant, next.service);
     if next.brings_flows_home {

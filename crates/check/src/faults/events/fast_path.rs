@@ -5,14 +5,9 @@ use super::outputs::{follow_exits, follow_out, leave, punt};
 use super::run::Run;
 use super::tampering::tamper_on_return;
 use crate::faults::checks::{go_inside, note_inside};
-use crate::faults::record::Record;
-use crate::faults::record::happened::Happened;
-use crate::faults::record::packet::Place;
-use crate::faults::record::step::Cause;
+use crate::faults::record::{Cause, Happened, Place, Record};
 use crate::faults::rule::Rule;
-use crate::faults::world::frame::number_of;
-use crate::faults::world::line::Transit;
-use crate::faults::world::line_id::LineId;
+use crate::faults::world::{LineId, Transit, number_of};
 use twinpath_core::Frame;
 use twinpath_node::Departure;
 
@@ -69,7 +64,7 @@ fn settle(run: &mut Run, numbers: &[u32], is_refused: bool) {
     }
     if !departures.is_empty() || !is_in_order {
         let what = "the fast path puts out what it was not given, or in another order".into();
-        run.record.fault(Rule::Conserved, what);
+        run.record.step.fault(Rule::Conserved, what);
     }
     punt(run);
 }

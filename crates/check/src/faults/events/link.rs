@@ -1,14 +1,8 @@
 //! The link to the workers: frames that are sent, received and lost, and the packets on board.
 
-use crate::faults::record::Record;
-use crate::faults::record::happened::{Brief, Happened};
-use crate::faults::record::packet::{PacketHistory, Place};
+use crate::faults::record::{Brief, Happened, PacketHistory, Place, Record};
 use crate::faults::rule::Rule;
-use crate::faults::world::World;
-use crate::faults::world::agenda::Next;
-use crate::faults::world::frame::Cargo;
-use crate::faults::world::line::{Sending, Transit};
-use crate::faults::world::line_id::LineId;
+use crate::faults::world::{Cargo, LineId, Next, Sending, Transit, World};
 use twinpath_core::Frame;
 use twinpath_link::{Header, Message};
 
@@ -139,7 +133,7 @@ pub fn check_numbers(
         let what = format!(
             "{line}: {reordered} overtaken and {lost} missing were counted, there were {overtaken} and {gap}"
         );
-        record.fault(Rule::LinkChecked, what);
+        record.step.fault(Rule::LinkChecked, what);
     }
 }
 

@@ -7,9 +7,12 @@ pub mod fast_path;
 mod link;
 mod outputs;
 pub mod reports;
-pub mod run;
-pub mod sabotage;
+mod run;
+mod sabotage;
 mod sending;
 pub mod slow_path;
 mod tampering;
 mod tampering_with_rules;
+
+pub use run::Run;
+pub use sabotage::{Sabotage, Saboteur};

@@ -5,12 +5,9 @@ use super::changes::come_of;
 use super::run::Run;
 use super::sending::send;
 use crate::faults::checks::{Exit, ExitKind, apply_crossed, come_out};
-use crate::faults::record::happened::Happened;
-use crate::faults::record::packet::Place;
-use crate::faults::scenario::kind::Kind;
-use crate::faults::world::agenda::Next;
-use crate::faults::world::frame::{behind_header, number_of};
-use crate::faults::world::line_id::LineId;
+use crate::faults::record::{Happened, Place};
+use crate::faults::scenario::Kind;
+use crate::faults::world::{LineId, Next, behind_header, number_of};
 use twinpath_core::Frame;
 use twinpath_node::{Departure, Via};
 

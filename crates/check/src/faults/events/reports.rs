@@ -4,10 +4,9 @@ use super::outputs::follow_out;
 use super::run::Run;
 use super::slow_path::report;
 use crate::faults::checks::note_inside;
-use crate::faults::record::step::Cause;
+use crate::faults::record::Cause;
 use crate::faults::rule::{Rule, Violation};
-use crate::faults::world::agenda::Next;
-use crate::faults::world::remote_worker::Report;
+use crate::faults::world::{Next, Report};
 use twinpath_core::Instant;
 
 /// The machine hears how far workers are, when all that they gave back by then has been handed in

@@ -2,11 +2,8 @@
 
 use super::sabotage::{Sabotage, Saboteur};
 use crate::faults::checks;
-use crate::faults::record::Record;
-use crate::faults::record::happened::Happened;
-use crate::faults::record::step::Cause;
-use crate::faults::world::World;
-use crate::faults::world::line_id::LineId;
+use crate::faults::record::{Cause, Happened, Record};
+use crate::faults::world::{LineId, World};
 
 /// A run.
 pub struct Run {

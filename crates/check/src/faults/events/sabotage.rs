@@ -6,7 +6,7 @@
 
 use crate::faults::draw::{self, Draw};
 use crate::faults::rule::Rule;
-use crate::faults::world::line_id::LineId;
+use crate::faults::world::LineId;
 use twinpath_core::Frame;
 
 macro_rules! sabotages {

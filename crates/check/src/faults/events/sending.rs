@@ -4,15 +4,14 @@ use super::link::{lose, transmit};
 use super::run::Run;
 use super::tampering::tamper_on_sending;
 use crate::faults::rule::Rule;
-use crate::faults::world::frame::Cargo;
-use crate::faults::world::line_id::LineId;
+use crate::faults::world::{Cargo, LineId};
 use twinpath_core::Frame;
 
 /// Sends a frame.
 pub fn send(run: &mut Run, line: LineId, mut frame: Frame) {
     let Some(cargo) = Cargo::of(&frame) else {
         let what = format!("{line}: a frame without a header");
-        return run.record.fault(Rule::LinkChecked, what);
+        return run.record.step.fault(Rule::LinkChecked, what);
     };
     if tamper_on_sending(run, line, &cargo, &mut frame) {
         drop(frame);

@@ -8,19 +8,10 @@ use super::sabotage::Sabotage;
 use super::sending::send;
 use super::tampering::tamper_at_worker;
 use crate::faults::checks::{Exit, ExitKind, come_out, follow_bindings};
-use crate::faults::functions::account::Account;
-use crate::faults::functions::ledger::{Note, take_notes};
-use crate::faults::record::Record;
-use crate::faults::record::happened::Happened;
-use crate::faults::record::packet::Place;
-use crate::faults::record::step::{Cause, WrittenBack};
+use crate::faults::functions::{Account, Note, take_notes};
+use crate::faults::record::{Cause, Happened, Place, Record, WrittenBack};
 use crate::faults::rule::Rule;
-use crate::faults::world::World;
-use crate::faults::world::agenda::Next;
-use crate::faults::world::frame::{Cargo, behind_header};
-use crate::faults::world::line::Transit;
-use crate::faults::world::line_id::LineId;
-use crate::faults::world::remote_worker::Counted;
+use crate::faults::world::{Cargo, Counted, LineId, Next, Transit, World, behind_header};
 use twinpath_core::{DropReason, Frame};
 use twinpath_link::{Header, Message};
 use twinpath_node::machine::{Answer, Order};
@@ -106,7 +97,8 @@ fn receive(run: &mut Run, worker: usize, ticket: u64) {
     }
     let remote = &mut world.workers[worker];
     let before = remote.counted();
-    remote.receive(frame);
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    remote.worker.receive(frame, pools, returns);
     let after = remote.counted();
     let counted = (after.reordered - before.reordered, after.lost - before.lost);
     check_numbers(record, line, counted, (is_overtaken, gap));
@@ -151,10 +143,11 @@ pub fn execute(run: &mut Run, worker: usize) {
     run.note(Happened::Told { worker });
     let remote = &mut run.world.workers[worker];
     let (before, drops) = (remote.counted(), remote.worker.drops());
-    let answer = remote.execute(order);
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    let answer = remote.worker.execute(order, pools, returns);
     if replaces && remote.worker.drops() != drops {
         let what = format!("worker {worker} forgets {drops:?}");
-        run.record.fault(Rule::Migration, what);
+        run.record.step.fault(Rule::Migration, what);
     }
     follow(run, worker, &before, None);
     run.check();
@@ -181,11 +174,13 @@ pub fn wake(run: &mut Run, worker: usize) {
     let before = remote.counted();
     // Nothing older is on its way.
     let is_quiet = remote.to.is_empty();
-    remote.advance(if is_quiet {
+    let deadline = if is_quiet {
         deadline.max(now)
     } else {
         deadline
-    });
+    };
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    remote.worker.advance(deadline, pools, returns);
     follow(run, worker, &before, None);
     run.check();
 }
@@ -207,7 +202,8 @@ pub fn crash(run: &mut Run, worker: usize) {
     let inside = record.tally.inside[worker];
     record.crash(worker);
     let before = remote.worker.drops();
-    remote.crash(now);
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    remote.worker.crash(now, pools, returns);
     let mut expected = before.clone();
     expected.add(DropReason::WorkerCrashed, inside.max(0) as u64);
     let counted = remote.worker.drops();
@@ -215,7 +211,7 @@ pub fn crash(run: &mut Run, worker: usize) {
         let what = format!(
             "worker {worker} crashes with {inside} packets in its hands, and goes from {before:?} to {counted:?}"
         );
-        record.fault(Rule::Conserved, what);
+        record.step.fault(Rule::Conserved, what);
     }
     let (counted, epoch) = (remote.counted(), remote.worker.epoch());
     follow(run, worker, &counted, None);
@@ -300,7 +296,7 @@ fn hear(world: &World, record: &mut Record, (worker, note): (usize, Note), has_r
         Note::Forgotten { .. } => {
             record.tally.inside[worker] -= 1;
             let what = format!("packet {packet} was held and is forgotten uncounted");
-            record.fault(Rule::Conserved, what);
+            record.step.fault(Rule::Conserved, what);
         }
     }
 }

@@ -3,8 +3,7 @@
 use super::link::inject;
 use super::run::Run;
 use super::sabotage::Sabotage;
-use crate::faults::world::frame::{Cargo, behind_header, overwrite};
-use crate::faults::world::line_id::LineId;
+use crate::faults::world::{Cargo, LineId, behind_header, overwrite};
 use twinpath_core::Frame;
 use twinpath_link::{Header, Message, attach};
 use twinpath_rulecache::message::messages;

@@ -1,9 +1,14 @@
 //! The network functions of a run that share flow state, and how they are configured.
 
-pub mod account;
-pub mod blank;
-pub mod configuration;
-pub mod ledger;
+mod account;
+mod blank;
+mod configuration;
+mod ledger;
+
+pub use account::Account;
+pub use blank::Blank;
+pub use configuration::{BINDING_IDLE, EXTERNAL, INSPECTOR, INSPECTOR_RULES, section};
+pub use ledger::{Ledger, MOST_HELD, Note, Notes, take_notes};
 
 /// Which network functions run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! A translation's bindings: which was in force when, and who used it.
 
-use crate::faults::functions::configuration::BINDING_IDLE;
+use crate::faults::functions::BINDING_IDLE;
 use std::ops::RangeInclusive;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Instant};

@@ -143,16 +143,20 @@ coverage! {
     bindings_changed,
 }
 
+/// Adds figures of the same names.
+macro_rules! add {
+    ($to:expr, $from:expr; $($name:ident),*) => {
+        $($to.$name += $from.$name;)*
+    };
+}
+
 impl Coverage {
     /// Adds what a worker's functions counted that share flow state, before they crash or at the
     /// end.
     pub(crate) fn count_flows(&mut self, flows: &SlowFlows, is_ledger: bool) {
         let stats = flows.stats();
-        self.imports += stats.imports;
-        self.rescued += stats.rescued;
-        self.duplicate_write_backs += stats.duplicate_write_backs;
-        self.recalls += stats.recalls;
-        self.flows_aged += stats.flows_aged;
+        add!(self, stats;
+            imports, rescued, duplicate_write_backs, recalls, flows_aged);
         if !is_ledger {
             self.flow_table_full += flows.drops().of(DropReason::FlowTableFull);
         }
@@ -161,18 +165,9 @@ impl Coverage {
     /// Adds what the fast path counted.
     pub(crate) fn count_fast_path(&mut self, path: &FastPath) {
         let stats = path.coherence();
-        self.pulls += stats.pulls;
-        self.rearms += stats.rearms;
-        self.cancellations += stats.cancellations;
-        self.installs += stats.installs;
-        self.declines += stats.declines;
-        self.incomplete_timeouts += stats.incomplete_timeouts;
-        self.write_backs += stats.write_backs;
-        self.idle_write_backs += stats.idle_write_backs;
-        self.write_back_retries += stats.write_back_retries;
-        self.acknowledgements += stats.acknowledgements;
-        self.stale_messages += stats.stale_messages;
-        self.collisions += stats.collisions;
+        add!(self, stats;
+            pulls, rearms, cancellations, installs, declines, incomplete_timeouts, write_backs,
+            idle_write_backs, write_back_retries, acknowledgements, stale_messages, collisions);
         self.no_buffer += path.counts().no_own_buffer;
     }
 

@@ -1,9 +1,9 @@
 //! What is known of a flow.
 
 use super::packet::PacketHistory;
-use crate::faults::functions::account::Account;
-use crate::faults::scenario::kind::Kind;
-use crate::faults::world::frame::Cargo;
+use crate::faults::functions::Account;
+use crate::faults::scenario::Kind;
+use crate::faults::world::Cargo;
 use std::collections::VecDeque;
 use twinpath_coherence::Grant;
 use twinpath_core::{Direction, FlowKey, Instant, Side};

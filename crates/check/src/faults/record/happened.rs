@@ -1,8 +1,7 @@
 //! What happened, in words.
 
-use crate::faults::scenario::kind::Kind;
-use crate::faults::world::frame::Cargo;
-use crate::faults::world::line_id::LineId;
+use crate::faults::scenario::Kind;
+use crate::faults::world::{Cargo, LineId};
 use std::fmt;
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::wire::Endpoint;
@@ -50,6 +49,15 @@ impl fmt::Display for Flow {
             Some(flow) => write!(f, "flow {flow}"),
             None => f.write_str("no flow"),
         }
+    }
+}
+
+/// A time in nanoseconds, shown in microseconds.
+pub struct Microseconds(pub u64);
+
+impl fmt::Display for Microseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{:03}", self.0 / 1000, self.0 % 1000))
     }
 }
 
@@ -180,11 +188,8 @@ impl fmt::Display for Happened {
                 twice,
             } => {
                 let twice = if twice { ", and once more" } else { "" };
-                let (us, ns) = (due / 1000, due % 1000);
-                write!(
-                    f,
-                    "frame {number} {line}: {says}; arrives at {us}.{ns:03}{twice}"
-                )
+                let due = Microseconds(due);
+                write!(f, "frame {number} {line}: {says}; arrives at {due}{twice}")
             }
             Self::Lost { line, number, says } => {
                 write!(f, "frame {number} {line}: {says}; it is lost")
@@ -220,12 +225,7 @@ impl fmt::Display for Happened {
                 to.name()
             ),
             Self::Paused { worker, until } => {
-                write!(
-                    f,
-                    "worker {worker} pauses until {}.{:03}",
-                    until / 1000,
-                    until % 1000
-                )
+                write!(f, "worker {worker} pauses until {}", Microseconds(until))
             }
             Self::Resumed { worker } => write!(f, "worker {worker} goes on"),
             Self::Crashed { worker, epoch } => {

@@ -3,7 +3,7 @@
 use super::flow::{FlowHistory, Imported, Truth};
 use super::packet::{PacketHistory, Place};
 use super::step::{Application, Departure, Import, Step};
-use crate::faults::functions::account::Account;
+use crate::faults::functions::Account;
 use crate::faults::rule::Rule;
 use std::collections::HashMap;
 use twinpath_core::{Direction, FlowKey, Instant, Side};
@@ -80,18 +80,6 @@ impl History {
         };
         let packets = self.packets.iter().filter(is_there);
         packets.map(|packet| packet.ordinal).min()
-    }
-
-    /// Moves a packet on; it must be at one of the places `from`.
-    pub fn moves(&mut self, number: u32, from: &[Place], to: Place, step: &mut Step) {
-        let Some(packet) = self.packet_mut(number) else {
-            return step.fault(Rule::Conserved, format!("packet {number} never arrived"));
-        };
-        if !from.contains(&packet.place) {
-            let what = format!("packet {number} goes from {:?} to {to:?}", packet.place);
-            step.fault(Rule::Conserved, what);
-        }
-        packet.place = to;
     }
 
     /// The packets that a worker has are lost.

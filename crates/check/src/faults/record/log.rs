@@ -1,6 +1,6 @@
 //! The log of a run.
 
-use super::happened::Happened;
+use super::happened::{Happened, Microseconds};
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,13 +14,8 @@ pub struct Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let microseconds = self.at_ns / 1000;
-        write!(
-            f,
-            "{microseconds:>9}.{:03} us  {}",
-            self.at_ns % 1000,
-            self.happened
-        )
+        let (at, happened) = (Microseconds(self.at_ns), self.happened);
+        write!(f, "{at:>13} us  {happened}")
     }
 }
 

@@ -1,28 +1,33 @@
 //! What is known beside the world: what came, what became of it, and what should have.
 
-pub mod bindings;
-pub mod coverage;
-pub mod flow;
-pub mod happened;
-pub mod history;
-pub mod log;
-pub mod mirror;
-pub mod packet;
-pub mod step;
-pub mod tally;
+mod bindings;
+mod coverage;
+mod flow;
+mod happened;
+mod history;
+mod log;
+mod mirror;
+mod packet;
+mod step;
+mod tally;
 
-use super::chain::reference::Reference;
+pub use bindings::{Pair, Why};
+pub use coverage::Coverage;
+pub use flow::FlowHistory;
+pub use happened::{Brief, Happened};
+pub use log::Event;
+pub use mirror::SeenSlot;
+pub use packet::{PacketHistory, Place};
+pub use step::{Cause, SlotChange, SlowChange, Step, WrittenBack};
+
+use super::chain::Reference;
 use super::rule::{Rule, Violation};
 use super::scenario::Scenario;
 use bindings::Bindings;
-use coverage::Coverage;
-use happened::Happened;
 use history::History;
 use log::Log;
 use mirror::Mirror;
-use packet::Place;
 use std::collections::BTreeSet;
-use step::Step;
 use tally::Tally;
 use twinpath_coherence::StateStage;
 use twinpath_control::service::Service;
@@ -78,14 +83,17 @@ impl Record {
         self.log.add(now, happened);
     }
 
-    /// Something is wrong that showed while the step was made.
-    pub fn fault(&mut self, rule: Rule, what: String) {
-        self.step.fault(rule, what);
-    }
-
     /// Moves a packet on; it must be at one of the places `from`.
     pub fn moves(&mut self, number: u32, from: &[Place], to: Place) {
-        self.history.moves(number, from, to, &mut self.step);
+        let Some(packet) = self.history.packet_mut(number) else {
+            let what = format!("packet {number} never arrived");
+            return self.step.fault(Rule::Conserved, what);
+        };
+        let was = std::mem::replace(&mut packet.place, to);
+        if !from.contains(&was) {
+            let what = format!("packet {number} goes from {was:?} to {to:?}");
+            self.step.fault(Rule::Conserved, what);
+        }
     }
 
     /// A worker crashes, with all that it knows and all that it has in its hands.

@@ -1,6 +1,6 @@
 //! What is known of a packet.
 
-use crate::faults::scenario::kind::Kind;
+use crate::faults::scenario::Kind;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Instant, Side};
 

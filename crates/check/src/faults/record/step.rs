@@ -130,16 +130,15 @@ pub struct Step {
 }
 
 impl Step {
+    /// A step begins; what is wrong stays wrong.
     pub fn begin(&mut self, cause: Cause, now: u64, packet_now: u64) {
-        (self.cause, self.now, self.packet_now) = (cause, now, packet_now);
-        self.inside.clear();
-        self.slots.clear();
-        self.slow.clear();
-        self.applied.clear();
-        self.left.clear();
-        self.imports.clear();
-        self.written_back.clear();
-        (self.lacks_buffer, self.is_sweep, self.is_rest) = (false, false, false);
+        *self = Self {
+            cause,
+            now,
+            packet_now,
+            faults: std::mem::take(&mut self.faults),
+            ..Self::default()
+        };
     }
 
     /// Something is wrong that showed while the step was made.

@@ -3,103 +3,88 @@
 use std::fmt;
 use twinpath_core::wire::tcp::flags;
 
-/// What a packet is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+/// Kinds of packets that the ledger is given: how they are shown, and their flags beside ACK.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident, $text:literal, $flags:expr;)*) => {
+        /// What a packet is.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+            /// Generated traffic for functions that users run.
+            Generated,
+        }
+
+        impl Kind {
+            /// What the ledger is given.
+            pub(crate) const LEDGER: [Self; [$($text),*].len()] = [$(Self::$kind),*];
+
+            const fn text_and_flags(self) -> (&'static str, u8) {
+                match self {
+                    $(Self::$kind => ($text, $flags),)*
+                    Self::Generated => ("generated", 0),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// Entered and let out, by either path.
-    Simple,
+    Simple, "simple", 0;
     /// Complex or not as the value is.
-    Picky,
+    Picky, "picky", flags::CWR;
     /// Always complex.
-    Complex,
+    Complex, "complex", flags::SYN;
     /// Entered and dropped, by either path.
-    Drop,
+    Drop, "to drop", flags::FIN;
     /// Complex, entered and dropped.
-    ComplexDrop,
+    ComplexDrop, "complex, to drop", flags::SYN | flags::FIN;
     /// Goes back as a reply, by either path.
-    Reply,
+    Reply, "to answer", flags::ECE;
     /// Ends the flow, on either path.
-    End,
+    End, "last", flags::RST;
     /// Complex, and ends the flow.
-    ComplexEnd,
+    ComplexEnd, "complex, last", flags::SYN | flags::RST;
     /// Complex, and held by the slow path for a while.
-    Hold,
+    Hold, "to hold", flags::PSH;
     /// Cut off in the middle of a header.
-    Malformed,
+    Malformed, "malformed", 0;
     /// No IP: belongs to no flow.
-    NotIp,
-    /// Generated traffic for functions that users run.
-    Generated,
+    NotIp, "no IP", 0;
 }
 
 impl Kind {
-    /// What the ledger is given.
-    pub(crate) const LEDGER: [Self; 11] = [
-        Self::Simple,
-        Self::Picky,
-        Self::Complex,
-        Self::Drop,
-        Self::ComplexDrop,
-        Self::Reply,
-        Self::End,
-        Self::ComplexEnd,
-        Self::Hold,
-        Self::Malformed,
-        Self::NotIp,
-    ];
-
     /// The TCP flags that say so to the ledger.
     pub(crate) const fn flags(self) -> u8 {
-        let more = match self {
-            Self::Picky => flags::CWR,
-            Self::Complex => flags::SYN,
-            Self::Drop => flags::FIN,
-            Self::ComplexDrop => flags::SYN | flags::FIN,
-            Self::Reply => flags::ECE,
-            Self::End => flags::RST,
-            Self::ComplexEnd => flags::SYN | flags::RST,
-            Self::Hold => flags::PSH,
-            _ => flags::ACK,
-        };
         // ACK beside SYN would make the packet an answer, whose sender did not open the flow.
-        if more & flags::SYN == 0 {
-            more | flags::ACK
-        } else {
-            more
+        match self.has(flags::SYN) {
+            true => self.text_and_flags().1,
+            false => self.text_and_flags().1 | flags::ACK,
         }
     }
 
     /// Whether the ledger drops it.
     pub(crate) const fn is_dropped(self) -> bool {
-        matches!(self, Self::Drop | Self::ComplexDrop)
+        self.has(flags::FIN)
     }
 
     /// Whether the ledger always wants it on the slow path.
     pub(crate) const fn is_complex(self) -> bool {
-        self.flags() & (flags::SYN | flags::PSH) != 0
+        self.has(flags::SYN | flags::PSH)
     }
 
     /// Whether it closes the account.
     pub(crate) const fn closes(self) -> bool {
-        matches!(self, Self::End | Self::ComplexEnd)
+        self.has(flags::RST)
+    }
+
+    const fn has(self, any: u8) -> bool {
+        self.text_and_flags().1 & any != 0
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Simple => "simple",
-            Self::Picky => "picky",
-            Self::Complex => "complex",
-            Self::Drop => "to drop",
-            Self::ComplexDrop => "complex, to drop",
-            Self::Reply => "to answer",
-            Self::End => "last",
-            Self::ComplexEnd => "complex, last",
-            Self::Hold => "to hold",
-            Self::Malformed => "malformed",
-            Self::NotIp => "no IP",
-            Self::Generated => "generated",
-        })
+        f.write_str(self.text_and_flags().0)
     }
 }

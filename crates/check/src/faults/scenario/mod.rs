@@ -4,30 +4,29 @@
 //! every kind of packet is switched on or off by itself, so that most runs lack most of them.
 //! What one fault would hide from another then shows in some other run.
 
-pub mod elements;
-pub mod kind;
-pub mod line_faults;
-pub mod parking;
-pub mod resources;
-pub mod rules;
-pub mod traffic;
-pub mod worker_faults;
+mod elements;
+mod kind;
+mod line_faults;
+mod parking;
+mod resources;
+mod rules;
+mod traffic;
+mod worker_faults;
+
+pub use elements::{Element, Elements};
+pub use kind::Kind;
+pub use line_faults::LineFaults;
+pub use parking::ParkingSettings;
+pub use resources::{PLENTY, Resources};
+pub use rules::RuleSettings;
+pub use traffic::Traffic;
+pub use worker_faults::WorkerFaults;
 
 use crate::faults::draw::{self, Draw};
-use crate::faults::functions::Functions;
-use crate::faults::functions::configuration::BINDING_IDLE;
-use crate::faults::functions::ledger::MOST_HELD;
-use elements::{Element, Elements};
-use kind::Kind;
-use line_faults::LineFaults;
-use parking::ParkingSettings;
-use resources::{PLENTY, Resources};
-use rules::RuleSettings;
+use crate::faults::functions::{BINDING_IDLE, Functions, MOST_HELD};
 use std::time::Duration;
-use traffic::Traffic;
 use twinpath_coherence::Config;
 use twinpath_coherence::fsm::Backoff;
-use worker_faults::WorkerFaults;
 
 /// One run: what comes, what there is of everything, and what goes wrong.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use crate::faults::draw::Draw;
 
 /// More frames than are ever under way.
-pub(crate) const PLENTY: usize = 4096;
+pub const PLENTY: usize = 4096;
 
 /// How much there is of what can run out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use super::frame::Cargo;
 use crate::faults::draw::Draw;
-use crate::faults::scenario::line_faults::LineFaults;
+use crate::faults::scenario::LineFaults;
 use twinpath_core::{Frame, Pools};
 use twinpath_link::{Sender, number};
 

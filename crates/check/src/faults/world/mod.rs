@@ -1,24 +1,27 @@
 //! What is simulated: the node of production, a link and a clock that are not.
 
-pub mod agenda;
-pub mod arrivals;
-pub mod frame;
-pub mod line;
-pub mod line_id;
-pub mod remote_worker;
-pub mod rules;
-pub mod source;
+mod agenda;
+mod arrivals;
+mod frame;
+mod line;
+mod line_id;
+mod remote_worker;
+mod rules;
+mod source;
 
-use super::chain::variant::Variant;
-use super::chain::{Chain, service};
+pub use agenda::Next;
+pub use frame::{Cargo, behind_header, number_of, overwrite};
+pub use line::{Line, Sending, Transit, copy};
+pub use line_id::LineId;
+pub use remote_worker::{Counted, RemoteWorker, Report};
+pub use source::is_inside;
+
+use super::chain::{Chain, Variant, service};
 use super::draw::{self, Draw};
-use super::functions::ledger::Notes;
+use super::functions::Notes;
 use super::scenario::Scenario;
 use agenda::Agenda;
 use arrivals::Arrivals;
-use line::Line;
-use line_id::LineId;
-use remote_worker::RemoteWorker;
 use rules::ElementRules;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Service, ServiceError};

@@ -90,28 +90,6 @@ impl RemoteWorker {
         self.to.is_empty() && self.from.is_empty()
     }
 
-    /// A frame reaches the worker.
-    pub fn receive(&mut self, frame: Frame) {
-        self.worker
-            .receive(frame, &mut self.pools, &mut self.returns);
-    }
-
-    /// The worker hears that it is so late.
-    pub fn advance(&mut self, now: Instant) {
-        self.worker.advance(now, &mut self.pools, &mut self.returns);
-    }
-
-    /// The worker does what it was told.
-    pub fn execute(&mut self, order: Order) -> Answer {
-        self.worker
-            .execute(order, &mut self.pools, &mut self.returns)
-    }
-
-    /// The worker loses all it knows and starts again.
-    pub fn crash(&mut self, now: Instant) {
-        self.worker.crash(now, &mut self.pools, &mut self.returns);
-    }
-
     /// What the worker has counted so far.
     pub fn counted(&self) -> Counted {
         let (drops, counts) = (self.worker.drops(), self.worker.link_counts());

@@ -1,11 +1,8 @@
 //! Packets that arrive.
 
 use crate::faults::draw::{self, Draw};
-use crate::faults::functions::Functions;
-use crate::faults::functions::configuration::EXTERNAL;
-use crate::faults::scenario::Scenario;
-use crate::faults::scenario::kind::Kind;
-use crate::faults::scenario::traffic::Traffic;
+use crate::faults::functions::{EXTERNAL, Functions};
+use crate::faults::scenario::{Kind, Scenario, Traffic};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use twinpath_core::wire::layout::Transport;
