@@ -29,6 +29,10 @@
 //! simulation knows when each was in force and who used it. In some of these runs, and in some with
 //! the ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]).
 //!
+//! **From bottom to top**: a `scenario` is drawn; its `chain` is built of `functions`; the `world`
+//! that is simulated has the node, the link and the clocks; the `record` beside it has what is
+//! known; `checks` read both; `events` take both a step on; the loop on top draws them.
+//!
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
 //! without it is checked.

@@ -105,28 +105,28 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
         return;
     };
     let Transit {
-        cargo,
+        contents,
         mut frame,
         is_overtaken,
         ..
     } = transit;
     let scenario = &run.world.scenario;
     let keeps_packets = scenario.keeps_packets_inside();
-    let is_about_state = scenario.elements.is_state(cargo.element);
-    let flow = run.record.history.flow_of(&cargo.key);
+    let is_about_state = scenario.elements.is_state(contents.element);
+    let flow = run.record.history.flow_of(&contents.key);
     run.begin(Cause::Returned {
         flow: flow.filter(|_| is_about_state),
-        message: cargo.message,
-        generation: cargo.generation,
+        message: contents.message,
+        generation: contents.generation,
         is_overtaken,
     });
-    let packet = cargo.packet.filter(|_| keeps_packets && !is_overtaken);
+    let packet = contents.packet.filter(|_| keeps_packets && !is_overtaken);
     if let Some(packet) = packet {
         run.record.moves(packet, &[Place::Back], Place::FastPath);
         go_inside(&mut run.record, packet);
     }
     note_inside(&mut run.record);
-    tamper_on_return(run, line, &cargo, &mut frame);
+    tamper_on_return(run, line, &contents, &mut frame);
     let Run { world, record, .. } = run;
     let (before, refused) = (*world.machine.path().counts(), world.refused());
     let (clock, out) = (world.clock(), &mut world.out);

@@ -2,7 +2,7 @@
 
 use crate::faults::record::{Brief, Happened, PacketHistory, Place, Record};
 use crate::faults::rule::Rule;
-use crate::faults::world::{Cargo, LineId, Next, Sending, Transit, World};
+use crate::faults::world::{Contents, LineId, Next, Sending, Transit, World};
 use twinpath_core::Frame;
 use twinpath_link::{Header, Message};
 
@@ -11,27 +11,27 @@ pub fn transmit(
     world: &mut World,
     record: &mut Record,
     line: LineId,
-    (cargo, frame): (&Cargo, Frame),
+    (contents, frame): (&Contents, Frame),
 ) {
     let now = world.now;
     let sent_as = sequence_of(&frame).filter(|_| !line.is_back);
     let [to, from] = world.workers[line.worker].lines_mut();
     let place = if line.is_back { from } else { to };
-    match place.send(frame, (cargo.clone(), sent_as), now, &mut world.spare) {
+    match place.send(frame, (contents.clone(), sent_as), now, &mut world.spare) {
         Sending::Carried { number, at, double } => {
-            carried(world, record, (line, number), cargo, (at, double));
+            carried(world, record, (line, number), contents, (at, double));
         }
         Sending::Lost { number, frame } => {
             drop(frame);
-            lose(world, record, (line, number), cargo);
+            lose(world, record, (line, number), contents);
         }
     }
 }
 
 /// Sends a frame that the machine and the workers know nothing of.
 pub fn inject(world: &mut World, record: &mut Record, line: LineId, frame: Frame) {
-    if let Some(cargo) = Cargo::of(&frame) {
-        transmit(world, record, line, (&cargo, frame));
+    if let Some(contents) = Contents::of(&frame) {
+        transmit(world, record, line, (&contents, frame));
     }
 }
 
@@ -45,7 +45,7 @@ fn carried(
     world: &mut World,
     record: &mut Record,
     (line, number): (LineId, u32),
-    cargo: &Cargo,
+    contents: &Contents,
     (at, double): ((u64, u64), Option<(u64, u64)>),
 ) {
     let copies = 1 + usize::from(double.is_some());
@@ -53,7 +53,7 @@ fn carried(
     let sent = Happened::Sent {
         line,
         number,
-        says: brief(record, cargo),
+        says: brief(record, contents),
         due: at.0,
         twice: double.is_some(),
     };
@@ -63,11 +63,11 @@ fn carried(
     } else {
         Place::ToWorker
     };
-    packet_goes(record, cargo, line, place);
-    if let Some(packet) = packet_on(record, cargo) {
+    packet_goes(record, contents, line, place);
+    if let Some(packet) = packet_on(record, contents) {
         packet.copies += copies;
     }
-    if let Some(behind) = must_be_behind(world, record, cargo) {
+    if let Some(behind) = must_be_behind(world, record, contents) {
         *behind += copies;
     }
     for (due, ticket) in [Some(at), double].into_iter().flatten() {
@@ -76,20 +76,25 @@ fn carried(
 }
 
 /// A frame is lost that was to be sent.
-pub fn lose(world: &World, record: &mut Record, (line, number): (LineId, u32), cargo: &Cargo) {
+pub fn lose(
+    world: &World,
+    record: &mut Record,
+    (line, number): (LineId, u32),
+    contents: &Contents,
+) {
     record.coverage.frames_lost += 1;
-    let says = brief(record, cargo);
+    let says = brief(record, contents);
     record.note(world.now, Happened::Lost { line, number, says });
-    packet_goes(record, cargo, line, Place::Lost);
+    packet_goes(record, contents, line, Place::Lost);
 }
 
-fn packet_goes(record: &mut Record, cargo: &Cargo, line: LineId, to: Place) {
+fn packet_goes(record: &mut Record, contents: &Contents, line: LineId, to: Place) {
     let from = if line.is_back {
         Place::AtWorker
     } else {
         Place::FastPath
     };
-    if let Some(packet) = cargo.packet {
+    if let Some(packet) = contents.packet {
         record.moves(packet, &[from], to);
     }
 }
@@ -105,18 +110,18 @@ pub fn take_off(
     let mut overtaken = Vec::new();
     let transit = world
         .line(line)
-        .receive(ticket, |cargo| overtaken.push(cargo.clone()))?;
-    for cargo in &overtaken {
-        gone(world, record, cargo);
+        .receive(ticket, |contents| overtaken.push(contents.clone()))?;
+    for contents in &overtaken {
+        gone(world, record, contents);
     }
-    let (number, says) = (transit.number, brief(record, &transit.cargo));
+    let (number, says) = (transit.number, brief(record, &transit.contents));
     if transit.is_overtaken {
         record.coverage.frames_overtaken += 1;
         record.note(world.now, Happened::Overtaken { line, number, says });
         return Some((transit, 0));
     }
     record.note(world.now, Happened::Received { line, number, says });
-    off_the_link(world, record, &transit.cargo);
+    off_the_link(world, record, &transit.contents);
     let gap = number - newest - 1;
     Some((transit, gap))
 }
@@ -140,18 +145,18 @@ pub fn check_numbers(
 /// All that is on a line is lost in a crash.
 pub fn lose_all(world: &mut World, record: &mut Record, line: LineId) {
     for transit in world.line(line).lose_all() {
-        let (number, says) = (transit.number, brief(record, &transit.cargo));
+        let (number, says) = (transit.number, brief(record, &transit.contents));
         record.note(world.now, Happened::LostInCrash { line, number, says });
         if !transit.is_overtaken {
-            gone(world, record, &transit.cargo);
+            gone(world, record, &transit.contents);
         }
     }
 }
 
 /// A frame will never be received.
-fn gone(world: &World, record: &mut Record, cargo: &Cargo) {
-    off_the_link(world, record, cargo);
-    if let Some(packet) = packet_on(record, cargo) {
+fn gone(world: &World, record: &mut Record, contents: &Contents) {
+    off_the_link(world, record, contents);
+    if let Some(packet) = packet_on(record, contents) {
         let is_under_way = matches!(packet.place, Place::ToWorker | Place::Back);
         if packet.copies == 0 && is_under_way {
             packet.place = Place::Lost;
@@ -159,17 +164,17 @@ fn gone(world: &World, record: &mut Record, cargo: &Cargo) {
     }
 }
 
-fn off_the_link(world: &World, record: &mut Record, cargo: &Cargo) {
-    if let Some(packet) = packet_on(record, cargo) {
+fn off_the_link(world: &World, record: &mut Record, contents: &Contents) {
+    if let Some(packet) = packet_on(record, contents) {
         packet.copies = packet.copies.saturating_sub(1);
     }
-    if let Some(behind) = must_be_behind(world, record, cargo) {
+    if let Some(behind) = must_be_behind(world, record, contents) {
         *behind = behind.saturating_sub(1);
     }
 }
 
-fn packet_on<'a>(record: &'a mut Record, cargo: &Cargo) -> Option<&'a mut PacketHistory> {
-    record.history.packet_mut(cargo.packet?)
+fn packet_on<'a>(record: &'a mut Record, contents: &Contents) -> Option<&'a mut PacketHistory> {
+    record.history.packet_mut(contents.packet?)
 }
 
 /// If the workers have to process a frame before the fast path may hold the flow's state: how many
@@ -177,14 +182,17 @@ fn packet_on<'a>(record: &'a mut Record, cargo: &Cargo) -> Option<&'a mut Packet
 fn must_be_behind<'a>(
     world: &World,
     record: &'a mut Record,
-    cargo: &Cargo,
+    contents: &Contents,
 ) -> Option<&'a mut usize> {
-    let is_about_state = world.scenario.elements.is_state(cargo.element);
-    let comes_first = is_about_state && matches!(cargo.message, Message::Plain | Message::Pull);
-    let flow = record.history.flow_of(&cargo.key).filter(|_| comes_first)?;
+    let is_about_state = world.scenario.elements.is_state(contents.element);
+    let comes_first = is_about_state && matches!(contents.message, Message::Plain | Message::Pull);
+    let flow = record
+        .history
+        .flow_of(&contents.key)
+        .filter(|_| comes_first)?;
     Some(&mut record.history.flows[flow].behind)
 }
 
-fn brief(record: &Record, cargo: &Cargo) -> Brief {
-    Brief::of(cargo, record.history.flow_of(&cargo.key))
+fn brief(record: &Record, contents: &Contents) -> Brief {
+    Brief::of(contents, record.history.flow_of(&contents.key))
 }

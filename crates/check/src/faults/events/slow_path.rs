@@ -11,7 +11,7 @@ use crate::faults::checks::{Exit, ExitKind, come_out, follow_bindings};
 use crate::faults::functions::{Account, Note, take_notes};
 use crate::faults::record::{Cause, Happened, Place, Record, WrittenBack};
 use crate::faults::rule::Rule;
-use crate::faults::world::{Cargo, Counted, LineId, Next, Transit, World, behind_header};
+use crate::faults::world::{Contents, Counted, LineId, Next, Transit, World, behind_header};
 use twinpath_core::{DropReason, Frame};
 use twinpath_link::{Header, Message};
 use twinpath_node::machine::{Answer, Order};
@@ -80,20 +80,20 @@ fn receive(run: &mut Run, worker: usize, ticket: u64) {
         return;
     };
     let Transit {
-        cargo,
+        contents,
         mut frame,
         is_overtaken,
         ..
     } = transit;
-    let is_about_state = run.world.scenario.elements.is_state(cargo.element);
-    let flow = run.record.history.flow_of(&cargo.key);
+    let is_about_state = run.world.scenario.elements.is_state(contents.element);
+    let flow = run.record.history.flow_of(&contents.key);
     let flow = flow.filter(|_| is_about_state && !is_overtaken);
     run.begin(Cause::Received { flow, worker });
-    tamper_at_worker(run, worker, &cargo, &mut frame);
+    tamper_at_worker(run, worker, &contents, &mut frame);
     let Run { world, record, .. } = run;
     if !is_overtaken {
-        note_write_back(record, &cargo, flow, frame.bytes());
-        enter(record, worker, &cargo);
+        note_write_back(record, &contents, flow, frame.bytes());
+        enter(record, worker, &contents);
     }
     let remote = &mut world.workers[worker];
     let before = remote.counted();
@@ -102,26 +102,26 @@ fn receive(run: &mut Run, worker: usize, ticket: u64) {
     let after = remote.counted();
     let counted = (after.reordered - before.reordered, after.lost - before.lost);
     check_numbers(record, line, counted, (is_overtaken, gap));
-    follow(run, worker, &before, flow.map(|flow| (flow, &cargo)));
+    follow(run, worker, &before, flow.map(|flow| (flow, &contents)));
     run.check();
 }
 
-fn enter(record: &mut Record, worker: usize, cargo: &Cargo) {
-    if let Some(packet) = cargo.packet {
+fn enter(record: &mut Record, worker: usize, contents: &Contents) {
+    if let Some(packet) = contents.packet {
         record.tally.inside[worker] += 1;
         record.moves(packet, &[Place::ToWorker], Place::AtWorker);
     }
 }
 
 /// What a write-back brings must be what the slot was frozen with.
-fn note_write_back(record: &mut Record, cargo: &Cargo, flow: Option<usize>, bytes: &[u8]) {
+fn note_write_back(record: &mut Record, contents: &Contents, flow: Option<usize>, bytes: &[u8]) {
     let (Some(flow), Ok(header)) = (flow, Header::read(bytes)) else {
         return;
     };
-    if cargo.message == Message::WriteBack {
+    if contents.message == Message::WriteBack {
         record.step.written_back.push(WrittenBack {
             flow,
-            generation: cargo.generation,
+            generation: contents.generation,
             is_what_was_frozen: header.words() == record.history.flows[flow].frozen,
         });
     }
@@ -225,11 +225,11 @@ pub fn crash(run: &mut Run, worker: usize) {
 }
 
 /// Follows what a worker did: with a frame, or because a deadline passed.
-fn follow(run: &mut Run, worker: usize, before: &Counted, received: Option<(usize, &Cargo)>) {
+fn follow(run: &mut Run, worker: usize, before: &Counted, received: Option<(usize, &Contents)>) {
     let Run { world, record, .. } = run;
     let now = world.workers[worker].counted();
-    if let Some((flow, cargo)) = received.filter(|_| now.imports > before.imports) {
-        let generation = cargo.generation;
+    if let Some((flow, contents)) = received.filter(|_| now.imports > before.imports) {
+        let generation = contents.generation;
         record.note(world.now, Happened::Imported { flow, generation });
         record.history.imports(flow, generation, &mut record.step);
     }
@@ -256,14 +256,14 @@ fn give_back(run: &mut Run, worker: usize, frame: Frame) {
 }
 
 /// Listens to what the ledger says it did.
-fn listen(world: &World, record: &mut Record, worker: usize, received: Option<(usize, &Cargo)>) {
+fn listen(world: &World, record: &mut Record, worker: usize, received: Option<(usize, &Contents)>) {
     let notes = take_notes(&world.notes);
-    if let Some((flow, cargo)) = received {
+    if let Some((flow, contents)) = received {
         let history = &mut record.history.flows[flow];
         let is_known = world.workers[history.worker].view(history.name()).is_some();
-        let is_touched = notes.iter().any(|note| note.key() == Some(&cargo.key));
+        let is_touched = notes.iter().any(|note| note.key() == Some(&contents.key));
         if is_known || is_touched {
-            history.decide(cargo);
+            history.decide(contents);
         }
     }
     for note in notes {
@@ -302,8 +302,8 @@ fn hear(world: &World, record: &mut Record, (worker, note): (usize, Note), has_r
 }
 
 /// A packet that the ledger has not heard of was refused: there was no room for its flow.
-fn find_refused(record: &mut Record, received: Option<(usize, &Cargo)>) {
-    let received = received.and_then(|(flow, cargo)| Some((flow, cargo.packet?)));
+fn find_refused(record: &mut Record, received: Option<(usize, &Contents)>) {
+    let received = received.and_then(|(flow, contents)| Some((flow, contents.packet?)));
     let Some((flow, number)) = received else {
         return;
     };

@@ -5,7 +5,7 @@ use super::run::Run;
 use super::sabotage::Sabotage;
 use super::tampering_with_rules::{swap_ticket, tamper_with_rules};
 use crate::faults::record::Happened;
-use crate::faults::world::{Cargo, LineId, copy, overwrite};
+use crate::faults::world::{Contents, LineId, copy, overwrite};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::Frame;
 use twinpath_link::header::FIXED_BYTES;
@@ -19,32 +19,37 @@ const EPOCH_AT: usize = 12;
 const GENERATION_AT: usize = 16;
 
 /// Before a frame is sent. True if it must not be.
-pub fn tamper_on_sending(run: &mut Run, line: LineId, cargo: &Cargo, frame: &mut Frame) -> bool {
+pub fn tamper_on_sending(
+    run: &mut Run,
+    line: LineId,
+    contents: &Contents,
+    frame: &mut Frame,
+) -> bool {
     let Some(sabotage) = run.sabotage() else {
         return false;
     };
-    match (sabotage, cargo.message) {
+    match (sabotage, contents.message) {
         (Sabotage::ForgedAcknowledgement, Message::WriteBack) => {
-            run.strikes(4) && forge_acknowledgement(run, line, cargo)
+            run.strikes(4) && forge_acknowledgement(run, line, contents)
         }
         (Sabotage::SwallowedAcknowledgements, Message::Acknowledge) => {
             run.note_sabotage(line, "an ACK is swallowed");
             overwrite(frame, MESSAGE_AT, &[Message::Return as u8]);
-            cargo.packet.is_none()
+            contents.packet.is_none()
         }
         _ if sabotage.replays() && !line.is_back => {
-            remember_or_replay(run, line, cargo, frame);
+            remember_or_replay(run, line, contents, frame);
             false
         }
         (Sabotage::SwappedTickets, _) if line.is_back => swap_ticket(run, line, frame),
-        _ => tamper_with_rules(run, (line, sabotage), cargo, frame),
+        _ => tamper_with_rules(run, (line, sabotage), contents, frame),
     }
 }
 
-fn forge_acknowledgement(run: &mut Run, line: LineId, cargo: &Cargo) -> bool {
+fn forge_acknowledgement(run: &mut Run, line: LineId, contents: &Contents) -> bool {
     run.note_sabotage(line, "a WB is lost, and acknowledged");
-    let mut header = Header::new(Message::Acknowledge, cargo.key);
-    (header.slot, header.generation) = (cargo.slot, cargo.generation);
+    let mut header = Header::new(Message::Acknowledge, contents.key);
+    (header.slot, header.generation) = (contents.slot, contents.generation);
     let Some(mut frame) = run.world.spare.take(0) else {
         return false;
     };
@@ -54,7 +59,7 @@ fn forge_acknowledgement(run: &mut Run, line: LineId, cargo: &Cargo) -> bool {
     is_written
 }
 
-fn remember_or_replay(run: &mut Run, line: LineId, cargo: &Cargo, frame: &Frame) {
+fn remember_or_replay(run: &mut Run, line: LineId, contents: &Contents, frame: &Frame) {
     let strikes = run.strikes(8);
     let Run {
         world,
@@ -64,7 +69,7 @@ fn remember_or_replay(run: &mut Run, line: LineId, cargo: &Cargo, frame: &Frame)
     else {
         return;
     };
-    if saboteur.memory.is_none() && cargo.message == Message::WriteBack {
+    if saboteur.memory.is_none() && contents.message == Message::WriteBack {
         let copy = copy(frame, &mut world.spare);
         saboteur.memory = copy.map(|copy| (line, copy));
         return;
@@ -83,10 +88,10 @@ fn remember_or_replay(run: &mut Run, line: LineId, cargo: &Cargo, frame: &Frame)
 }
 
 /// Before a frame is received by a worker.
-pub fn tamper_at_worker(run: &mut Run, worker: usize, cargo: &Cargo, frame: &mut Frame) {
+pub fn tamper_at_worker(run: &mut Run, worker: usize, contents: &Contents, frame: &mut Frame) {
     let line = LineId::to_worker(worker);
     match run.sabotage() {
-        Some(Sabotage::CorruptedWriteBack) if cargo.message == Message::WriteBack => {
+        Some(Sabotage::CorruptedWriteBack) if contents.message == Message::WriteBack => {
             run.note_sabotage(line, "a word is changed");
             flip(frame, FIXED_BYTES);
         }
@@ -104,10 +109,10 @@ pub fn tamper_at_worker(run: &mut Run, worker: usize, cargo: &Cargo, frame: &mut
 }
 
 /// Before a frame is received by the fast path.
-pub fn tamper_on_return(run: &mut Run, line: LineId, cargo: &Cargo, frame: &mut Frame) {
-    let is_state = cargo.message == Message::State;
+pub fn tamper_on_return(run: &mut Run, line: LineId, contents: &Contents, frame: &mut Frame) {
+    let is_state = contents.message == Message::State;
     match run.sabotage() {
-        Some(Sabotage::HiddenCrashes) if cargo.epoch > 1 => {
+        Some(Sabotage::HiddenCrashes) if contents.epoch > 1 => {
             run.note_sabotage(line, "the epoch is made the first");
             overwrite(frame, EPOCH_AT, &1u32.to_be_bytes());
         }
@@ -117,7 +122,9 @@ pub fn tamper_on_return(run: &mut Run, line: LineId, cargo: &Cargo, frame: &mut 
         }
         Some(Sabotage::StaleGeneration) if is_state => {
             let history = &run.record.history;
-            let flow = history.flow_of(&cargo.key).map(|flow| &history.flows[flow]);
+            let flow = history
+                .flow_of(&contents.key)
+                .map(|flow| &history.flows[flow]);
             let slot = flow.and_then(|flow| run.record.mirror.slot_of(flow));
             if let Some(slot) = slot.filter(|slot| slot.fsm == Fsm::Incomplete) {
                 overwrite(frame, GENERATION_AT, &slot.generation.to_be_bytes());

@@ -3,7 +3,7 @@
 use super::link::inject;
 use super::run::Run;
 use super::sabotage::Sabotage;
-use crate::faults::world::{Cargo, LineId, behind_header, overwrite};
+use crate::faults::world::{Contents, LineId, behind_header, overwrite};
 use twinpath_core::Frame;
 use twinpath_link::{Header, Message, attach};
 use twinpath_rulecache::message::messages;
@@ -13,10 +13,10 @@ use twinpath_rulecache::{CacheMessage, Uses};
 pub fn tamper_with_rules(
     run: &mut Run,
     (line, sabotage): (LineId, Sabotage),
-    cargo: &Cargo,
+    contents: &Contents,
     frame: &mut Frame,
 ) -> bool {
-    if !matches!(cargo.message, Message::RuleRequest | Message::RuleReport) {
+    if !matches!(contents.message, Message::RuleRequest | Message::RuleReport) {
         return false;
     }
     let said: Vec<CacheMessage> = messages(behind_header(frame)).flatten().collect();
@@ -30,7 +30,7 @@ pub fn tamper_with_rules(
     let answers = said.iter().filter_map(|message| answer(sabotage, message));
     let answers: Vec<CacheMessage> = answers.collect();
     for message in &answers {
-        answer_instead(run, line, cargo.element, message);
+        answer_instead(run, line, contents.element, message);
     }
     let is_gone = |message: &CacheMessage| matches!(message, CacheMessage::Gone(..));
     match sabotage {

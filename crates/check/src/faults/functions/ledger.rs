@@ -90,6 +90,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// A ledger that holds packets for so long, and says what it does.
     pub fn new(hold: Duration, expiry_ticks: u32, notes: &Notes) -> Self {
         Self {
             hold,

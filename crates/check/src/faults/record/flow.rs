@@ -3,7 +3,7 @@
 use super::packet::PacketHistory;
 use crate::faults::functions::Account;
 use crate::faults::scenario::Kind;
-use crate::faults::world::Cargo;
+use crate::faults::world::Contents;
 use std::collections::VecDeque;
 use twinpath_coherence::Grant;
 use twinpath_core::{Direction, FlowKey, Instant, Side};
@@ -42,6 +42,13 @@ impl Truth {
         self.account.touch_unless_nothing(packet.at);
     }
 
+    /// The workers hold a packet back.
+    pub fn hold(&mut self, number: u32, packet: &PacketHistory) {
+        let way = self.direction(packet.side);
+        self.held.push_back((number, way));
+        self.account.touch(packet.at);
+    }
+
     /// Closes the account if the flow has been silent for too long.
     pub fn expire(&mut self, at: Instant, expiry_ticks: u32) {
         if self.account.is_expired(at, expiry_ticks) {
@@ -50,7 +57,7 @@ impl Truth {
     }
 
     /// Which way a packet from this side goes; the first one opens the flow.
-    pub fn direction(&mut self, side: Side) -> Direction {
+    fn direction(&mut self, side: Side) -> Direction {
         if self.account.is_nothing() && self.held.is_empty() {
             self.initiator = side;
         }
@@ -127,7 +134,7 @@ impl FlowHistory {
     }
 
     /// The first frame after a crash: a frozen value goes on, anything else begins anew.
-    pub fn decide(&mut self, first: &Cargo) {
+    pub fn decide(&mut self, first: &Contents) {
         if !std::mem::take(&mut self.truth.is_open) {
             return;
         }

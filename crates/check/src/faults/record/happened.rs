@@ -1,7 +1,7 @@
 //! What happened, in words.
 
 use crate::faults::scenario::Kind;
-use crate::faults::world::{Cargo, LineId};
+use crate::faults::world::{Contents, LineId};
 use std::fmt;
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::wire::Endpoint;
@@ -17,12 +17,13 @@ pub struct Brief {
 }
 
 impl Brief {
-    pub fn of(cargo: &Cargo, flow: Option<usize>) -> Self {
+    /// What a frame of this flow says.
+    pub fn of(contents: &Contents, flow: Option<usize>) -> Self {
         Self {
-            message: cargo.message,
+            message: contents.message,
             flow,
-            generation: cargo.generation,
-            packet: cargo.packet,
+            generation: contents.generation,
+            packet: contents.packet,
         }
     }
 }

@@ -5,8 +5,9 @@ use super::packet::{PacketHistory, Place};
 use super::step::{Application, Departure, Import, Step};
 use crate::faults::functions::Account;
 use crate::faults::rule::Rule;
+use crate::faults::scenario::Kind;
 use std::collections::HashMap;
-use twinpath_core::{Direction, FlowKey, Instant, Side};
+use twinpath_core::{FlowKey, Instant};
 
 /// Everything.
 #[derive(Default)]
@@ -61,14 +62,17 @@ impl History {
         self.packets.len() as u32
     }
 
+    /// All packets, the first one's number being 1.
     pub fn packets(&self) -> &[PacketHistory] {
         &self.packets
     }
 
+    /// The packet of this number.
     pub fn packet(&self, number: u32) -> Option<&PacketHistory> {
         self.packets.get((number as usize).checked_sub(1)?)
     }
 
+    /// The same, to be changed.
     pub fn packet_mut(&mut self, number: u32) -> Option<&mut PacketHistory> {
         self.packets.get_mut((number as usize).checked_sub(1)?)
     }
@@ -95,26 +99,20 @@ impl History {
 
     /// A packet is applied on the fast path.
     pub fn applies_fast(&mut self, number: u32, step: &mut Step) {
-        let Some((flow, at)) = self.expire(number) else {
-            return;
-        };
-        let way = self.direction(number, flow);
-        self.enter(flow, number, way, step);
-        self.flows[flow].truth.account.touch_unless_nothing(at);
+        if let Some(flow) = self.packet(number).and_then(|packet| packet.flow) {
+            self.take(flow, number, step);
+        }
     }
 
     /// The workers hold a packet back; `found` and `now` as for [`Self::applies`].
     pub fn holds(&mut self, number: u32, found: Account, now: Instant, step: &mut Step) {
-        let Some((flow, at)) = self.expire(number) else {
+        let Some(flow) = self.expire(number) else {
             return;
         };
         self.follow_ageing(flow, found, now);
         self.finds(flow, number, found, step);
-        let way = self.direction(number, flow);
-        let truth = &mut self.flows[flow].truth;
-        truth.held.push_back((number, way));
-        truth.account.touch(at);
-        if let Some(packet) = self.packet_mut(number) {
+        if let Some(packet) = self.packets.get_mut(number as usize - 1) {
+            self.flows[flow].truth.hold(number, packet);
             packet.was_held = true;
         }
     }
@@ -129,16 +127,13 @@ impl History {
         if let Some((_, way)) = first_held.filter(|&(held, _)| held == number) {
             self.flows[flow].truth.held.pop_front();
             self.finds(flow, number, found, step);
-            return self.enter(flow, number, way, step);
+            let kind = self.note_applied(flow, number, step);
+            return self.flows[flow].truth.enter(number, way, kind);
         }
-        let Some((flow, at)) = self.expire(number) else {
-            return;
-        };
+        self.expire(number);
         self.follow_ageing(flow, found, now);
         self.finds(flow, number, found, step);
-        let way = self.direction(number, flow);
-        self.enter(flow, number, way, step);
-        self.flows[flow].truth.account.touch_unless_nothing(at);
+        self.take(flow, number, step);
     }
 
     /// Ageing at the slow path goes by their clock, which may be ahead of a packet under way.
@@ -161,34 +156,30 @@ impl History {
     }
 
     /// Closes the account of a packet's flow if that has been silent for too long before it.
-    fn expire(&mut self, number: u32) -> Option<(usize, Instant)> {
+    fn expire(&mut self, number: u32) -> Option<usize> {
         let packet = self.packet(number)?;
         let (flow, at) = (packet.flow?, packet.at);
         self.flows[flow].truth.expire(at, self.expiry_ticks);
-        Some((flow, at))
+        Some(flow)
     }
 
-    /// Which way a packet goes; the first one opens the flow.
-    fn direction(&mut self, number: u32, flow: usize) -> Direction {
-        let side = self.packet(number).map_or(Side::Low, |packet| packet.side);
-        self.flows[flow].truth.direction(side)
+    fn take(&mut self, flow: usize, number: u32, step: &mut Step) {
+        self.note_applied(flow, number, step);
+        let packet = &self.packets[number as usize - 1];
+        let truth = &mut self.flows[flow].truth;
+        truth.take(number, packet, self.expiry_ticks);
     }
 
-    fn enter(&mut self, flow: usize, number: u32, way: Direction, step: &mut Step) {
-        let Some(packet) = self.packet_mut(number) else {
-            return;
-        };
-        let (is_double, kind) = (packet.is_applied, packet.kind);
-        packet.is_applied = true;
+    fn note_applied(&mut self, flow: usize, number: u32, step: &mut Step) -> Kind {
+        let packet = &mut self.packets[number as usize - 1];
         let history = &mut self.flows[flow];
         step.applied.push(Application {
             flow,
             packet: number,
-            previous: history.last_applied,
-            is_double,
+            previous: std::mem::replace(&mut history.last_applied, number),
+            is_double: std::mem::replace(&mut packet.is_applied, true),
         });
-        history.last_applied = number;
-        history.truth.enter(number, way, kind);
+        packet.kind
     }
 
     /// Accounts expire after another time from now on. What the workers have forgotten already does

@@ -27,6 +27,7 @@ pub struct Log {
 }
 
 impl Log {
+    /// A log that keeps so many events.
     pub fn new(keeps: usize) -> Self {
         Self {
             events: VecDeque::new(),
@@ -35,10 +36,12 @@ impl Log {
         }
     }
 
+    /// Keeps all events.
     pub fn keep_all(&mut self) {
         self.keeps = usize::MAX;
     }
 
+    /// Something happened.
     pub fn add(&mut self, at_ns: u64, happened: Happened) {
         let event = Event { at_ns, happened };
         event.hash(&mut self.digest);

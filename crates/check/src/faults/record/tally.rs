@@ -14,6 +14,7 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Nothing has come yet.
     pub fn new(workers: usize) -> Self {
         Self {
             inside: vec![0; workers],

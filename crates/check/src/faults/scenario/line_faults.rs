@@ -26,6 +26,7 @@ pub struct LineFaults {
 }
 
 impl LineFaults {
+    /// Any of them, or none.
     pub(super) fn drawn(draw: &mut Draw, delay_ns: u64) -> Self {
         Self {
             delay_ns,

@@ -23,6 +23,7 @@ impl ParkingSettings {
         !has_loopback(&self.queue.variant)
     }
 
+    /// Any queue.
     pub(super) fn drawn(draw: &mut Draw, traffic: &Traffic, delay_ns: u64) -> Self {
         let round_trip = Duration::from_nanos(2 * delay_ns);
         let rate_bps = draw.pick(&[1_000_000_000, 10_000_000_000, 100_000_000_000]);

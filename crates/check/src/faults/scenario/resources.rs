@@ -23,6 +23,7 @@ pub struct Resources {
 }
 
 impl Resources {
+    /// Plenty, or little of something.
     pub(super) fn drawn(draw: &mut Draw, flows: u32) -> Self {
         let flows = u64::from(flows);
         let few_flows = draw.between(1, flows) as usize;

@@ -15,6 +15,7 @@ pub struct RuleSettings {
 }
 
 impl RuleSettings {
+    /// Any settings that go with this traffic.
     pub(super) fn drawn(draw: &mut Draw, traffic: &Traffic, delay_ns: u64) -> Self {
         let rate = traffic.clock_rate;
         let gap = Duration::from_nanos((traffic.gap_ns / 2).max(1) * rate);

@@ -31,6 +31,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Traffic of any sort.
     pub(super) fn drawn(draw: &mut Draw, delay_ns: u64) -> Self {
         let silence_ns = draw.pick(&[20 * delay_ns, 1_000_000, 300_000_000, 61_000_000_000]);
         Self {

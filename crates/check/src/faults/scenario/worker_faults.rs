@@ -20,6 +20,7 @@ pub struct WorkerFaults {
 }
 
 impl WorkerFaults {
+    /// Any of them, or none.
     pub(super) fn drawn(draw: &mut Draw, delay_ns: u64) -> Self {
         Self {
             crash_permille: draw.sometimes(2, &[3, 10, 40]),

@@ -44,6 +44,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
+    /// Plans something.
     pub fn add(&mut self, at: u64, next: Next) {
         self.planned += 1;
         self.queue.push(Reverse((at, self.planned, next)));

@@ -5,7 +5,7 @@ use twinpath_link::{Header, Message};
 
 /// What a frame said when it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cargo {
+pub struct Contents {
     pub message: Message,
     pub key: FlowKey,
     pub generation: u32,
@@ -19,7 +19,7 @@ pub struct Cargo {
     pub words: Vec<u32>,
 }
 
-impl Cargo {
+impl Contents {
     /// Reads what a frame says; `None` if it is no frame of the link.
     pub fn of(frame: &Frame) -> Option<Self> {
         let header = Header::read(frame.bytes()).ok()?;

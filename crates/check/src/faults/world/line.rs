@@ -4,7 +4,7 @@
 //! frame what it said when it was sent, and whether the receiver must drop it because a frame
 //! behind it, or its double, has been received already.
 
-use super::frame::Cargo;
+use super::frame::Contents;
 use crate::faults::draw::Draw;
 use crate::faults::scenario::LineFaults;
 use twinpath_core::{Frame, Pools};
@@ -16,7 +16,7 @@ pub struct Transit {
     /// The line's own number, and the sender's: what is forged on the way has none of those.
     pub number: u32,
     sent_as: u32,
-    pub cargo: Cargo,
+    pub contents: Contents,
     pub frame: Frame,
     /// A frame behind it, or its double, was received: this one must be dropped.
     pub is_overtaken: bool,
@@ -52,6 +52,7 @@ pub struct Line {
 }
 
 impl Line {
+    /// A line on which this goes wrong.
     pub fn new(faults: LineFaults, draw: Draw) -> Self {
         Self {
             sender: Sender::default(),
@@ -103,7 +104,7 @@ impl Line {
     pub fn send(
         &mut self,
         mut frame: Frame,
-        (cargo, sent_as): (Cargo, Option<u32>),
+        (contents, sent_as): (Contents, Option<u32>),
         now: u64,
         spare: &mut Pools,
     ) -> Sending {
@@ -119,7 +120,7 @@ impl Line {
             if let Some(double) = double {
                 // Of two copies one comes through.
                 drop(std::mem::replace(&mut frame, double));
-                let at = self.carry(frame, sequence, cargo, now, true);
+                let at = self.carry(frame, sequence, contents, now, true);
                 return Sending::Carried {
                     number: sequence,
                     at,
@@ -131,11 +132,11 @@ impl Line {
                 frame,
             };
         }
-        let double_cargo = double.is_some().then(|| cargo.clone());
-        let at = self.carry(frame, sequence, cargo, now, false);
+        let double_contents = double.is_some().then(|| contents.clone());
+        let at = self.carry(frame, sequence, contents, now, false);
         let double = double
-            .zip(double_cargo)
-            .map(|(frame, cargo)| self.carry(frame, sequence, cargo, now, true));
+            .zip(double_contents)
+            .map(|(frame, contents)| self.carry(frame, sequence, contents, now, true));
         Sending::Carried {
             number: sequence,
             at,
@@ -159,7 +160,7 @@ impl Line {
         &mut self,
         frame: Frame,
         number: u32,
-        cargo: Cargo,
+        contents: Contents,
         now: u64,
         strays: bool,
     ) -> (u64, u64) {
@@ -170,7 +171,7 @@ impl Line {
             ticket,
             number,
             sent_as: self.last_sent,
-            cargo,
+            contents,
             frame,
             is_overtaken: false,
         });
@@ -193,7 +194,11 @@ impl Line {
 
     /// Takes a frame off the line, numbering it now if the line hides its order. Frames that it
     /// overtook are marked, and given to `overtaken`.
-    pub fn receive(&mut self, ticket: u64, mut overtaken: impl FnMut(&Cargo)) -> Option<Transit> {
+    pub fn receive(
+        &mut self,
+        ticket: u64,
+        mut overtaken: impl FnMut(&Contents),
+    ) -> Option<Transit> {
         let place = self
             .under_way
             .iter()
@@ -211,7 +216,7 @@ impl Line {
                 |other: &&mut Transit| other.number <= transit.number && !other.is_overtaken;
             for other in self.under_way.iter_mut().filter(behind) {
                 other.is_overtaken = true;
-                overtaken(&other.cargo);
+                overtaken(&other.contents);
             }
         }
         Some(transit)

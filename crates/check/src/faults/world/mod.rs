@@ -10,7 +10,7 @@ mod rules;
 mod source;
 
 pub use agenda::Next;
-pub use frame::{Cargo, behind_header, number_of, overwrite};
+pub use frame::{Contents, behind_header, number_of, overwrite};
 pub use line::{Line, Sending, Transit, copy};
 pub use line_id::LineId;
 pub use remote_worker::{Counted, RemoteWorker, Report};
