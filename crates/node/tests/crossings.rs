@@ -12,6 +12,7 @@ use common::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::PacketBuilder;
 use twinpath_io::Trace;
 
 /// Chains in which no address is translated: packets cross as they were captured.
@@ -164,4 +165,38 @@ fn answers_past_a_translation() {
     let service = crossed(&["acl", "firewall", "napt"], "200us", true);
     let differing = compare(&service, &tcp_traffic(0.01, 10_000), "past");
     assert!(differing > 0, "no causality, no test");
+}
+
+/// A fragment, or an error about the connection, waits behind a packet that waits for rules to go:
+/// what it is translated to depends on it.
+#[test]
+fn what_depends_on_a_packet_that_waits_waits_too() {
+    let service = service(
+        "[service]\nchain = [\"napt\"]\n[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n",
+    );
+    let end = |text: &str| text.parse().expect("an endpoint");
+    let (inside, outside) = (end("10.0.0.3:20001"), end("192.0.2.2:53"));
+    let unsolicited = PacketBuilder::udp(outside, end("198.51.100.1:20001")).payload_len(20);
+    let question = PacketBuilder::udp(inside, outside).identification(9);
+    let (first, later) = (question.payload_len(88), question.payload_len(64));
+    let mut trace = Trace::new();
+    let mut at_ms = 10_000;
+    let mut arrive = |after_ms: u64, packet: &PacketBuilder<'_>| {
+        at_ms += after_ms;
+        trace.push(at_ms * 1_000_000, &packet.to_vec().expect("fits"));
+    };
+    // Denied again and again: that becomes a rule, which came from the port being free.
+    for _ in 0..10 {
+        arrive(60, &unsolicited);
+    }
+    arrive(3, &first.fragment(0, true));
+    arrive(0, &later.fragment(96, false));
+    let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
+    assert_eq!(expected.packets.len(), 2, "both leave, translated");
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let found = run(&service, &trace, Paths::Both, execution);
+        let waited = &found.report.rules.total;
+        assert!(waited.slow_path.waited > 0, "nothing waited: {waited:?}");
+        assert_same(&expected.flows, &found.flows, "fragments");
+    }
 }

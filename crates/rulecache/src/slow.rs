@@ -20,7 +20,7 @@ use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
 use crate::watch::{Unwatched, Watch};
-use twinpath_core::{Direction, DropReason, FlowKey, Frame, Instant, Named, Packet, Pools};
+use twinpath_core::{Direction, DropReason, Frame, Instant, Named, Packet, Pools, Steering};
 
 /// Configuration of the slow path's side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -99,6 +99,8 @@ impl Dependents for RulesOfEntries<'_> {
 pub struct SlowRules {
     config: SlowRulesConfig,
     sides: Sides,
+    /// Tells flows by addresses and ports alone.
+    steering: Steering,
     chain: RuleChain,
     /// Of the packet that is on its way.
     recording: Recording,
@@ -122,6 +124,7 @@ impl SlowRules {
         Self {
             config,
             sides,
+            steering: Steering::default(),
             chain: RuleChain::new(functions),
             recording: Recording::new(None),
             selection: Selection::new(config.selection),
@@ -221,7 +224,7 @@ impl SlowRules {
         watch: &mut W,
     ) {
         self.counters.packets += 1;
-        let (at, flow) = (packet.timestamp(), flow_of(&packet));
+        let (at, flow) = (packet.timestamp(), self.flow_of(&packet));
         if !self.pending.concerns(&flow) {
             self.begin(packet, flow, None, pools, out, watch);
             return self.resume(at, pools, out);
@@ -356,6 +359,13 @@ impl SlowRules {
 
     fn send(&mut self, out: &mut Vec<Output>) {
         out.extend(self.messages.drain(..).map(Output::Send));
+    }
+
+    /// A packet's flow and direction, as it comes to the chain. Fragments of a datagram are of one
+    /// flow, and an ICMP error is of the flow that it is about.
+    fn flow_of(&self, packet: &Packet) -> Flow {
+        let keyed = self.steering.key(packet.bytes(), &packet.layout);
+        keyed.map_or_else(Flow::default, |keyed| (keyed.key, keyed.side))
     }
 
     /// A packet meets the chain; one that has waited has a ticket. Returns whether it is gone, or
@@ -622,13 +632,4 @@ struct Start {
     flow: Flow,
     /// If it has waited.
     ticket: Option<Ticket>,
-}
-
-/// A packet's flow and direction, as it comes to the chain.
-fn flow_of(packet: &Packet) -> Flow {
-    FlowKey::connection(
-        packet.source(),
-        packet.destination(),
-        packet.layout.protocol,
-    )
 }
