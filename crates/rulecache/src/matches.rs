@@ -14,6 +14,9 @@ use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 /// Entries in a line, two lanes each: name 32 bits and window 32, current count 32 and previous.
 const WAYS: usize = 4;
 
+/// How many windows a match may be late; matches are as late as packets wait.
+const MOST_WINDOWS_LATE: u32 = 1 << 16;
+
 /// One match in the lane of counts.
 const ONE: u64 = 1 << 32;
 
@@ -63,8 +66,9 @@ impl Count {
 
     /// As it stands in a window; of a match that is a little late it stands as in the latest.
     const fn in_window(self, window: u32) -> Self {
-        // Numbers of windows wrap; nothing was ever counted in number 0.
-        if self.window != 0 && self.window.wrapping_sub(window) as i32 >= 0 {
+        // Numbers of windows wrap, so one that is far ahead is from long ago; nothing was ever
+        // counted in number 0.
+        if self.window != 0 && self.window.wrapping_sub(window) <= MOST_WINDOWS_LATE {
             return self;
         }
         let follows = self.window.wrapping_add(1) == window;
@@ -249,6 +253,17 @@ mod tests {
     fn numbers_of_windows_wrap() {
         let mut counts = MatchCounts::new(WAYS);
         for (window, previous) in [(u32::MAX, 0), (1, 0), (2, 1), (3, 1)] {
+            assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
+        }
+    }
+
+    /// Whoever was silent while half of all numbers passed is counted again.
+    #[test]
+    fn windows_from_long_ago_are_forgotten() {
+        let mut counts = MatchCounts::new(WAYS);
+        assert_eq!(counts.count(id(0, 0), 7), Some(0));
+        let much_later = (1 << 31) + 100;
+        for (window, previous) in [(much_later, 0), (much_later + 1, 1)] {
             assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
         }
     }

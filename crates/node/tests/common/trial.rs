@@ -15,11 +15,6 @@ const LEAST_SETTLEABLE: f64 = 0.05;
 /// Nor where it could settle fewer packets than these.
 const FEWEST_SETTLEABLE: u64 = 30;
 
-/// Captures that exceptions are made for: the rule cache numbers its windows from 1970 in 32 bits,
-/// and after the numbers have wrapped, entries that were counted before are not counted any more,
-/// so that nothing that depends on them is cached. In this capture they wrap behind packet 25.
-const WINDOWS_WRAP: [&str; 1] = ["pcpp_many_protocols.pcap"];
-
 /// A service that is derived from a capture, over packets that it is to meet.
 pub struct Trial<'a> {
     capture: &'a Capture,
@@ -97,9 +92,6 @@ impl<'a> Trial<'a> {
     /// The share of packets that is asked of the fast path, or why none is.
     fn asked(&self, service: &Service, slow: &Outcome) -> Result<f64, String> {
         let makes_rules = service.chain.iter().all(Instance::makes_rules);
-        if makes_rules && WINDOWS_WRAP.contains(&self.capture.name.as_str()) {
-            return Err("EXCEPTION: numbers of windows wrap in this capture".into());
-        }
         let settleable = self.capture.settleable(self.function, makes_rules, slow);
         let share = settleable as f64 / self.trace.len().max(1) as f64;
         if settleable < FEWEST_SETTLEABLE || share < LEAST_SETTLEABLE {
