@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub bytes_in: u64,
     /// Packets that left.
     pub packets_out: u64,
+    /// Bytes that left.
+    pub bytes_out: u64,
     /// Packets the fast path settled.
     pub packets_fast: u64,
     /// Packets sent to the slow path.
@@ -199,6 +201,7 @@ mod tests {
         Snapshot {
             packets_in,
             bytes_in: packets_in * 800,
+            bytes_out: packets_in * 800,
             packets_out: packets_in - 45_000,
             packets_fast,
             packets_slow: packets_in - packets_fast,

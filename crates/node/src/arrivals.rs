@@ -2,10 +2,10 @@
 //! has left.
 
 use crate::causality::{Causality, Party};
+use crate::late::{Late, LatePacket};
 use crate::machine::Machine;
 use crate::source::{Read, Source};
 use crate::watch::Watch;
-use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::{DropReason, Frame, Instant};
 use twinpath_io::CaptureError;
@@ -21,10 +21,7 @@ pub struct Tempo {
     pub round_trip: Duration,
 }
 
-/// Packets that wait for what caused them while others enter.
-const MOST_LATE: usize = 4096;
-
-/// Of those, how many are looked at each time.
+/// Conversations with packets that wait of which so many are looked at each time.
 const LATE_AT_ONCE: usize = 256;
 
 /// Packets of a source, on their way into a machine.
@@ -37,21 +34,11 @@ pub struct Arrivals<'a> {
     /// The last packet's time: none is stamped with an earlier one.
     clock: Instant,
     /// Of live traffic: packets whose cause has not left. In a replay everybody waits.
-    late: VecDeque<Late>,
-    /// How many are late, by conversation and end.
-    late_in: Vec<u16>,
+    late: Late,
     /// Packets that were read.
     read: u64,
     /// Which of them is followed.
     followed: Option<(u64, Watch)>,
-}
-
-struct Late {
-    party: Party,
-    /// The watermark at which its cause has left.
-    cause: u64,
-    ingress: u16,
-    bytes: Vec<u8>,
 }
 
 /// What came of filling a burst.
@@ -73,8 +60,7 @@ impl<'a> Arrivals<'a> {
             causality,
             tempo,
             clock: Instant::ZERO,
-            late: VecDeque::new(),
-            late_in: Vec::new(),
+            late: Late::default(),
             read: 0,
             followed: None,
         }
@@ -157,6 +143,7 @@ impl<'a> Arrivals<'a> {
                     if frame.is_none() && self.waits_for_buffers(machine, burst) {
                         break;
                     }
+                    let at = self.arrival(at, now);
                     self.enters(machine, frame, at, burst);
                 }
                 Read::TooLong => machine.count_drop(DropReason::FrameTooLong),
@@ -199,33 +186,41 @@ impl<'a> Arrivals<'a> {
 
     fn is_caused(&self, machine: &Machine, party: Option<Party>) -> bool {
         party.is_none_or(|party| {
-            let is_first = self
-                .late_in
-                .get(party.number())
-                .is_none_or(|&late| late == 0);
-            is_first && self.causality.is_due(party, machine.watermark())
+            !self.late.concerns(party) && self.causality.is_due(party, machine.watermark())
         })
     }
 
-    /// A packet of live traffic is put aside until its cause has left; others go on.
+    /// Whether it comes at the pace of a clock, and nobody waits for it.
+    const fn is_live(&self) -> bool {
+        self.tempo.is_paced && !self.tempo.is_lossless
+    }
+
+    /// When a packet arrives that was due at `at`: what is live is not there before it is taken.
+    fn arrival(&mut self, at: Instant, now: Instant) -> Instant {
+        if !self.is_live() {
+            return at;
+        }
+        self.source.taken_behind(now.since(at));
+        at.max(now)
+    }
+
+    /// A packet of live traffic is put aside until its cause has left; others go on. If too many
+    /// are, all their senders wait: the traffic falls behind its time, and nothing of it is lost.
     fn comes_late(&mut self, at: Instant, now: Instant) -> bool {
         let is_early = self.tempo.is_paced && at > now;
         let Some(party) = self.party else {
             return false;
         };
-        if is_early || self.tempo.is_lossless || self.late.len() >= MOST_LATE {
+        if is_early || self.tempo.is_lossless || self.late.is_full() {
             return false;
         }
-        if self.late_in.len() <= party.number() {
-            self.late_in.resize(party.number() + 1, 0);
-        }
-        self.late_in[party.number()] += 1;
-        self.late.push_back(Late {
+        let packet = LatePacket {
             party,
-            cause: self.causality.cause(party),
             ingress: self.source.ingress(),
             bytes: self.source.bytes().to_vec(),
-        });
+        };
+        self.late.put(packet);
+        self.source.taken_behind(now.since(at));
         true
     }
 
@@ -237,32 +232,25 @@ impl<'a> Arrivals<'a> {
         room: usize,
         burst: &mut Vec<Frame>,
     ) {
-        let mut kept = 0;
-        for _ in 0..self.late.len().min(LATE_AT_ONCE) {
-            let Some(late) = self.late.get(kept) else {
-                break;
-            };
-            let is_due = late.cause <= machine.watermark();
-            let is_behind = |other: &Late| other.party == late.party;
-            let is_first = !self.late.iter().take(kept).any(is_behind);
-            if burst.len() >= room || !is_due || !is_first {
-                kept += 1;
-                continue;
+        for _ in 0..self.late.places().min(LATE_AT_ONCE) {
+            let watermark = machine.watermark();
+            while burst.len() < room
+                && let Some(late) = self
+                    .late
+                    .take_if(|late| self.causality.is_due(late.party, watermark))
+            {
+                let Some(mut frame) = machine.pools().take_filled(&late.bytes) else {
+                    machine.count_drop(DropReason::NoBuffer);
+                    continue;
+                };
+                self.clock = self.clock.max(now);
+                frame.set_timestamp(self.clock);
+                frame.set_port(late.ingress);
+                let ordinal = machine.arrived() + burst.len() as u64;
+                self.causality.enters(late.party, ordinal);
+                burst.push(frame);
             }
-            let Some(late) = self.late.remove(kept) else {
-                break;
-            };
-            self.late_in[late.party.number()] -= 1;
-            let Some(mut frame) = machine.pools().take_filled(&late.bytes) else {
-                machine.count_drop(DropReason::NoBuffer);
-                continue;
-            };
-            self.clock = self.clock.max(now);
-            frame.set_timestamp(self.clock);
-            frame.set_port(late.ingress);
-            self.causality
-                .enters(late.party, machine.arrived() + burst.len() as u64);
-            burst.push(frame);
+            self.late.turn();
         }
     }
 

@@ -115,9 +115,9 @@ impl Causality {
 }
 
 impl Party {
-    /// A number for the conversation and the end.
-    pub fn number(self) -> usize {
-        2 * self.place + self.end
+    /// The conversation.
+    pub const fn place(self) -> usize {
+        self.place
     }
 }
 

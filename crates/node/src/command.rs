@@ -5,7 +5,7 @@ use crate::replacement::Replacement;
 use crate::worker::Worker;
 use std::sync::mpsc;
 
-/// What became of the wish for another chain.
+/// What became of what was asked for: another chain.
 pub type Replaced = Result<Changed, (Box<Replacement>, Refusal)>;
 
 /// Something that a worker is asked.

@@ -13,6 +13,7 @@ pub mod causality;
 pub mod command;
 pub mod exit;
 pub mod fast_path;
+mod late;
 pub mod leftovers;
 pub mod live_drops;
 pub mod machine;

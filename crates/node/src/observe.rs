@@ -66,11 +66,6 @@ impl Observer {
         self.live.update(wall_ns, &snapshot);
     }
 
-    /// Whether the live display wants to be fed.
-    pub fn is_due(&self, packet_ns: u64, wall_ns: u64) -> bool {
-        self.series.due(packet_ns) || self.live.due(wall_ns)
-    }
-
     fn snapshot(&self, fast_path: &FastPath, tallies: Tallies) -> Snapshot {
         let counts = fast_path.counts();
         let Tallies {
@@ -82,6 +77,7 @@ impl Observer {
             packets_in: counts.packets_in,
             bytes_in: counts.bytes_in,
             packets_out: self.packets_out,
+            bytes_out: self.bytes_out,
             packets_fast: counts.packets_in - counts.punted_packets,
             packets_slow: counts.punted_packets,
             slots: slot_counts(fast_path),

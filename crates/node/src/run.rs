@@ -135,6 +135,10 @@ pub struct Finished {
     pub udp: Option<SinkCounts>,
     /// What the capture that was written lacks.
     pub written: Written,
+    /// Whether all that came in had come to its end; if not, what was inside is lost.
+    pub has_drained: bool,
+    /// How far live traffic was behind its time, at most.
+    pub behind: Duration,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -202,6 +206,8 @@ pub fn run_opened(
         truncated: opened.source.truncated().map(ToString::to_string),
         udp,
         written,
+        has_drained: node.machine.has_drained(),
+        behind: opened.source.behind(),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace};
 use twinpath_traffic::{Direction, Generator, TrafficConfig, TrafficError};
@@ -65,6 +66,8 @@ pub struct Source {
     ingress: u16,
     is_stopped: Option<Arc<AtomicBool>>,
     at_first: Option<Box<dyn FnOnce() + Send>>,
+    /// How far packets were behind their time when they were taken, at most.
+    behind: Duration,
 }
 
 /// Longer frames than this are skipped and counted.
@@ -79,6 +82,7 @@ impl Source {
             len: 0,
             clock: Instant::ZERO,
             truncated: None,
+            behind: Duration::ZERO,
             ingress: 0,
             is_stopped: None,
             at_first: None,
@@ -191,6 +195,16 @@ impl Source {
     /// That the capture ended in the middle of a packet, if it did: all before it was read.
     pub fn truncated(&self) -> Option<&CaptureError> {
         self.truncated.as_ref()
+    }
+
+    /// How far live traffic was behind its time, at most.
+    pub fn behind(&self) -> Duration {
+        self.behind
+    }
+
+    /// A packet is taken so long after its time.
+    pub(crate) fn taken_behind(&mut self, time: Duration) {
+        self.behind = self.behind.max(time);
     }
 
     /// How far the source is, from 0 to 1, if it knows.

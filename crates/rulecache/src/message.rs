@@ -148,11 +148,6 @@ const MARK: u8 = 19;
 pub const MAX_MESSAGE_BYTES: usize = 1 + 8 + 8 + 2 * 8 * LANES + 64;
 
 impl CacheMessage {
-    /// Whether the message goes towards the workers.
-    pub const fn is_to_worker(&self) -> bool {
-        self.code() >= INSTALLED
-    }
-
     const fn code(&self) -> u8 {
         match self {
             Self::Add(..) => ADD,

@@ -51,16 +51,16 @@ impl Rates {
         };
         follow(
             &mut self.packets_per_second,
-            snapshot.packets_in,
+            snapshot.packets_out,
             last.packets,
         );
-        follow(&mut self.bytes_per_second, snapshot.bytes_in, last.bytes);
+        follow(&mut self.bytes_per_second, snapshot.bytes_out, last.bytes);
         follow(&mut self.fast_per_second, snapshot.packets_fast, last.fast);
         follow(&mut self.slow_per_second, snapshot.packets_slow, last.slow);
         self.last = Last {
             now_ns,
-            packets: snapshot.packets_in,
-            bytes: snapshot.bytes_in,
+            packets: snapshot.packets_out,
+            bytes: snapshot.bytes_out,
             fast: snapshot.packets_fast,
             slow: snapshot.packets_slow,
         };

@@ -105,8 +105,8 @@
 //! | `latency.*.mean_ns` | ns | mean |
 //! | `latency.*.histogram[].upper_bound_ns` | ns | longest latency in this bar |
 //! | `latency.*.histogram[].count` | packets | in this bar |
-//! | `throughput.packets_per_second` | packets/s | arrived, by the wall clock |
-//! | `throughput.bits_per_second` | bit/s | arrived, by the wall clock |
+//! | `throughput.packets_per_second` | packets/s | left, by the wall clock |
+//! | `throughput.bits_per_second` | bit/s | left, by the wall clock |
 //! | `functions[].name` | | name of the network function, in chain order |
 //! | `functions[].counters.<name>` | | its counters |
 //! | `rings.capacity_frames` | frames | one ring between the paths holds |

@@ -260,10 +260,10 @@ pub struct Bar {
 /// Rates over the whole run, by the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Packets that arrived per second.
+    /// Packets that left per second.
     #[serde(serialize_with = "finite")]
     pub packets_per_second: f64,
-    /// Bits that arrived per second.
+    /// Bits that left per second.
     #[serde(serialize_with = "finite")]
     pub bits_per_second: f64,
 }
@@ -392,8 +392,8 @@ impl Report {
         self.slow.share = units::fraction(self.slow.packets, both);
         let per_second = |amount| units::fraction(amount, self.run.duration_wall_ns) * 1e9;
         self.throughput = Throughput {
-            packets_per_second: per_second(self.totals.packets_in),
-            bits_per_second: per_second(self.totals.bytes_in) * 8.0,
+            packets_per_second: per_second(self.totals.packets_out),
+            bits_per_second: per_second(self.totals.bytes_out) * 8.0,
         };
     }
 

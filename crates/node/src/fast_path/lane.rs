@@ -51,7 +51,7 @@ pub(super) struct Ahead {
     /// A bit for each packet that goes the way of replies.
     pub replies: u32,
     /// A bit for each frame that has no flow.
-    pub strangers: u32,
+    pub flowless: u32,
     /// A bit for each packet whose flow an element has found elsewhere than expected.
     news: u32,
 }
@@ -64,7 +64,7 @@ impl Default for Ahead {
             known: [Known::default(); BATCH],
             others: [Parsed::default(); BATCH],
             replies: 0,
-            strangers: 0,
+            flowless: 0,
             news: 0,
         }
     }
@@ -74,7 +74,7 @@ impl Ahead {
     /// The next batch, of which these are replies and plain.
     #[inline(always)]
     pub fn begin(&mut self, replies: u32) {
-        (self.replies, self.strangers, self.news) = (replies, 0, 0);
+        (self.replies, self.flowless, self.news) = (replies, 0, 0);
     }
 
     /// What is known of a packet that is not plain.
@@ -217,18 +217,18 @@ impl Batch {
     pub fn sort(
         &mut self,
         frames: impl ExactSizeIterator<Item = Frame>,
-        strangers: &mut Vec<Frame>,
+        flowless: &mut Vec<Frame>,
     ) {
         let Self { ahead, lanes } = self;
         let [forth, back] = lanes;
         let all = u32::MAX >> (BATCH - frames.len().clamp(1, BATCH));
-        match (ahead.replies, ahead.strangers) {
+        match (ahead.replies, ahead.flowless) {
             (0, 0) => forth.push_all(frames),
             (replies, 0) if replies == all => back.push_all(frames),
             (replies, without_flow) => {
                 for (number, frame) in frames.enumerate() {
                     match (without_flow >> number & 1, replies >> number & 1) {
-                        (1, _) => strangers.push(frame),
+                        (1, _) => flowless.push(frame),
                         (_, 0) => forth.push(frame, number),
                         _ => back.push(frame, number),
                     }

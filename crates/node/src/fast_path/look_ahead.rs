@@ -193,22 +193,22 @@ impl FastPath {
             }
             _ => self.look(&InHints(self), coming, &mut batch.ahead),
         };
-        let mut strangers = std::mem::take(&mut self.strangers);
+        let mut flowless = std::mem::take(&mut self.flowless);
         let frames = arrivals.take(count);
         match seen.is_early {
-            false => batch.sort(frames, &mut strangers),
+            false => batch.sort(frames, &mut flowless),
             true => {
                 let latest = self.under_way.latest();
-                batch.sort(frames.map(never_before(latest)), &mut strangers);
+                batch.sort(frames.map(never_before(latest)), &mut flowless);
             }
         }
         self.under_way.arrive(count, seen.latest);
         self.counts.packets_in += count as u64;
         self.counts.bytes_in += seen.bytes_in;
-        for frame in strangers.drain(..) {
+        for frame in flowless.drain(..) {
             self.without_flow(frame, io);
         }
-        self.strangers = strangers;
+        self.flowless = flowless;
     }
 
     /// Looks at the frames of a batch, in columns: what one loop does keeps its values in registers.
@@ -290,7 +290,7 @@ impl FastPath {
                     ahead.put_other(number, parsed, hash);
                     ahead.replies |= bit(direction == Direction::Reply);
                 }
-                None => ahead.strangers |= bit(true),
+                None => ahead.flowless |= bit(true),
             }
         }
     }

@@ -148,7 +148,7 @@ pub struct FastPath {
     /// Packets at work, by direction; empty between calls.
     batch: Option<Box<Batch>>,
     /// Frames without a flow; empty between calls.
-    strangers: Vec<Frame>,
+    flowless: Vec<Frame>,
     hints: HintTable,
     /// Of the packet that a state stage has last sent to a worker.
     header: Header,
@@ -183,7 +183,7 @@ impl FastPath {
             returns: vec![Receiver::default(); workers.max(1)],
             epochs: vec![0; workers.max(1)],
             batch: Some(Box::default()),
-            strangers: Vec::with_capacity(BATCH),
+            flowless: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: Counts::default(),
             parking: None,

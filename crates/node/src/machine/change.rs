@@ -322,7 +322,10 @@ impl Machine {
         let now = self.path.under_way().latest();
         let workers = self.links.len();
         match (next, &mut task.goal) {
-            (Next::End, _) => return out.outcomes.push(Outcome::Stopped { is_drained }),
+            (Next::End, _) => {
+                self.has_drained = is_drained;
+                return out.outcomes.push(Outcome::Stopped { is_drained });
+            }
             (_, Goal::Change(replacement)) => {
                 let chain = self.path.next_chain();
                 let orders = (0..workers)

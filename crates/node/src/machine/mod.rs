@@ -76,6 +76,8 @@ pub struct Machine {
     phase: Phase,
     /// Whether packets wait for a change.
     is_changing: bool,
+    /// Of a run that is over, whether all that came in has come to its end.
+    has_drained: bool,
     /// What leaves is never older than this.
     floor: Instant,
     out: FastOutput,
@@ -92,6 +94,7 @@ impl Machine {
             limits,
             phase: Phase::default(),
             is_changing: false,
+            has_drained: false,
             floor: Instant::ZERO,
             out: FastOutput::default(),
         }
@@ -127,14 +130,14 @@ impl Machine {
         &self.path
     }
 
-    /// The fast path, for tests that do to it what no input does.
+    /// The fast path, for models that give its elements other programs.
     pub fn path_mut(&mut self) -> &mut FastPath {
         &mut self.path
     }
 
-    /// The fast path and its buffers, for models that give it another link.
-    pub fn parts(&mut self) -> (&mut FastPath, &mut Pools) {
-        (&mut self.path, &mut self.pools)
+    /// Whether the run is over and all that came in has come to its end.
+    pub const fn has_drained(&self) -> bool {
+        self.has_drained
     }
 
     /// Somebody follows packets from now on.

@@ -20,7 +20,7 @@ pub(crate) fn write_line<const CHECKSUM_AT: usize>(
         macs.write(frame_macs);
     }
     ip[ipv4::SOURCE_AT..ipv4::SOURCE_AT + 8].copy_from_slice(&line[2].to_be_bytes());
-    ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].wrapping_sub(decrements(line));
+    ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(decrements(line));
     transport[..4].copy_from_slice(&((line[3] >> 32) as u32).to_be_bytes());
     let [header, segment] = checksum_changes(line);
     if let Some(checksum) = ip[ipv4::CHECKSUM_AT..].first_chunk_mut() {

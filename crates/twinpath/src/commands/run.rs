@@ -7,6 +7,7 @@ use crate::traffic::expected_packets;
 use crate::{Outcome, output};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
@@ -69,6 +70,9 @@ pub struct Arguments {
     #[arg(long, short)]
     quiet: bool,
 }
+
+/// Traffic that is further behind its time is told of.
+const MUCH_BEHIND: Duration = Duration::from_millis(500);
 
 /// Where the report of generated traffic goes.
 const DEFAULT_REPORT: &str = "twinpath-report";
@@ -187,6 +191,17 @@ fn check_listening(service: &Service, address: SocketAddr) -> Result<(), Command
 }
 
 fn warn(finished: &Finished) {
+    if !finished.has_drained {
+        output::warning(
+            "the run ended while packets were inside: they did not come to rest in time, and are lost",
+        );
+    }
+    if finished.behind > MUCH_BEHIND {
+        output::warning(format_args!(
+            "the traffic fell {:.1?} behind its time: less was offered than the file says",
+            finished.behind
+        ));
+    }
     if let Some(truncated) = &finished.truncated {
         output::warning(format_args!("{truncated}; all packets before were run"));
     }

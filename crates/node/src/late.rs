@@ -1,0 +1,136 @@
+//! Packets of live traffic that wait for what caused them, while others enter.
+//!
+//! Those of a conversation wait in order, whichever end they are from: one that enters may be the
+//! cause of the next.
+
+use crate::causality::Party;
+use std::collections::{HashMap, VecDeque};
+
+/// How many may wait.
+const MOST_LATE: usize = 1 << 16;
+
+/// A packet that waits.
+pub struct LatePacket {
+    /// Its conversation, and the end that it is from.
+    pub party: Party,
+    /// The port that it comes in by.
+    pub ingress: u16,
+    /// The packet.
+    pub bytes: Vec<u8>,
+}
+
+/// All that wait.
+#[derive(Default)]
+pub struct Late {
+    /// By conversation; none is empty.
+    queues: HashMap<usize, VecDeque<LatePacket>>,
+    /// The conversations, the one whose turn it is first.
+    turns: VecDeque<usize>,
+    packets: usize,
+}
+
+impl Late {
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Conversations that have a packet here.
+    pub fn places(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Whether a packet has to wait behind another.
+    pub fn concerns(&self, party: Party) -> bool {
+        !self.is_empty() && self.queues.contains_key(&party.place())
+    }
+
+    /// Whether no more should wait.
+    pub const fn is_full(&self) -> bool {
+        self.packets >= MOST_LATE
+    }
+
+    /// A packet waits.
+    pub fn put(&mut self, packet: LatePacket) {
+        let place = packet.party.place();
+        let queue = self.queues.entry(place).or_default();
+        if queue.is_empty() {
+            self.turns.push_back(place);
+        }
+        queue.push_back(packet);
+        self.packets += 1;
+    }
+
+    /// Takes the first packet of the conversation whose turn it is, if it may go.
+    pub fn take_if(&mut self, may_go: impl FnOnce(&LatePacket) -> bool) -> Option<LatePacket> {
+        let queue = self.queues.get_mut(self.turns.front()?)?;
+        queue.front().filter(|packet| may_go(packet))?;
+        self.packets -= 1;
+        queue.pop_front()
+    }
+
+    /// It is the next conversation's turn.
+    pub fn turn(&mut self) {
+        let Some(place) = self.turns.pop_front() else {
+            return;
+        };
+        match self.queues.get(&place).is_some_and(VecDeque::is_empty) {
+            true => _ = self.queues.remove(&place),
+            false => self.turns.push_back(place),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::causality::{Causality, Scope};
+    use twinpath_core::Steering;
+    use twinpath_core::wire::PacketBuilder;
+
+    fn packet(causality: &Causality, from: &str, to: &str) -> LatePacket {
+        let end = |text: &str| text.parse().expect("an endpoint");
+        let bytes = PacketBuilder::udp(end(from), end(to))
+            .to_vec()
+            .expect("short");
+        let party = causality.party(&bytes).expect("IP");
+        let ingress = 0;
+        LatePacket {
+            party,
+            ingress,
+            bytes,
+        }
+    }
+
+    /// A question that came behind an answer which still waits is caused by that answer: it must
+    /// not enter before, although no packet of its own end waits.
+    #[test]
+    fn a_conversation_waits_in_order_whichever_end_speaks() {
+        let causality = Causality::new(Scope::Hosts(Steering::new(1)));
+        let (client, server) = ("10.0.0.1:5", "192.0.2.1:53");
+        let (answer, question) = (
+            packet(&causality, server, client),
+            packet(&causality, client, server),
+        );
+        let other = packet(&causality, "10.0.0.2:5", server);
+        let parties = [answer.party, question.party, other.party];
+        let mut late = Late::default();
+        assert!(!late.concerns(question.party));
+        late.put(answer);
+        assert!(late.concerns(question.party) && !late.concerns(other.party));
+        late.put(question);
+        late.put(other);
+        assert!(late.take_if(|_| false).is_none(), "its cause has not left");
+        late.turn();
+        let taken: Vec<_> = (0..2)
+            .flat_map(|_| {
+                let taken: Vec<_> = std::iter::from_fn(|| late.take_if(|_| true)).collect();
+                late.turn();
+                taken
+            })
+            .map(|late| late.party)
+            .collect();
+        assert_eq!(taken, [parties[2], parties[0], parties[1]]);
+        assert!(late.is_empty() && late.places() == 0);
+    }
+}
