@@ -42,14 +42,15 @@ pub(super) struct Backends {
 }
 
 impl Backends {
-    /// Fills every lookup table.
-    pub fn new(config: &Config) -> Self {
+    /// Fills every lookup table; `seed` is that of the hashes, if the configuration has none.
+    pub fn new(config: &Config, seed: u64) -> Self {
+        let seed = config.seed.unwrap_or(seed);
         let mut backends = Self {
             rows: Vec::new(),
             services: Vec::new(),
-            by_vip: SeededMap::with_hasher(Seed(config.seed)),
+            by_vip: SeededMap::with_hasher(Seed(seed)),
             addresses: HashSet::new(),
-            seed: config.seed,
+            seed,
             started: Instant::ZERO,
         };
         for service in &config.services {

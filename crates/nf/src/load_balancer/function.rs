@@ -40,13 +40,14 @@ struct Counters {
 }
 
 impl LoadBalancer {
-    /// A balancer; fills its lookup tables.
-    pub fn new(config: &Config) -> Self {
+    /// A balancer; fills its lookup tables. `seed` is that of the hashes, if the configuration has
+    /// none.
+    pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             program: program(config),
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
-            backends: Backends::new(config),
+            backends: Backends::new(config, seed),
             migration: Migration::default(),
             counters: Counters::default(),
         }
