@@ -3,21 +3,22 @@
 use twinpath_traffic::random::{Random, RandomSource};
 
 /// Streams of a run: what one draws never shifts another.
-pub(super) const SCENARIO: u64 = 1_000_001;
-pub(super) const ARRIVALS: u64 = 1_000_002;
-pub(super) const WORKERS: u64 = 1_000_003;
-pub(super) const SABOTAGE: u64 = 1_000_004;
-pub(super) const CHANGES: u64 = 1_000_005;
-pub(super) const RULES: u64 = 1_000_006;
-pub(super) const PARKING: u64 = 1_000_007;
+pub const SCENARIO: u64 = 1_000_001;
+pub const ARRIVALS: u64 = 1_000_002;
+pub const WORKERS: u64 = 1_000_003;
+pub const SABOTAGE: u64 = 1_000_004;
+pub const CHANGES: u64 = 1_000_005;
+pub const RULES: u64 = 1_000_006;
+pub const PARKING: u64 = 1_000_007;
 /// The first line's; each line has one of its own.
-pub(super) const LINES: u64 = 1_000_100;
+pub const LINES: u64 = 1_000_100;
 
 /// Draws for one purpose.
 #[derive(Clone, Debug)]
-pub(super) struct Draw(Random);
+pub struct Draw(Random);
 
 impl Draw {
+    /// Draws of this stream.
     pub fn new(seed: u64, stream: u64) -> Self {
         Self(Random::stream(seed, stream))
     }
@@ -32,10 +33,12 @@ impl Draw {
         least + self.below(most.saturating_sub(least) + 1)
     }
 
+    /// True or false.
     pub fn flip(&mut self) -> bool {
         self.below(2) == 0
     }
 
+    /// True once in so many times.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -45,6 +48,7 @@ impl Draw {
         times > 0 && self.below(1000) < times
     }
 
+    /// One of these.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }

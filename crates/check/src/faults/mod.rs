@@ -29,51 +29,39 @@
 //! simulation knows when each was in force and who used it. In some of these runs, and in some with
 //! the ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]).
 //!
+//! **From bottom to top**: a `scenario` is drawn; its `chain` is built of `functions`; the `world`
+//! that is simulated has the node, the link and the clocks; the `record` beside it has what is
+//! known; `checks` read both; `events` take both a step on; the loop on top draws them.
+//!
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
 //! without it is checked.
 
-mod agenda;
-mod bindings;
-mod books;
-mod configuration;
+mod chain;
+mod checks;
 mod draw;
-mod driver;
-mod elements;
-mod fast_side;
-mod forgery;
-mod history;
-mod invariants;
-mod ledger;
-mod line;
-mod log;
-mod look;
+mod events;
+mod functions;
 mod outcome;
-mod parking;
-mod passage;
-mod reference;
-mod rule_settings;
-mod sabotage;
+mod record;
+mod rule;
 mod scenario;
-mod service;
 mod simulation;
-mod slow_side;
-mod step;
 #[cfg(test)]
 mod tests;
-mod traffic;
-mod walks;
+mod world;
 
-pub use elements::Elements;
-pub use invariants::{Rule, Violation};
-pub use log::Event;
-pub use outcome::{Coverage, Outcome};
-pub use parking::ParkingSettings;
-pub use rule_settings::RuleSettings;
-pub use sabotage::Sabotage;
-pub use scenario::{Functions, LineFaults, Resources, Scenario, Traffic, WorkerFaults};
-pub use simulation::{SetupError, Simulation};
-pub use traffic::Kind;
+pub use events::Sabotage;
+pub use functions::Functions;
+pub use outcome::Outcome;
+pub use record::{Coverage, Event};
+pub use rule::{Rule, Violation};
+pub use scenario::{
+    Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, Traffic,
+    WorkerFaults,
+};
+pub use simulation::Simulation;
+pub use world::SetupError;
 
 use std::ops::Range;
 

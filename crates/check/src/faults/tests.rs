@@ -1,4 +1,3 @@
-use super::log::Event;
 use super::*;
 use std::collections::{HashMap, HashSet};
 

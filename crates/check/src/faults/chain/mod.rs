@@ -1,0 +1,27 @@
+//! The chains of a run, as production builds them, and what they should do.
+
+mod reference;
+pub mod service;
+mod unlisted;
+mod variant;
+
+pub use reference::{Reference, Way};
+pub use variant::Variant;
+
+use twinpath_control::service::Service;
+
+/// What the chain is, and what it becomes.
+pub struct Chain {
+    pub variant: Variant,
+    pub service: Service,
+    /// What it is to become.
+    pub next: Option<NextChain>,
+}
+
+/// What the chain is to become.
+pub struct NextChain {
+    pub variant: Variant,
+    pub service: Service,
+    /// All flows have to come home before.
+    pub brings_flows_home: bool,
+}

@@ -1,0 +1,118 @@
+//! What functions with rules alone make of a packet, on a server.
+
+use crate::faults::scenario::{Element, Elements};
+use twinpath_control::service::Service;
+use twinpath_core::key::Role;
+use twinpath_core::wire::dissect;
+use twinpath_core::{Direction, Instant, Packet, Pools};
+use twinpath_nf::napt;
+use twinpath_node::wiring::{self, BuildError};
+use twinpath_rulecache::{Answers, NoRules, Passage, Recording, RuleChain};
+
+/// One function.
+enum Alone {
+    /// One that decides by its configuration.
+    Function(RuleChain),
+    /// One that decides by its bindings, which only the function under test has.
+    Translation,
+}
+
+/// The functions of a chain, by element; those that share flow state change no packet here.
+pub struct Reference {
+    elements: Vec<Vec<Alone>>,
+    pools: Pools,
+}
+
+/// A part of a packet's way.
+#[derive(Copy, Clone, Debug)]
+pub struct Way {
+    pub direction: Direction,
+    /// How many elements it had passed before.
+    pub from: usize,
+    /// How many it has passed now.
+    pub passed: usize,
+    /// When it arrived.
+    pub at: Instant,
+}
+
+impl Reference {
+    /// The functions of a service that has these elements.
+    ///
+    /// # Errors
+    /// They cannot be built.
+    pub fn new(elements: Elements, service: &Service) -> Result<Self, BuildError> {
+        let mut left = service.chain.as_slice();
+        let mut functions = Vec::new();
+        for element in elements.list() {
+            let count = match element {
+                Element::State => left.iter().take_while(|one| !one.makes_rules()).count(),
+                Element::Rules(names) => names.len(),
+            };
+            let (own, behind) = left.split_at(count);
+            left = behind;
+            let own = wiring::rule_functions(service, own)?.into_iter();
+            functions.push(own.map(|named| match named.function.name() {
+                napt::NAME => Alone::Translation,
+                _ => Alone::Function(RuleChain::named(vec![named])),
+            }));
+        }
+        Ok(Self {
+            elements: functions.into_iter().map(Iterator::collect).collect(),
+            pools: Pools::new(1, 0),
+        })
+    }
+
+    /// Takes a packet on its way; `translate` does what a translation does. False if a function
+    /// drops it.
+    pub fn pass(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        way: Way,
+        translate: impl Fn(&mut Vec<u8>),
+    ) -> bool {
+        let Self { elements, pools } = self;
+        let mut run = |one: &mut Alone| match one {
+            Alone::Function(function) => run(function, bytes, way, pools),
+            Alone::Translation => {
+                translate(bytes);
+                true
+            }
+        };
+        match way.direction {
+            Direction::Original => elements
+                .iter_mut()
+                .take(way.passed)
+                .skip(way.from)
+                .flatten()
+                .all(run),
+            Direction::Reply => {
+                let elements = elements.iter_mut().rev().take(way.passed).skip(way.from);
+                elements
+                    .flat_map(|element| element.iter_mut().rev())
+                    .all(&mut run)
+            }
+        }
+    }
+}
+
+fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pools) -> bool {
+    let (Ok(layout), Some(mut frame)) = (dissect(bytes), pools.take_filled(bytes)) else {
+        return true;
+    };
+    frame.set_timestamp(way.at);
+    let mut packet = Packet {
+        frame,
+        layout,
+        direction: way.direction,
+        role: Role::Member,
+        alias_row: 0,
+    };
+    let mut replies = Vec::new();
+    let mut answers = Answers::new(&mut replies, pools);
+    let mut recording = Recording::new(None);
+    let passage = function.run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
+    bytes.clear();
+    bytes.extend_from_slice(packet.bytes());
+    pools.give(packet.frame);
+    passage == Passage::Forward
+}

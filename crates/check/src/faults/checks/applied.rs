@@ -1,0 +1,168 @@
+//! Which packets a fast path that keeps some has applied to flows, as the slots tell.
+
+use super::exit::Exit;
+use super::passage::justify_drop;
+use super::slots::look_at_slots;
+use crate::faults::functions::Account;
+use crate::faults::record::{Happened, PacketHistory, Place, Record};
+use crate::faults::scenario::Elements;
+use crate::faults::world::World;
+use twinpath_core::Direction;
+
+/// Packets that have passed the flow state on the fast path were applied there, in order. Some of
+/// them have not come out: they are held at a later element, or were dropped. What the slots have
+/// tells.
+pub fn apply_crossed<'a>(
+    world: &World,
+    record: &mut Record,
+    came_out: impl Iterator<Item = &'a Exit>,
+) {
+    if !world.scenario.functions.is_ledger() {
+        return;
+    }
+    look_at_slots(world, record);
+    let crossed = crossed(record, world.scenario.elements, came_out);
+    for flow in 0..record.history.flows.len() {
+        let is_its_own = |&number: &u32| {
+            let packet = record.history.packet(number);
+            packet.is_some_and(|packet| packet.flow == Some(flow))
+        };
+        let seen: Vec<u32> = crossed.iter().copied().filter(is_its_own).collect();
+        if !seen.is_empty() || has_more_than_is_known(record, flow) {
+            explain(world, record, flow, &seen);
+        }
+    }
+}
+
+/// Of packets that came out, those that have passed the flow state meanwhile.
+fn crossed<'a>(
+    record: &Record,
+    elements: Elements,
+    came_out: impl Iterator<Item = &'a Exit>,
+) -> Vec<u32> {
+    let has_crossed = |packet: &PacketHistory, passed| {
+        let state = elements.state();
+        let position = state.map(|state| elements.position(state, packet.direction));
+        let newly = packet.passed..passed;
+        !packet.is_applied && position.is_some_and(|position| newly.contains(&position))
+    };
+    let is_known = |exit: &&Exit| {
+        let packet = record.history.packet(exit.number);
+        packet.is_some_and(|packet| has_crossed(packet, exit.passed))
+    };
+    let crossed = came_out.filter(is_known).map(|exit| exit.number);
+    let mut crossed: Vec<u32> = crossed.collect();
+    crossed.sort_unstable();
+    crossed
+}
+
+fn has_more_than_is_known(record: &Record, flow: usize) -> bool {
+    let known = &record.history.flows[flow];
+    record.mirror.is_at_fast_path(known)
+        && Account::among(record.mirror.words_of(known)) != Some(known.truth.account)
+}
+
+/// Applies to a flow what its slot shows to have been applied, `seen` at least.
+fn explain(world: &World, record: &mut Record, flow: usize, seen: &[u32]) {
+    let explained = applied_unseen(record, flow, seen);
+    let (dropped, applied) = explained.unwrap_or((Vec::new(), seen.to_vec()));
+    for packet in dropped {
+        // One that closes a closed account leaves no trace, and may still come out.
+        if !closes(record, packet) {
+            drop_inside(world, record, packet);
+        }
+    }
+    for packet in applied {
+        if closes_late(record, flow, packet) {
+            continue;
+        }
+        record.history.applies_fast(packet, &mut record.step);
+        let is_dropped = record.history.packet(packet);
+        let is_dropped = is_dropped.is_some_and(|packet| packet.kind.is_dropped());
+        if is_dropped && !seen.contains(&packet) {
+            drop_inside(world, record, packet);
+        }
+    }
+}
+
+/// A packet inside turns out to have been dropped.
+fn drop_inside(world: &World, record: &mut Record, number: u32) {
+    record.inside.remove(&number);
+    record.note(world.now, Happened::DroppedFast { packet: number });
+    justify_drop(world, record, number);
+    record.moves(number, &[Place::FastPath], Place::Dropped);
+}
+
+fn closes(record: &Record, number: u32) -> bool {
+    let packet = record.history.packet(number);
+    packet.is_some_and(|packet| packet.kind.closes())
+}
+
+/// A packet that closes an account which is closed changes nothing: when it did that is only known
+/// if it comes out at once.
+fn closes_late(record: &mut Record, flow: usize, number: u32) -> bool {
+    let last = record.history.flows[flow].last_applied;
+    match record.history.packet_mut(number) {
+        Some(packet) if packet.kind.closes() && number < last => {
+            packet.is_applied = true;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Which packets inside explain what the slot has: those dropped in front of it, as few as can be
+/// of each direction, and those applied. All of `seen` were.
+fn applied_unseen(record: &Record, flow: usize, seen: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
+    let last = record.history.flows[flow].last_applied;
+    let may_be_applied = |&number: &u32| number > last || !closes(record, number);
+    let candidates: Vec<u32> = unapplied(record, flow).filter(may_be_applied).collect();
+    let of = |direction| {
+        let is_its = |number: &&u32| {
+            let packet = record.history.packet(**number);
+            packet.is_some_and(|packet| packet.direction == direction)
+        };
+        let packets: Vec<u32> = candidates.iter().filter(is_its).copied().collect();
+        packets
+    };
+    let (there, back) = (of(Direction::Original), of(Direction::Reply));
+    for dropped_there in 0..=there.len() {
+        for dropped_back in 0..=back.len() {
+            let dropped = [&there[..dropped_there], &back[..dropped_back]].concat();
+            let is_left = |number: &&u32| !dropped.contains(number);
+            let left: Vec<u32> = candidates.iter().filter(is_left).copied().collect();
+            if let Some(applied) = explaining(record, flow, &left, seen) {
+                return Some((dropped, left[..applied].to_vec()));
+            }
+        }
+    }
+    None
+}
+
+fn unapplied(record: &Record, flow: usize) -> impl Iterator<Item = u32> {
+    let packets = record.inside.iter().copied();
+    packets.filter(move |&number| {
+        let packet = record.history.packet(number);
+        packet.is_some_and(|packet| packet.flow == Some(flow) && !packet.is_applied)
+    })
+}
+
+/// How many packets explain what the slot has, if they were applied one after the other.
+fn explaining(record: &Record, flow: usize, packets: &[u32], seen: &[u32]) -> Option<usize> {
+    let known = &record.history.flows[flow];
+    let has = Account::among(record.mirror.words_of(known))?;
+    let mut truth = known.truth.clone();
+    for (place, &number) in packets.iter().enumerate() {
+        let packet = record.history.packet(number)?;
+        if packet.kind.is_complex() || number < known.last_applied {
+            return None;
+        }
+        truth.take(number, packet, record.history.expiry_ticks);
+        let applied = &packets[..=place];
+        let has_seen = seen.iter().all(|packet| applied.contains(packet));
+        if has_seen && truth.account == has {
+            return Some(place + 1);
+        }
+    }
+    None
+}

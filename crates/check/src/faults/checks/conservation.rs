@@ -1,0 +1,75 @@
+//! Every packet is somewhere, and every buffer.
+
+use super::require::{Checked, require};
+use crate::faults::functions::MOST_HELD;
+use crate::faults::record::{Place, Record};
+use crate::faults::scenario::Scenario;
+use crate::faults::world::World;
+
+/// Every packet that arrived has left, was dropped and counted, was lost on the link or in a
+/// crash, is under way, or is held by a function; a function never holds more than it says. In
+/// the end none is under way or held, and every buffer is back in its pool.
+pub fn conserved(world: &World, record: &Record) -> Checked {
+    let step = &record.step;
+    let (dropped, held) = (world.fast_drops(), world.held_for_rules());
+    let disappeared = record.tally.dropped_fast as i64 + record.tally.inside_fast;
+    let counted = dropped as i64 + held as i64;
+    // While a change is made packets wait for room on the link, and if it is given up still do.
+    let was_asked = world.chain.next.is_some() || record.coverage.changes_given_up > 0;
+    let may_wait = was_asked && counted < disappeared && !step.is_rest;
+    let is_known = world.scenario.parks() || counted == disappeared || may_wait;
+    require(is_known, || {
+        format!(
+            "the fast path counts {dropped} drops and {held} held, {disappeared} packets disappeared there"
+        )
+    })?;
+    for (worker, &inside) in record.tally.inside.iter().enumerate() {
+        let is_possible = may_hold(world, record, worker, inside);
+        require(is_possible && (!step.is_rest || inside == 0), || {
+            format!("worker {worker} has let out or dropped all but {inside} packets that it got")
+        })?;
+    }
+    if step.is_rest {
+        at_rest(&world.scenario, record)
+    } else {
+        Ok(())
+    }
+}
+
+fn at_rest(scenario: &Scenario, record: &Record) -> Checked {
+    for (index, packet) in record.history.packets().iter().enumerate() {
+        let is_final = match packet.place {
+            Place::Left | Place::Dropped | Place::Lost => true,
+            // Of other functions it is not known which packets they dropped, only how many.
+            Place::AtWorker => !scenario.functions.is_ledger() || scenario.keeps_packets_inside(),
+            Place::FastPath => scenario.keeps_packets_inside(),
+            Place::ToWorker | Place::Back => false,
+        };
+        require(is_final, || {
+            format!("packet {} ends {:?}", index + 1, packet.place)
+        })?;
+    }
+    require(record.tally.buffers_missing == 0, || {
+        format!(
+            "{} buffers have not come home",
+            record.tally.buffers_missing
+        )
+    })
+}
+
+/// Whether a worker's functions may hold so many packets back. The ledger's are known.
+fn may_hold(world: &World, record: &Record, worker: usize, frames: i64) -> bool {
+    let rules = world.workers[worker].worker.rules();
+    let waiting = rules.filter(|rules| rules.is_waiting()).count();
+    let most_waiting = waiting as i64 * (world.scenario.rules.slow.waiting as i64 + 1);
+    if world.scenario.functions.is_ledger() {
+        let flows = record.history.flows.iter();
+        let flows = flows.filter(|flow| flow.worker == worker);
+        let held: usize = flows.map(|flow| flow.truth.held.len()).sum();
+        let held_here = held as i64..=held as i64 + most_waiting;
+        return held <= MOST_HELD && held_here.contains(&frames);
+    }
+    let flows = world.workers[worker].flows();
+    let most = flows.map_or(0, |flows| flows.chain().most_held_frames());
+    (0..=most as i64 + most_waiting).contains(&frames)
+}

@@ -1,0 +1,107 @@
+//! Packets that have passed elements with rules: whether they are what the functions alone would
+//! have made of them, and whether somebody wanted those that were dropped.
+
+use super::exit::{Exit, end_of};
+use super::translation::translated_end;
+use crate::faults::chain::Way;
+use crate::faults::record::Record;
+use crate::faults::rule::Rule;
+use crate::faults::world::World;
+use twinpath_core::wire::{Endpoint, dissect, rewrite};
+use twinpath_core::{Direction, DropReason};
+
+/// Somebody on the way of a packet that was dropped must have wanted that.
+pub fn justify_drop(world: &World, record: &mut Record, number: u32) {
+    let Some(packet) = record.history.packet(number) else {
+        return;
+    };
+    let is_parking_short = world.scenario.parks() && world.drops_of(DropReason::ParkingFull) > 0;
+    let may_be_lost = packet.is_parked || is_parking_short || world.refused() > 0;
+    let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
+    if !is_dropped_there && !may_be_denied(world, record, number) {
+        let what = format!("packet {number} was dropped on the fast path, and nobody wanted that");
+        record.step.fault(Rule::InForce, what);
+    }
+}
+
+/// Whether functions with rules drop a packet, by one of the bindings that were in force.
+fn may_be_denied(world: &World, record: &mut Record, number: u32) -> bool {
+    let Some(packet) = record.history.packet(number) else {
+        return false;
+    };
+    let turns = packet.seen..=record.turn;
+    let (bytes, direction) = (packet.made.clone(), packet.direction);
+    let way = Way {
+        direction,
+        from: packet.passed,
+        passed: usize::MAX,
+        at: packet.at,
+    };
+    let end = translated_end(world, &bytes, direction);
+    let bindings = &record.bindings;
+    let is_unbound = |end| direction == Direction::Reply && !bindings.is_bound(end, &turns);
+    if end.is_some_and(is_unbound) {
+        return true;
+    }
+    let pairs = bindings.in_force(turns.clone());
+    let pairs = pairs.filter(|pair| Some(pair.before(direction)) == end);
+    let ends = pairs.map(|pair| Some(pair.after(direction)));
+    let reference = &mut record.reference;
+    let mut is_denied = |end: Option<Endpoint>| {
+        let translate = |bytes: &mut Vec<u8>| {
+            end.into_iter()
+                .for_each(|end| rewrite_end(bytes, direction, end));
+        };
+        !reference.pass(&mut bytes.clone(), way, translate)
+    };
+    std::iter::once(None).chain(ends).any(&mut is_denied)
+}
+
+/// What comes out is what the functions that it has passed make of it alone, by a binding that was
+/// in force.
+pub fn is_as_alone(
+    world: &World,
+    record: &mut Record,
+    exit: &Exit,
+    bytes: &[u8],
+) -> Result<(), String> {
+    let Some(packet) = record.history.packet_mut(exit.number) else {
+        return Ok(());
+    };
+    let mut expected = packet.made.clone();
+    let direction = packet.direction;
+    let way = Way {
+        direction,
+        from: packet.passed,
+        passed: exit.passed,
+        at: packet.at,
+    };
+    let is_translated = translated_end(world, &expected, direction).is_some();
+    let shown = end_of(bytes, direction).filter(|_| is_translated);
+    let translate = |bytes: &mut Vec<u8>| {
+        if let Some(shown) = shown {
+            rewrite_end(bytes, direction, shown);
+        }
+    };
+    if packet.flow.is_some() && !record.reference.pass(&mut expected, way, translate) {
+        return Err("though a function drops it".into());
+    }
+    packet.made.clone_from(&expected);
+    let expected = &expected[..expected.len().saturating_sub(exit.parked)];
+    match bytes == expected {
+        true => Ok(()),
+        false => Err(format!("as {bytes:02x?}, expected {expected:02x?}")),
+    }
+}
+
+/// Writes the client's end.
+fn rewrite_end(bytes: &mut [u8], direction: Direction, end: Endpoint) {
+    let Ok(layout) = dissect(bytes) else {
+        return;
+    };
+    let is_written = match direction {
+        Direction::Original => rewrite::set_source(bytes, &layout, end),
+        Direction::Reply => rewrite::set_destination(bytes, &layout, end),
+    };
+    debug_assert!(is_written.is_ok(), "both are of one IP version");
+}

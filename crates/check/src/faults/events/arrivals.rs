@@ -1,0 +1,165 @@
+//! Packets that arrive.
+
+use super::changes::change_or_not;
+use super::fast_path::{process, tick};
+use super::run::Run;
+use super::slow_path::plan_faults;
+use crate::faults::checks::admit_client;
+use crate::faults::record::{Happened, PacketHistory, Place};
+use crate::faults::scenario::{Kind, PLENTY, Scenario};
+use crate::faults::world::{Next, World, is_inside};
+use twinpath_core::wire::{dissect, fields};
+use twinpath_core::{Direction, DropReason, Frame, Side};
+
+/// Packets that come when all else is over, at most.
+const MOST_LATE: u32 = 64;
+
+/// Packets arrive, a few at once; while the machine takes none they wait.
+pub fn arrive(run: &mut Run) {
+    let room = run.world.machine.room() as u64;
+    if room == 0 {
+        run.world.arrivals.are_waiting = true;
+        return;
+    }
+    let (most, gap_ns) = (
+        most_together(&run.world.scenario),
+        run.world.scenario.traffic.gap_ns,
+    );
+    let count = room.min(1 + run.world.arrivals.draw.below(most));
+    let mut burst = Vec::new();
+    let is_over = (0..count).any(|_| !take_next(run, &mut burst));
+    process(run, burst);
+    change_or_not(run);
+    tick(run);
+    let (traffic, draw) = (&run.world.scenario.traffic, &mut run.world.arrivals.draw);
+    if is_over {
+        let grace = draw.below(10 * gap_ns + 1);
+        return plan_next(&mut run.world, grace, Next::Calm);
+    }
+    let is_silent = draw.permille(traffic.silence_permille);
+    let silence = u64::from(is_silent) * traffic.silence_ns;
+    let gap = draw.below(gap_ns + 1);
+    plan_next(&mut run.world, gap + silence, Next::Arrival);
+    plan_faults(&mut run.world);
+}
+
+/// Where rings are short packets come one by one: it shows which found no room.
+fn most_together(scenario: &Scenario) -> u64 {
+    match scenario.resources.ring_frames < PLENTY {
+        true => 1,
+        false => scenario.traffic.burst.max(1).into(),
+    }
+}
+
+fn plan_next(world: &mut World, after: u64, next: Next) {
+    world.arrivals.next = world.now + after;
+    world.agenda.add(world.arrivals.next, next);
+}
+
+/// The next packet comes in. False if there is none.
+fn take_next(run: &mut Run, burst: &mut Vec<Frame>) -> bool {
+    let number = run.record.history.arrived() + 1;
+    if number > run.world.scenario.traffic.packets {
+        return false;
+    }
+    let packet = run.world.arrivals.source.next(number);
+    packet.is_some_and(|packet| {
+        take(run, number, packet, burst);
+        true
+    })
+}
+
+/// When all else is over packets go on to come, one at a time, until rules are at rest: what they
+/// wait for is asked for again when packets pass.
+pub fn arrive_late(run: &mut Run) {
+    let world = &mut run.world;
+    let is_over = world.arrivals.late >= MOST_LATE;
+    if is_over || world.rules_are_at_rest() {
+        if world.seed.is_multiple_of(2) {
+            world.agenda.add(world.now, Next::Stop);
+        }
+        return;
+    }
+    let number = run.record.history.arrived() + 1;
+    let packet = world.arrivals.source.late(number);
+    let mut burst = Vec::new();
+    take(run, number, packet, &mut burst);
+    process(run, burst);
+    tick(run);
+    let world = &mut run.world;
+    world.arrivals.late += 1;
+    let later = world.now + world.scenario.time_between_late_packets();
+    world.agenda.add(later, Next::LateArrival);
+}
+
+/// A packet comes in.
+fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut Vec<Frame>) {
+    run.record.coverage.packets += 1;
+    let (flow, side) = steer(run, &bytes);
+    run.note(Happened::Arrives {
+        packet: number,
+        flow,
+        kind,
+    });
+    let Run { world, record, .. } = run;
+    let frame = world.machine.pools().take_filled(&bytes);
+    let at = world.packet_now();
+    admit_client(world, record, &bytes);
+    let place = if frame.is_some() {
+        Place::FastPath
+    } else {
+        Place::Dropped
+    };
+    record.history.arrive(PacketHistory {
+        flow,
+        kind,
+        side,
+        at,
+        direction: direction(&bytes),
+        made: bytes.clone(),
+        bytes,
+        place,
+        copies: 0,
+        is_applied: false,
+        passed: 0,
+        client: None,
+        is_parked: false,
+        was_held: !world.scenario.functions.tell_what_they_hold(),
+        ordinal: world.machine.arrived() + burst.len() as u64,
+        seen: record.turn + 1,
+    });
+    let Some(mut frame) = frame else {
+        return turn_away(run, number);
+    };
+    frame.set_timestamp(at);
+    frame.set_received_ns(number.into());
+    burst.push(frame);
+}
+
+fn steer(run: &mut Run, bytes: &[u8]) -> (Option<usize>, Side) {
+    let path = run.world.machine.path();
+    let layout = dissect(bytes).ok();
+    let Some(keyed) = layout.and_then(|layout| path.steering().key(bytes, &layout)) else {
+        return (None, Side::Low);
+    };
+    let hash = keyed.key.hash(run.world.seed);
+    let worker = path.worker(hash);
+    let flow = run.record.history.admit(keyed.key, hash, worker);
+    (Some(flow), keyed.side)
+}
+
+/// Which way a packet goes through a chain with rules: clients are inside.
+fn direction(bytes: &[u8]) -> Direction {
+    let source = dissect(bytes).map(|layout| fields::source(bytes, &layout));
+    match source {
+        Ok(source) if !is_inside(source) => Direction::Reply,
+        _ => Direction::Original,
+    }
+}
+
+fn turn_away(run: &mut Run, number: u32) {
+    run.note(Happened::NoBuffer { packet: number });
+    run.world.machine.count_drop(DropReason::NoBuffer);
+    run.record.tally.dropped_fast += 1;
+    run.record.coverage.no_buffer += 1;
+}

@@ -1,0 +1,319 @@
+//! What happens at the workers.
+
+use super::changes::check_all_home;
+use super::fast_path::return_frame;
+use super::link::{check_numbers, lose_all, take_off};
+use super::run::Run;
+use super::sabotage::Sabotage;
+use super::sending::send;
+use super::tampering::tamper_at_worker;
+use crate::faults::checks::{Exit, ExitKind, come_out, follow_bindings};
+use crate::faults::functions::{Account, Note, take_notes};
+use crate::faults::record::{Cause, Happened, Place, Record, WrittenBack};
+use crate::faults::rule::Rule;
+use crate::faults::world::{Contents, Counted, LineId, Next, Transit, World, behind_header};
+use twinpath_core::{DropReason, Frame};
+use twinpath_link::{Header, Message};
+use twinpath_node::machine::{Answer, Order};
+
+/// Draws what is to go wrong with workers.
+pub fn plan_faults(world: &mut World) {
+    let faults = world.scenario.workers;
+    let crash: fn(usize) -> Next = |worker| Next::Crash { worker };
+    let pause = |worker| Next::Pause { worker };
+    for (permille, next) in [
+        (faults.crash_permille, crash),
+        (faults.pause_permille, pause),
+    ] {
+        if world.worker_faults.permille(permille) {
+            let worker = world.worker_faults.below(world.workers.len() as u64) as usize;
+            let soon = 20 * world.scenario.to_worker.delay_ns;
+            let at = world.now + world.worker_faults.below(soon);
+            world.agenda.add(at, next(worker));
+        }
+    }
+}
+
+/// A frame gets to the end of a line. A worker that pauses lets it lie.
+pub fn arrive_at_end(run: &mut Run, line: LineId, ticket: u64) {
+    if line.is_back {
+        return return_frame(run, line, ticket);
+    }
+    let worker = &mut run.world.workers[line.worker];
+    if run.world.now < worker.paused_until || !worker.waiting.is_empty() {
+        return worker.waiting.push_back(ticket);
+    }
+    receive(run, line.worker, ticket);
+}
+
+/// A worker stands still for a while.
+pub fn pause(run: &mut Run, worker: usize) {
+    let world = &mut run.world;
+    if world.is_calm {
+        return;
+    }
+    let pause_ns = world.scenario.workers.pause_ns;
+    let until = world.now + world.worker_faults.below(pause_ns + 1);
+    let paused = &mut world.workers[worker].paused_until;
+    *paused = (*paused).max(until);
+    world.agenda.add(until, Next::Resume { worker });
+    run.record.coverage.pauses += 1;
+    run.note(Happened::Paused { worker, until });
+}
+
+/// A worker goes on, if it may.
+pub fn resume(run: &mut Run, worker: usize) {
+    let remote = &mut run.world.workers[worker];
+    if run.world.now < remote.paused_until {
+        return;
+    }
+    let waiting = std::mem::take(&mut remote.waiting);
+    run.note(Happened::Resumed { worker });
+    for ticket in waiting {
+        receive(run, worker, ticket);
+    }
+}
+
+fn receive(run: &mut Run, worker: usize, ticket: u64) {
+    let line = LineId::to_worker(worker);
+    let Some((transit, gap)) = take_off(&mut run.world, &mut run.record, line, ticket) else {
+        return;
+    };
+    let Transit {
+        contents,
+        mut frame,
+        is_overtaken,
+        ..
+    } = transit;
+    let is_about_state = run.world.scenario.elements.is_state(contents.element);
+    let flow = run.record.history.flow_of(&contents.key);
+    let flow = flow.filter(|_| is_about_state && !is_overtaken);
+    run.begin(Cause::Received { flow, worker });
+    tamper_at_worker(run, worker, &contents, &mut frame);
+    let Run { world, record, .. } = run;
+    if !is_overtaken {
+        note_write_back(record, &contents, flow, frame.bytes());
+        enter(record, worker, &contents);
+    }
+    let remote = &mut world.workers[worker];
+    let before = remote.counted();
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    remote.worker.receive(frame, pools, returns);
+    let after = remote.counted();
+    let counted = (after.reordered - before.reordered, after.lost - before.lost);
+    check_numbers(record, line, counted, (is_overtaken, gap));
+    follow(run, worker, &before, flow.map(|flow| (flow, &contents)));
+    run.check();
+}
+
+fn enter(record: &mut Record, worker: usize, contents: &Contents) {
+    if let Some(packet) = contents.packet {
+        record.tally.inside[worker] += 1;
+        record.moves(packet, &[Place::ToWorker], Place::AtWorker);
+    }
+}
+
+/// What a write-back brings must be what the slot was frozen with.
+fn note_write_back(record: &mut Record, contents: &Contents, flow: Option<usize>, bytes: &[u8]) {
+    let (Some(flow), Ok(header)) = (flow, Header::read(bytes)) else {
+        return;
+    };
+    if contents.message == Message::WriteBack {
+        record.step.written_back.push(WrittenBack {
+            flow,
+            generation: contents.generation,
+            is_what_was_frozen: header.words() == record.history.flows[flow].frozen,
+        });
+    }
+}
+
+/// A worker does what it was told.
+pub fn execute(run: &mut Run, worker: usize) {
+    let Some(order) = run.world.workers[worker].orders.pop_front() else {
+        return;
+    };
+    let replaces = matches!(order, Order::Replace { .. });
+    run.begin(match replaces {
+        true => Cause::Changed,
+        false => Cause::Woken { worker },
+    });
+    if replaces {
+        check_all_home(run);
+    }
+    run.note(Happened::Told { worker });
+    let remote = &mut run.world.workers[worker];
+    let (before, drops) = (remote.counted(), remote.worker.drops());
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    let answer = remote.worker.execute(order, pools, returns);
+    if replaces && remote.worker.drops() != drops {
+        let what = format!("worker {worker} forgets {drops:?}");
+        run.record.step.fault(Rule::Migration, what);
+    }
+    follow(run, worker, &before, None);
+    run.check();
+    report(run, worker, Some(answer));
+}
+
+/// Notes how far a worker is.
+pub fn report(run: &mut Run, worker: usize, answer: Option<Answer>) {
+    let is_hasty = run.sabotage() == Some(Sabotage::HastyProgress);
+    run.world.workers[worker].report(answer, is_hasty);
+}
+
+/// A deadline passes at a worker.
+pub fn wake(run: &mut Run, worker: usize) {
+    let now = run.world.packet_now();
+    let remote = &run.world.workers[worker];
+    let deadline = remote.worker.next_deadline().filter(|&at| at <= now);
+    let Some(deadline) = deadline.filter(|_| run.world.now >= remote.paused_until) else {
+        return;
+    };
+    run.begin(Cause::Woken { worker });
+    run.note(Happened::Woken { worker });
+    let remote = &mut run.world.workers[worker];
+    let before = remote.counted();
+    // Nothing older is on its way.
+    let is_quiet = remote.to.is_empty();
+    let deadline = if is_quiet {
+        deadline.max(now)
+    } else {
+        deadline
+    };
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    remote.worker.advance(deadline, pools, returns);
+    follow(run, worker, &before, None);
+    run.check();
+}
+
+/// A worker loses all it knows and starts again. Its rings may survive, each for itself.
+pub fn crash(run: &mut Run, worker: usize) {
+    if run.world.is_calm {
+        return;
+    }
+    run.begin(Cause::Crashed { worker });
+    let Run { world, record, .. } = run;
+    record.coverage.crashes += 1;
+    let now = world.packet_now();
+    let remote = &mut world.workers[worker];
+    let is_ledger = world.scenario.functions.is_ledger();
+    if let Some(flows) = remote.flows() {
+        record.coverage.count_flows(flows, is_ledger);
+    }
+    let inside = record.tally.inside[worker];
+    record.crash(worker);
+    let before = remote.worker.drops();
+    let (pools, returns) = (&mut remote.pools, &mut remote.returns);
+    remote.worker.crash(now, pools, returns);
+    let mut expected = before.clone();
+    expected.add(DropReason::WorkerCrashed, inside.max(0) as u64);
+    let counted = remote.worker.drops();
+    if counted != expected {
+        let what = format!(
+            "worker {worker} crashes with {inside} packets in its hands, and goes from {before:?} to {counted:?}"
+        );
+        record.step.fault(Rule::Conserved, what);
+    }
+    let (counted, epoch) = (remote.counted(), remote.worker.epoch());
+    follow(run, worker, &counted, None);
+    run.note(Happened::Crashed { worker, epoch });
+    for line in [LineId::to_worker(worker), LineId::from_worker(worker)] {
+        if run.world.worker_faults.flip() {
+            lose_all(&mut run.world, &mut run.record, line);
+        }
+    }
+    run.check();
+}
+
+/// Follows what a worker did: with a frame, or because a deadline passed.
+fn follow(run: &mut Run, worker: usize, before: &Counted, received: Option<(usize, &Contents)>) {
+    let Run { world, record, .. } = run;
+    let now = world.workers[worker].counted();
+    if let Some((flow, contents)) = received.filter(|_| now.imports > before.imports) {
+        let generation = contents.generation;
+        record.note(world.now, Happened::Imported { flow, generation });
+        record.history.imports(flow, generation, &mut record.step);
+    }
+    listen(world, record, worker, received);
+    follow_bindings(world, record);
+    record.tally.inside[worker] -= (now.dropped - before.dropped) as i64;
+    for frame in std::mem::take(&mut world.workers[worker].returns) {
+        give_back(run, worker, frame);
+    }
+    if run.world.scenario.functions.is_ledger() {
+        find_refused(&mut run.record, received);
+    }
+}
+
+/// A worker gives a frame back.
+fn give_back(run: &mut Run, worker: usize, frame: Frame) {
+    let Run { world, record, .. } = run;
+    let exit = Exit::on_link(&frame, world.scenario.elements, ExitKind::FromWorker);
+    record.tally.inside[worker] -= i64::from(exit.is_some());
+    if let Some(exit) = exit.filter(|_| world.scenario.keeps_packets_inside()) {
+        come_out(world, record, &exit, behind_header(&frame));
+    }
+    send(run, LineId::from_worker(worker), frame);
+}
+
+/// Listens to what the ledger says it did.
+fn listen(world: &World, record: &mut Record, worker: usize, received: Option<(usize, &Contents)>) {
+    let notes = take_notes(&world.notes);
+    if let Some((flow, contents)) = received {
+        let history = &mut record.history.flows[flow];
+        let is_known = world.workers[history.worker].view(history.name()).is_some();
+        let is_touched = notes.iter().any(|note| note.key() == Some(&contents.key));
+        if is_known || is_touched {
+            history.decide(contents);
+        }
+    }
+    for note in notes {
+        hear(world, record, (worker, note), received.is_some());
+    }
+}
+
+fn hear(world: &World, record: &mut Record, (worker, note): (usize, Note), has_received: bool) {
+    let now = world.packet_now();
+    let (packet, happened) = match note {
+        Note::Held { packet, .. } => (packet, Happened::Held { packet }),
+        Note::Entered { packet, .. } => (packet, Happened::Entered { packet }),
+        Note::Forgotten { packet } => (packet, Happened::Forgotten { packet }),
+    };
+    record.note(world.now, happened);
+    let Record { history, step, .. } = record;
+    match note {
+        Note::Held { found, .. } => {
+            history.holds(packet, Account(found), now, step);
+            record.coverage.held += 1;
+        }
+        Note::Entered { found, .. } => {
+            history.applies(packet, Account(found), now, step);
+            record.coverage.woken += u64::from(!has_received);
+            let packet_history = history.packet(packet);
+            if packet_history.is_some_and(|packet| packet.kind.is_dropped()) {
+                record.moves(packet, &[Place::AtWorker], Place::Dropped);
+            }
+        }
+        Note::Forgotten { .. } => {
+            record.tally.inside[worker] -= 1;
+            let what = format!("packet {packet} was held and is forgotten uncounted");
+            record.step.fault(Rule::Conserved, what);
+        }
+    }
+}
+
+/// A packet that the ledger has not heard of was refused: there was no room for its flow.
+fn find_refused(record: &mut Record, received: Option<(usize, &Contents)>) {
+    let received = received.and_then(|(flow, contents)| Some((flow, contents.packet?)));
+    let Some((flow, number)) = received else {
+        return;
+    };
+    let held = &record.history.flows[flow].truth.held;
+    let is_held = held.iter().any(|&(packet, _)| packet == number);
+    let Some(packet) = record.history.packet_mut(number) else {
+        return;
+    };
+    if packet.place == Place::AtWorker && !is_held && !packet.is_applied {
+        packet.place = Place::Dropped;
+        record.coverage.flow_table_full += 1;
+    }
+}

@@ -1,0 +1,124 @@
+//! How the functions of a run are configured, in the words of service files.
+//!
+//! Time-outs are shorter than the long silences with which a run ends: flows then make room for
+//! others.
+
+use std::time::Duration;
+
+/// After how long without a packet a translation's binding may end.
+pub const BINDING_IDLE: Duration = Duration::from_secs(1);
+
+/// What a translation gives out, and with its other configuration too.
+pub const EXTERNAL: [[u8; 4]; 2] = [[198, 51, 100, 1], [198, 51, 100, 2]];
+
+/// The inspector's rules.
+pub const INSPECTOR_RULES: &str =
+    "attack ban literal \"attack\"\nlate alert regex \"tail.*harm\"\n";
+
+/// The inspector's configuration; its rules are not in a file.
+pub const INSPECTOR: &str = r#"
+    rules = "in memory"
+    ban_timeout = "2s"
+    stream_timeout = "1s"
+    streams = 4
+"#;
+
+const FIREWALL: &str = r#"
+    default = "deny"
+    rules = [
+        { action = "deny", protocol = "tcp", to_port = 81 },
+        { action = "allow", from = "10.0.0.0/8" },
+        { action = "allow", from = "2001:db8::/32" },
+        { action = "allow", protocol = "icmp" },
+    ]
+    timeouts = { tcp_established = "9s", tcp_transitory = "2s", tcp_closed = "1s", udp_unreplied = "1s", udp_replied = "2s" }
+"#;
+
+const REASSEMBLER: &str = r#"
+    gap_timeout = "20us"
+    idle_timeout = "2s"
+    most_segments_per_flow = 6
+    most_segments = 16
+"#;
+
+const LOAD_BALANCER: &str = r#"
+    table_size = 251
+    tcp_timeout = "9s"
+    closing_timeout = "1s"
+    udp_timeout = "1s"
+    services = [
+        { vip = "192.0.2.1:80", protocol = "tcp", backends = [
+            { endpoint = "10.1.0.2:8080" },
+            { endpoint = "10.1.0.3:8080", weight = 2 },
+        ], changes = [
+            { at = "100us", drain = "10.1.0.2:8080" },
+            { at = "300us", remove = "10.1.0.2:8080" },
+        ] },
+        { vip = "192.0.2.1:80", protocol = "udp", backends = [
+            { endpoint = "10.1.0.2:8080" },
+            { endpoint = "10.1.0.3:8080" },
+        ] },
+    ]
+"#;
+
+const ACL: &str = r#"
+    default = "allow"
+    rules = [
+        { action = "deny", from = "10.0.0.4/31" },
+        { action = "deny", to = "10.0.0.9/32", protocol = "tcp" },
+    ]
+"#;
+
+const NAPT: &str = r#"
+    inside = ["10.0.0.0/8"]
+    external = ["198.51.100.1"]
+    ports = "1000-1063"
+    timeouts = { tcp_established = "1s", tcp_transitory = "1s" }
+"#;
+
+const ROUTER: &str = r#"
+    no_route = "drop"
+    next_hops = [
+        { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
+        { name = "site", mac = "02:00:00:00:03:01", source_mac = "02:00:00:00:00:03", port = 0 },
+    ]
+    routes = [
+        { to = "0.0.0.0/0", via = "uplink" },
+        { to = "10.0.0.0/8", via = "site" },
+        { to = "10.0.0.7/32", via = "discard" },
+    ]
+"#;
+
+const MONITOR: &str = r#"
+    by = "hosts"
+    idle = "1s"
+"#;
+
+/// The section of a function, or of its other configuration.
+pub fn section(function: &str, is_other: bool) -> String {
+    let (text, here, there) = match function {
+        // Some connections have longer time-outs, and none is refused.
+        "firewall" => (FIREWALL, "deny\", protocol", "allow\", protocol"),
+        // It waits longer for what is missing.
+        "reassembler" => (REASSEMBLER, "20us", "90us"),
+        // It has another server instead of the second.
+        "load_balancer" => (LOAD_BALANCER, "10.1.0.3", "10.1.0.4"),
+        // Another host is denied.
+        "acl" => (ACL, "10.0.0.4/31", "10.0.0.6/31"),
+        // There is one more address.
+        "napt" => (NAPT, "100.1\"", "100.1\", \"198.51.100.2\""),
+        // The way out leads to another neighbour.
+        "router" => (ROUTER, "02:00:00:00:01:01", "02:00:00:00:02:01"),
+        // Flows are remembered for longer.
+        "monitor" => (MONITOR, "1s", "3s"),
+        _ => ("", "", ""),
+    };
+    let text = match is_other && !here.is_empty() {
+        true => text.replace(here, there),
+        false => text.to_owned(),
+    };
+    match is_other && function == "firewall" {
+        true => text.replace("2s", "5s"),
+        false => text,
+    }
+}

@@ -1,0 +1,70 @@
+//! The network functions of a run that share flow state, and how they are configured.
+
+mod account;
+mod blank;
+mod configuration;
+mod ledger;
+
+pub use account::Account;
+pub use blank::Blank;
+pub use configuration::{BINDING_IDLE, EXTERNAL, INSPECTOR, INSPECTOR_RULES, section};
+pub use ledger::{Ledger, MOST_HELD, Note, Notes, take_notes};
+
+/// Which network functions run.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Functions {
+    /// The [ledger]: the only one of which the simulation knows every value.
+    Ledger,
+    /// The firewall, alone.
+    Firewall,
+    /// The reassembler, alone: it holds segments and lets them out in another order.
+    Reassembler,
+    /// The load balancer, alone: it rewrites both directions.
+    LoadBalancer,
+    /// First the reassembler, then the firewall.
+    ReassemblerAndFirewall,
+    /// First the firewall, then the load balancer.
+    FirewallAndLoadBalancer,
+    /// The inspector, behind the reassembler that it needs.
+    ReassemblerAndInspector,
+    /// The key-value store, alone: it answers on both paths.
+    KvStore,
+    /// None: all functions make rules.
+    None,
+}
+
+impl Functions {
+    /// The functions that users run, alone and in chains.
+    pub const REAL: [Self; 7] = [
+        Self::Firewall,
+        Self::Reassembler,
+        Self::LoadBalancer,
+        Self::ReassemblerAndFirewall,
+        Self::FirewallAndLoadBalancer,
+        Self::ReassemblerAndInspector,
+        Self::KvStore,
+    ];
+
+    /// Whether the packets of a flow leave in the order in which they came.
+    pub(crate) const fn keeps_order(self) -> bool {
+        !matches!(
+            self,
+            Self::Reassembler | Self::ReassemblerAndFirewall | Self::ReassemblerAndInspector
+        )
+    }
+
+    /// Whether one of them rewrites packets in both directions.
+    pub(crate) const fn is_balanced(self) -> bool {
+        matches!(self, Self::LoadBalancer | Self::FirewallAndLoadBalancer)
+    }
+
+    /// Whether it is known which packets they keep for a while.
+    pub(crate) const fn tell_what_they_hold(self) -> bool {
+        matches!(self, Self::Ledger | Self::None)
+    }
+
+    /// Whether every value is known.
+    pub(crate) const fn is_ledger(self) -> bool {
+        matches!(self, Self::Ledger)
+    }
+}

@@ -1,0 +1,116 @@
+//! What is known beside the world: what came, what became of it, and what should have.
+
+mod bindings;
+mod coverage;
+mod flow;
+mod happened;
+mod history;
+mod log;
+mod mirror;
+mod packet;
+mod step;
+mod tally;
+
+pub use bindings::{Pair, Why};
+pub use coverage::Coverage;
+pub use flow::FlowHistory;
+pub use happened::{Brief, Happened};
+pub use log::Event;
+pub use mirror::SeenSlot;
+pub use packet::{PacketHistory, Place};
+pub use step::{Cause, SlotChange, SlowChange, Step, WrittenBack};
+
+use super::chain::Reference;
+use super::rule::{Rule, Violation};
+use super::scenario::Scenario;
+use bindings::Bindings;
+use history::History;
+use log::Log;
+use mirror::Mirror;
+use std::collections::BTreeSet;
+use tally::Tally;
+use twinpath_coherence::StateStage;
+use twinpath_control::service::Service;
+use twinpath_node::wiring::BuildError;
+
+/// Events that are kept, unless all are.
+const EVENTS_KEPT: usize = 40;
+
+/// The record of a run.
+pub struct Record {
+    pub history: History,
+    pub mirror: Mirror,
+    /// What the functions with rules make of packets alone.
+    pub reference: Reference,
+    pub bindings: Bindings,
+    /// Packets that went into a fast path that keeps some and have not come out.
+    pub inside: BTreeSet<u32>,
+    /// Counts what happens.
+    pub turn: u64,
+    pub step: Step,
+    pub tally: Tally,
+    pub coverage: Coverage,
+    pub log: Log,
+    pub violations: Vec<Violation>,
+}
+
+impl Record {
+    /// The record of a run that begins with this service.
+    ///
+    /// # Errors
+    /// Its functions cannot be built.
+    pub fn new(scenario: &Scenario, service: &Service) -> Result<Self, BuildError> {
+        let mut history = History::default();
+        history.expiry_ticks = scenario.traffic.expiry_ticks;
+        history.orders_each_end = scenario.keeps_packets_inside();
+        Ok(Self {
+            history,
+            mirror: Mirror::default(),
+            reference: Reference::new(scenario.elements, service)?,
+            bindings: Bindings::default(),
+            inside: BTreeSet::new(),
+            turn: 0,
+            step: Step::default(),
+            tally: Tally::new(scenario.resources.workers),
+            coverage: Coverage::default(),
+            log: Log::new(EVENTS_KEPT),
+            violations: Vec::new(),
+        })
+    }
+
+    /// Something happened.
+    pub fn note(&mut self, now: u64, happened: Happened) {
+        self.log.add(now, happened);
+    }
+
+    /// Moves a packet on; it must be at one of the places `from`.
+    pub fn moves(&mut self, number: u32, from: &[Place], to: Place) {
+        let Some(packet) = self.history.packet_mut(number) else {
+            let what = format!("packet {number} never arrived");
+            return self.step.fault(Rule::Conserved, what);
+        };
+        let was = std::mem::replace(&mut packet.place, to);
+        if !from.contains(&was) {
+            let what = format!("packet {number} goes from {was:?} to {to:?}");
+            self.step.fault(Rule::Conserved, what);
+        }
+    }
+
+    /// A worker crashes, with all that it knows and all that it has in its hands.
+    pub fn crash(&mut self, worker: usize) {
+        let flows = self.history.flows.iter_mut();
+        for flow in flows.filter(|flow| flow.worker == worker) {
+            let keeps_value = self.mirror.is_at_fast_path(flow);
+            flow.crash(keeps_value);
+        }
+        self.tally.inside[worker] = 0;
+        self.history.lose_at(worker);
+    }
+
+    /// There is a new stage, whose slots are all free.
+    pub fn begin_mirror(&mut self, stage: Option<&StateStage>) {
+        self.mirror.begin(stage);
+        let flows = self.history.flows.iter_mut();
+        flows.for_each(|flow| flow.slot = None);
+    }
+}

@@ -1,0 +1,224 @@
+//! What a run is like: traffic, settings, and which faults there are.
+//!
+//! A scenario is drawn from a seed as in swarm testing: every kind of fault, every scarcity and
+//! every kind of packet is switched on or off by itself, so that most runs lack most of them.
+//! What one fault would hide from another then shows in some other run.
+
+mod elements;
+mod kind;
+mod line_faults;
+mod parking;
+mod resources;
+mod rules;
+mod traffic;
+mod worker_faults;
+
+pub use elements::{Element, Elements};
+pub use kind::Kind;
+pub use line_faults::LineFaults;
+pub use parking::ParkingSettings;
+pub use resources::{PLENTY, Resources};
+pub use rules::RuleSettings;
+pub use traffic::Traffic;
+pub use worker_faults::WorkerFaults;
+
+use crate::faults::draw::{self, Draw};
+use crate::faults::functions::{BINDING_IDLE, Functions, MOST_HELD};
+use std::time::Duration;
+use twinpath_coherence::Config;
+use twinpath_coherence::fsm::Backoff;
+
+/// One run: what comes, what there is of everything, and what goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// The elements of the chain.
+    pub elements: Elements,
+    /// The network functions that share flow state.
+    pub functions: Functions,
+    /// What arrives.
+    pub traffic: Traffic,
+    /// The settings of the protocol.
+    pub protocol: Config,
+    /// The settings of rules.
+    pub rules: RuleSettings,
+    /// What there is of everything.
+    pub resources: Resources,
+    /// The queue in which payloads wait, if there is one.
+    pub parking: Option<ParkingSettings>,
+    /// The link to the slow path, the same for every worker.
+    pub to_worker: LineFaults,
+    /// The link back.
+    pub from_worker: LineFaults,
+    /// What goes wrong with the slow path.
+    pub workers: WorkerFaults,
+}
+
+impl Scenario {
+    /// The scenario of a seed. One in four has functions that users run, one in four has elements
+    /// with rules; in some of these and of the others payloads are parked.
+    pub fn drawn(seed: u64) -> Self {
+        match seed % 4 {
+            _ if seed % 8 == 5 => Self::with_ledger(seed).with_parking(seed),
+            2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
+            2 => Self::with_rules(seed),
+            3 => Self::with_real(seed),
+            _ => Self::with_ledger(seed),
+        }
+    }
+
+    fn with_ledger(seed: u64) -> Self {
+        let mut draw = Draw::new(seed, draw::SCENARIO);
+        let delay_ns = 500 << draw.below(6);
+        let traffic = Traffic::drawn(&mut draw, delay_ns);
+        let resources = Resources::drawn(&mut draw, traffic.flows);
+        Self {
+            elements: Elements::State,
+            functions: Functions::Ledger,
+            rules: RuleSettings::default(),
+            parking: None,
+            protocol: protocol(&mut draw, delay_ns, traffic.clock_rate),
+            resources,
+            to_worker: LineFaults::drawn(&mut draw, delay_ns),
+            from_worker: LineFaults::drawn(&mut draw, delay_ns),
+            workers: WorkerFaults::drawn(&mut draw, delay_ns),
+            traffic,
+        }
+    }
+
+    /// There are more packets: connections have to be opened before they can be served.
+    fn with_real(seed: u64) -> Self {
+        let mut scenario = Self::with_ledger(seed);
+        scenario.functions = Functions::REAL[(seed / 4) as usize % Functions::REAL.len()];
+        scenario.traffic.packets *= 2;
+        if scenario.functions == Functions::KvStore {
+            // Entries never end by themselves, so a full store would stay full.
+            scenario.resources.flows = 256;
+        }
+        scenario
+    }
+
+    /// There are more packets, further apart: rules have to be made before they can be used. What
+    /// makes them has one worker.
+    fn with_rules(seed: u64) -> Self {
+        let mut scenario = Self::with_ledger(seed);
+        let mut draw = Draw::new(seed, draw::RULES);
+        let which = seed / 4 % Elements::WITH_RULES.len() as u64;
+        scenario.elements = Elements::WITH_RULES[which as usize];
+        if !scenario.elements.have_state() {
+            scenario.functions = Functions::None;
+        }
+        scenario.resources.workers = 1;
+        scenario.resources.is_lossless = false;
+        if scenario.elements.have_state() {
+            scenario.resources.ring_frames = PLENTY;
+        }
+        let (traffic, delay_ns) = (&mut scenario.traffic, scenario.to_worker.delay_ns);
+        traffic.packets *= 2;
+        traffic.gap_ns = (8 * delay_ns) >> draw.below(7);
+        traffic.clock_rate = match scenario.elements.translate() {
+            true => rate_of_translation(&mut draw, traffic.gap_ns),
+            false => draw.pick(&[1, 100, 1000]),
+        };
+        traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
+        scenario.rules = RuleSettings::drawn(&mut draw, traffic, delay_ns);
+        scenario.resources.buffers += scenario.most_kept_for_rules();
+        scenario
+    }
+
+    /// Payloads wait while their headers are on the slow path.
+    fn with_parking(mut self, seed: u64) -> Self {
+        let mut draw = Draw::new(seed, draw::PARKING);
+        self.workers.change_permille = 0;
+        (self.resources.is_lossless, self.resources.ring_frames) = (false, PLENTY);
+        // What a function keeps it has to have whole.
+        let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
+        self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));
+        let delay_ns = self.to_worker.delay_ns;
+        self.parking = Some(ParkingSettings::drawn(&mut draw, &self.traffic, delay_ns));
+        self
+    }
+
+    /// Buffers of packets that elements with rules may keep on both paths: as in production there
+    /// are more, or those that wait would keep the messages that they wait for from being sent.
+    fn most_kept_for_rules(&self) -> usize {
+        let is_rules = |element: &&Element| matches!(element, Element::Rules(_));
+        let elements = self.elements.list().iter().filter(is_rules).count();
+        let kept = self.rules.table.held + self.rules.slow.waiting + 2;
+        elements * kept + MOST_HELD
+    }
+
+    /// The same, but the link never tells by its numbers that frames overtook each other, and many
+    /// do. Doubles are another matter: without numbers nothing tells them from new frames.
+    pub(crate) fn for_hidden_order(mut self) -> Self {
+        for line in [&mut self.to_worker, &mut self.from_worker] {
+            (line.overtaken_permille, line.duplicate_permille) = (100, 0);
+        }
+        self
+    }
+
+    /// Whether payloads are parked.
+    pub(crate) fn parks(&self) -> bool {
+        self.parking.is_some()
+    }
+
+    /// Whether packets may stay inside the fast path.
+    pub(crate) fn keeps_packets_inside(&self) -> bool {
+        self.elements.have_rules() || self.parks()
+    }
+
+    /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a
+    /// queue once, a whole packet of their flow comes behind some that it should not.
+    pub(crate) fn keeps_order(&self) -> bool {
+        let passes_once = self
+            .parking
+            .as_ref()
+            .is_some_and(ParkingSettings::passes_once);
+        self.functions.keeps_order() && !passes_once
+    }
+
+    /// Long enough for whatever waits on the slow path to be asked for again, by the link's clock.
+    pub(crate) fn time_between_late_packets(&self) -> u64 {
+        const TICK_NS: u64 = 1_100_000;
+        let rules = &self.rules;
+        let window = rules.slow.manager.window.as_nanos() as u64 / 2;
+        let by_packets = window.max(TICK_NS) / self.traffic.clock_rate;
+        let by_link = rules.table.mark_timeout.as_nanos() as u64;
+        by_packets.max(by_link) + 8 * self.to_worker.delay_ns
+    }
+
+    /// Where the simulation begins to look for overdue timers: a whole round of the table.
+    pub(crate) fn sweeps_per_round(&self, slots: usize) -> usize {
+        slots.div_ceil(self.protocol.sweep_slots.max(1))
+    }
+}
+
+/// How much faster the packet clock has to go for bindings to end now and then, or any rate.
+fn rate_of_translation(draw: &mut Draw, gap_ns: u64) -> u64 {
+    const MOST: u64 = 1_000_000;
+    let gaps = draw.pick(&[2, 4, 8, 32]) * (gap_ns / 2).max(1);
+    let fast = (BINDING_IDLE.as_nanos() as u64 / gaps).clamp(1, MOST);
+    draw.pick(&[1, fast, fast, fast])
+}
+
+fn protocol(draw: &mut Draw, delay_ns: u64, clock_rate: u64) -> Config {
+    let mut after = |clock_rate| {
+        let factor = draw.pick(&[1, 3, 6, 10, 20, 100]);
+        Duration::from_nanos(delay_ns * factor * clock_rate / 2)
+    };
+    let (incomplete_timeout, write_back_timeout) = (after(1), after(1));
+    let time_to_live = after(clock_rate) * draw.pick(&[4, 40]) as u32;
+    Config {
+        slots: draw.pick(&[1, 2, 8, 16, 64, 64]),
+        ways: draw.pick(&[1, 1, 2, 4, 8]),
+        hot_packets: draw.pick(&[1, 1, 2, 3]),
+        sketch_window: Duration::from_nanos(delay_ns * draw.pick(&[1, 100, 10_000])),
+        sketch_width: draw.pick(&[16, 64]),
+        time_to_live,
+        incomplete_timeout,
+        write_back_timeout,
+        backoff: Backoff {
+            rearms: draw.pick(&[0, 1, 2, 4]),
+        },
+        sweep_slots: draw.pick(&[1, 4, 64, 64]),
+    }
+}

@@ -1,0 +1,46 @@
+//! What there is in a run of what can run out.
+
+use crate::faults::draw::Draw;
+
+/// More frames than are ever under way.
+pub const PLENTY: usize = 4096;
+
+/// How much there is of what can run out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Workers, each with its own pair of queues.
+    pub workers: usize,
+    /// Flows that each worker may know.
+    pub flows: usize,
+    /// Packet buffers of the fast path.
+    pub buffers: usize,
+    /// Packet buffers of each worker.
+    pub worker_buffers: usize,
+    /// Frames that may be under way to each worker.
+    pub ring_frames: usize,
+    /// Whether what has no room there waits instead of being dropped.
+    pub is_lossless: bool,
+}
+
+impl Resources {
+    /// Plenty, or little of something.
+    pub(super) fn drawn(draw: &mut Draw, flows: u32) -> Self {
+        let flows = u64::from(flows);
+        let few_flows = draw.between(1, flows) as usize;
+        let flows = if draw.one_in(6) { few_flows } else { 256 };
+        let ring_frames = scarce(draw, 4, 10, PLENTY);
+        Self {
+            workers: draw.between(1, 3) as usize,
+            flows,
+            buffers: scarce(draw, 2, 16, 512),
+            worker_buffers: scarce(draw, 1, 4, 64),
+            ring_frames,
+            is_lossless: draw.one_in(4),
+        }
+    }
+}
+
+fn scarce(draw: &mut Draw, least: u64, most: u64, plenty: usize) -> usize {
+    let few = draw.between(least, most) as usize;
+    if draw.one_in(6) { few } else { plenty }
+}

@@ -1,0 +1,87 @@
+//! What is to happen, in order of time.
+
+use super::line_id::LineId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that is to happen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Next {
+    Arrival,
+    Frame {
+        line: LineId,
+        ticket: u64,
+    },
+    /// The machine is told the time.
+    Tick,
+    Wake {
+        worker: usize,
+    },
+    Pause {
+        worker: usize,
+    },
+    Resume {
+        worker: usize,
+    },
+    Crash {
+        worker: usize,
+    },
+    Calm,
+    Order {
+        worker: usize,
+    },
+    Stop,
+    LateArrival,
+}
+
+/// The agenda. What is planned for the same time happens in the order in which it was planned.
+#[derive(Default)]
+pub struct Agenda {
+    queue: BinaryHeap<Reverse<(u64, u64, Next)>>,
+    planned: u64,
+    next_tick: Option<u64>,
+    next_wakes: Vec<Option<u64>>,
+}
+
+impl Agenda {
+    /// Plans something.
+    pub fn add(&mut self, at: u64, next: Next) {
+        self.planned += 1;
+        self.queue.push(Reverse((at, self.planned, next)));
+    }
+
+    /// Plans a tick, unless there is one before that.
+    pub fn add_tick(&mut self, at: u64) {
+        if self.next_tick.is_none_or(|planned| planned > at) {
+            self.next_tick = Some(at);
+            self.add(at, Next::Tick);
+        }
+    }
+
+    /// Plans a worker's wake-up, unless there is one before that.
+    pub fn add_wake(&mut self, worker: usize, at: u64) {
+        if self.next_wakes.len() <= worker {
+            self.next_wakes.resize(worker + 1, None);
+        }
+        if self.next_wakes[worker].is_none_or(|planned| planned > at) {
+            self.next_wakes[worker] = Some(at);
+            self.add(at, Next::Wake { worker });
+        }
+    }
+
+    /// What happens next. Ticks and wake-ups that an earlier one has replaced do not.
+    pub fn pop(&mut self) -> Option<(u64, Next)> {
+        loop {
+            let Reverse((at, _, next)) = self.queue.pop()?;
+            let planned = match next {
+                Next::Tick => &mut self.next_tick,
+                Next::Wake { worker } => &mut self.next_wakes[worker],
+                _ => return Some((at, next)),
+            };
+            if *planned == Some(at) {
+                *planned = None;
+                return Some((at, next));
+            }
+        }
+    }
+}

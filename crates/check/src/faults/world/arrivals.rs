@@ -1,0 +1,34 @@
+//! Packets that are to arrive.
+
+use super::source::Source;
+use crate::faults::draw::{self, Draw};
+use crate::faults::scenario::Scenario;
+use twinpath_traffic::TrafficError;
+
+/// Where packets come from, and when the next do.
+pub struct Arrivals {
+    pub source: Source,
+    pub draw: Draw,
+    /// When the next packets arrive, or all calms down.
+    pub next: u64,
+    /// Packets have arrived while the machine took none.
+    pub are_waiting: bool,
+    /// Packets sent after all others.
+    pub late: u32,
+}
+
+impl Arrivals {
+    /// The packets of a scenario.
+    ///
+    /// # Errors
+    /// The generator does not like its configuration.
+    pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, TrafficError> {
+        Ok(Self {
+            source: Source::new(seed, scenario)?,
+            draw: Draw::new(seed, draw::ARRIVALS + 100),
+            next: 0,
+            are_waiting: false,
+            late: 0,
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! What is simulated: the node of production, a link and a clock that are not.
+
+mod agenda;
+mod arrivals;
+mod frame;
+mod line;
+mod line_id;
+mod remote_worker;
+mod rules;
+mod source;
+
+pub use agenda::Next;
+pub use frame::{Contents, behind_header, number_of, overwrite};
+pub use line::{Line, Sending, Transit, copy};
+pub use line_id::LineId;
+pub use remote_worker::{Counted, RemoteWorker, Report};
+pub use source::is_inside;
+
+use super::chain::{Chain, Variant, service};
+use super::draw::{self, Draw};
+use super::functions::Notes;
+use super::scenario::Scenario;
+use agenda::Agenda;
+use arrivals::Arrivals;
+use rules::ElementRules;
+use twinpath_coherence::Clock;
+use twinpath_control::service::{Service, ServiceError};
+use twinpath_core::{DropReason, Instant, Pools};
+use twinpath_node::wiring::{self, BuildError};
+use twinpath_node::{FastPath, Limits, Machine, Output};
+use twinpath_parking::{ConfigError, Stage};
+use twinpath_traffic::TrafficError;
+
+/// Why a simulation cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The configuration of a function is refused.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A queue for payloads that cannot be.
+    #[error(transparent)]
+    Parking(#[from] ConfigError),
+    /// Functions that cannot be built, or do not go together.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The traffic cannot be generated.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+}
+
+/// The packet clock when the link's is at zero.
+const STARTED: Instant = Instant(1_700_000_000_000_000_000);
+
+/// Buffers for frames that the link doubles.
+const SPARE_BUFFERS: usize = 256;
+
+/// The world.
+pub struct World {
+    pub seed: u64,
+    pub scenario: Scenario,
+    /// The link's clock.
+    pub now: u64,
+    pub agenda: Agenda,
+    pub arrivals: Arrivals,
+    pub machine: Machine,
+    /// What the machine has put out.
+    pub out: Output,
+    pub chain: Chain,
+    /// Decides when another chain is wanted, and which.
+    pub changes: Draw,
+    pub workers: Vec<RemoteWorker>,
+    /// What the ledgers of all workers say that they did.
+    pub notes: Notes,
+    /// Decides what goes wrong with workers.
+    pub worker_faults: Draw,
+    pub spare: Pools,
+    /// Nothing goes wrong any more.
+    pub is_calm: bool,
+    pub is_stopping: bool,
+    pub has_stopped: bool,
+}
+
+impl World {
+    /// The world of a scenario, in which chance is decided by `seed`.
+    ///
+    /// # Errors
+    /// The functions do not go together, or their traffic cannot be generated.
+    pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, SetupError> {
+        let notes = Notes::default();
+        let (variant, next) = (Variant::default(), None);
+        let service = service::service(scenario, variant, (&notes, seed))?;
+        let mut machine = machine(scenario, &service)?;
+        let worker = |number| RemoteWorker::new(scenario, &service, (seed, number), STARTED);
+        let workers = (0..scenario.resources.workers).map(worker);
+        let workers = workers.collect::<Result<_, _>>()?;
+        machine.start(STARTED);
+        Ok(Self {
+            seed,
+            scenario: scenario.clone(),
+            now: 0,
+            agenda: Agenda::default(),
+            arrivals: Arrivals::new(seed, scenario)?,
+            machine,
+            out: Output::default(),
+            chain: Chain {
+                variant,
+                service,
+                next,
+            },
+            changes: Draw::new(seed, draw::CHANGES),
+            workers,
+            notes,
+            worker_faults: Draw::new(seed, draw::WORKERS),
+            spare: Pools::new(SPARE_BUFFERS, 1),
+            is_calm: false,
+            is_stopping: false,
+            has_stopped: false,
+        })
+    }
+
+    /// The packet clock.
+    pub fn packet_now(&self) -> Instant {
+        Instant(STARTED.0 + self.now * self.scenario.traffic.clock_rate)
+    }
+
+    /// When, by the link's clock, the packet clock has passed `at`.
+    pub fn link_time(&self, at: Instant) -> u64 {
+        at.0.saturating_sub(STARTED.0) / self.scenario.traffic.clock_rate + 1
+    }
+
+    /// Both clocks.
+    pub fn clock(&self) -> Clock {
+        Clock {
+            packet: self.packet_now(),
+            link: Instant(self.now),
+        }
+    }
+
+    /// The line with this name.
+    pub fn line(&mut self, id: LineId) -> &mut Line {
+        let [to, from] = self.workers[id.worker].lines_mut();
+        if id.is_back { from } else { to }
+    }
+
+    /// All lines.
+    pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+        self.workers.iter_mut().flat_map(RemoteWorker::lines_mut)
+    }
+
+    /// Drops that the fast path counts, but for those on the link.
+    pub fn fast_drops(&self) -> u64 {
+        self.machine.path().drops().total() - self.drops_of(DropReason::LinkReordered)
+    }
+
+    /// Packets that found no room on the link.
+    pub fn refused(&self) -> u64 {
+        self.drops_of(DropReason::PuntRingFull)
+    }
+
+    /// Drops that the fast path counts for this reason.
+    pub fn drops_of(&self, reason: DropReason) -> u64 {
+        self.machine.path().drops().of(reason)
+    }
+
+    /// Whether the fast path has heard of a worker's present life.
+    pub fn knows_epoch(&self, worker: usize) -> bool {
+        let known = self.machine.path().epoch(worker);
+        known == 0 || known == self.workers[worker].worker.epoch()
+    }
+
+    /// What both paths have of each element's rules.
+    pub fn rules(&self) -> impl Iterator<Item = ElementRules<'_>> {
+        let worker = self.workers.first().map(|worker| &worker.worker);
+        ElementRules::of_each(self.machine.path().elements(), worker)
+    }
+
+    /// Packets that are held for rules.
+    pub fn held_for_rules(&self) -> usize {
+        self.rules().map(|rules| rules.table.held()).sum()
+    }
+
+    /// Whether nothing waits for rules, and both sides know of the same.
+    pub fn rules_are_at_rest(&self) -> bool {
+        self.workers.iter().all(RemoteWorker::is_quiet)
+            && self.knows_epoch(0)
+            && self.rules().all(|rules| rules.are_at_rest())
+    }
+
+    /// The queue in which payloads wait.
+    pub fn parking(&self) -> Option<&Stage> {
+        self.machine.path().parking()
+    }
+
+    /// Whether payloads or packets wait in the queue.
+    pub fn parks_anything(&self) -> bool {
+        self.parking().is_some_and(|stage| !stage.is_empty())
+    }
+
+    /// Whether the run is to end and has not.
+    pub fn is_ending(&self) -> bool {
+        self.is_stopping && !self.has_stopped
+    }
+
+    /// Buffers that are in no pool.
+    pub fn buffers_missing(&mut self) -> usize {
+        let pools = self.workers.iter_mut().map(|worker| &mut worker.pools);
+        pools
+            .chain([self.machine.pools(), &mut self.spare])
+            .map(|pools| pools.small().frames() - pools.small().available())
+            .sum()
+    }
+}
+
+fn machine(scenario: &Scenario, service: &Service) -> Result<Machine, SetupError> {
+    let resources = &scenario.resources;
+    let mut path = FastPath::new(
+        wiring::steering(service)?,
+        wiring::sides(service)?,
+        service::fast_elements(scenario, service)?,
+        resources.workers,
+    );
+    if let Some(parking) = &scenario.parking {
+        path = path.with_parking(Stage::new(parking.queue.clone(), parking.port)?);
+    }
+    let limits = Limits {
+        ring_frames: resources.ring_frames,
+        is_lossless: resources.is_lossless,
+        is_replay: false,
+    };
+    let pools = Pools::new(resources.buffers, 1);
+    Ok(Machine::new(path, pools, limits))
+}

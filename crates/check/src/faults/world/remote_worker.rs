@@ -1,0 +1,162 @@
+//! A worker of production, and the lines to and from it.
+
+use super::line::Line;
+use crate::faults::chain::service;
+use crate::faults::draw::{self, Draw};
+use crate::faults::scenario::Scenario;
+use std::any::Any;
+use std::collections::VecDeque;
+use twinpath_coherence::{Grant, SlowFlows};
+use twinpath_control::service::Service;
+use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools};
+use twinpath_node::Worker;
+use twinpath_node::machine::{Answer, Order, Progress};
+use twinpath_node::wiring::BuildError;
+use twinpath_rulecache::RuleFunction;
+use twinpath_slowpath::FlowId;
+
+/// A worker, with all that waits for it.
+pub struct RemoteWorker {
+    pub worker: Worker,
+    pub pools: Pools,
+    /// The line to it.
+    pub to: Line,
+    /// The line from it.
+    pub from: Line,
+    /// What it is to do.
+    pub orders: VecDeque<Order>,
+    /// What it has said and the machine has not heard yet.
+    reports: VecDeque<Report>,
+    /// What the machine has heard last of it.
+    heard: (u32, Progress),
+    /// Frames that it has put out and that are not sent yet.
+    pub returns: Vec<Frame>,
+    pub paused_until: u64,
+    /// Frames that wait until it goes on, by their tickets.
+    pub waiting: VecDeque<u64>,
+}
+
+/// How far a worker was when it had put out so many frames, and what it answered then.
+pub struct Report {
+    /// The number of the last frame that it had given back.
+    returned: u32,
+    pub progress: Progress,
+    pub answer: Option<Answer>,
+}
+
+/// What a worker has counted.
+pub struct Counted {
+    pub imports: u64,
+    pub dropped: u64,
+    pub reordered: u64,
+    pub lost: u64,
+}
+
+impl RemoteWorker {
+    /// The worker of this number, which starts now.
+    ///
+    /// # Errors
+    /// Its functions cannot be built.
+    pub fn new(
+        scenario: &Scenario,
+        service: &Service,
+        (seed, number): (u64, usize),
+        now: Instant,
+    ) -> Result<Self, BuildError> {
+        let mut worker = Worker::new(service::blueprint(scenario, service), None)?;
+        worker.start(now);
+        let stream = draw::LINES + 2 * number as u64;
+        Ok(Self {
+            worker,
+            pools: Pools::new(scenario.resources.worker_buffers, 1),
+            to: Line::new(scenario.to_worker, Draw::new(seed, stream)),
+            from: Line::new(scenario.from_worker, Draw::new(seed, stream + 1)),
+            orders: VecDeque::new(),
+            reports: VecDeque::new(),
+            heard: (0, Progress::default()),
+            returns: Vec::new(),
+            paused_until: 0,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// Both lines.
+    pub fn lines_mut(&mut self) -> [&mut Line; 2] {
+        [&mut self.to, &mut self.from]
+    }
+
+    /// Whether nothing is on the lines.
+    pub fn is_quiet(&self) -> bool {
+        self.to.is_empty() && self.from.is_empty()
+    }
+
+    /// What the worker has counted so far.
+    pub fn counted(&self) -> Counted {
+        let (drops, counts) = (self.worker.drops(), self.worker.link_counts());
+        Counted {
+            imports: self.flows().map_or(0, |flows| flows.stats().imports),
+            dropped: drops.total() - drops.of(DropReason::LinkReordered),
+            reordered: counts.reordered,
+            lost: counts.lost,
+        }
+    }
+
+    /// The worker's flows, if the chain has any.
+    pub fn flows(&self) -> Option<&SlowFlows> {
+        self.worker.flows().next()
+    }
+
+    fn find(&self, (key, hash): (&FlowKey, u64)) -> Option<(&SlowFlows, FlowId)> {
+        let flows = self.flows()?;
+        Some((flows, flows.store().find(key, hash)?))
+    }
+
+    /// What the worker knows of a flow.
+    pub fn view(&self, flow: (&FlowKey, u64)) -> Option<(Grant, &[u32])> {
+        let (flows, id) = self.find(flow)?;
+        let (_, words, grant) = flows.store().view(id);
+        Some((*grant, words))
+    }
+
+    /// Whether the worker has of a flow what the present chain has of it, or nothing.
+    pub fn has_followed(&self, flow: (&FlowKey, u64)) -> bool {
+        let found = self.find(flow);
+        found.is_none_or(|(flows, id)| flows.store().has_moved(id))
+    }
+
+    /// The function of this kind, if the worker has one.
+    pub fn function<F: RuleFunction>(&self) -> Option<&F> {
+        let mut functions = self.worker.rules().flat_map(|rules| rules.functions());
+        functions.find_map(|named| (&*named.function as &dyn Any).downcast_ref())
+    }
+
+    /// Notes how far the worker is: as far as its line goes, for what is lost on it never comes.
+    /// With `is_hasty` it says that all has come that was sent.
+    pub fn report(&mut self, answer: Option<Answer>, is_hasty: bool) {
+        let mut progress = self.worker.progress();
+        progress.finished = match is_hasty {
+            true => self.to.last_sent(),
+            false => self.to.settled(),
+        };
+        let returned = self.from.last_sent();
+        let last = self.reports.back();
+        let last = last.map_or(self.heard, |report| (report.returned, report.progress));
+        if last != (returned, progress) || answer.is_some() {
+            self.reports.push_back(Report {
+                returned,
+                progress,
+                answer,
+            });
+        }
+    }
+
+    /// The next report, when all that the worker gave back by then has come or is lost.
+    pub fn next_report(&mut self) -> Option<Report> {
+        let settled = self.from.settled();
+        let is_due = |report: &&Report| report.returned <= settled;
+        self.reports.front().filter(is_due)?;
+        let report = self.reports.pop_front()?;
+        self.heard = (report.returned, report.progress);
+        Some(report)
+    }
+}

@@ -1,0 +1,228 @@
+//! Packets that arrive.
+
+use crate::faults::draw::{self, Draw};
+use crate::faults::functions::{EXTERNAL, Functions};
+use crate::faults::scenario::{Kind, Scenario, Traffic};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use twinpath_core::wire::layout::Transport;
+use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields, rewrite};
+use twinpath_traffic::config::{
+    FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp,
+};
+use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
+
+/// Where packets come from.
+pub struct Source {
+    draw: Draw,
+    mix: Vec<(Kind, u32)>,
+    flows: u64,
+    has_favourite: bool,
+    generator: Option<Box<Generator>>,
+    buffer: Vec<u8>,
+    /// Whether servers answer what comes out.
+    answers: bool,
+    answer: Option<Vec<u8>>,
+    /// Each flow has packets of one direction only.
+    is_one_way: bool,
+    /// The flow of each packet so far, where addresses are translated.
+    flows_of_packets: Vec<u64>,
+    /// The external endpoints that stand for flows, as far as packets have shown them.
+    external: HashMap<u64, Endpoint>,
+}
+
+impl Source {
+    /// The source of a scenario's packets.
+    ///
+    /// # Errors
+    /// The generator does not like its configuration.
+    pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, TrafficError> {
+        let traffic = &scenario.traffic;
+        let generator = match scenario.functions {
+            Functions::Ledger | Functions::None => None,
+            functions => Some(Box::new(Generator::new(
+                &generated(functions, traffic, seed),
+                seed,
+            )?)),
+        };
+        let bytes = generator.as_ref().map_or(0, |made| made.frame_bytes_max());
+        Ok(Self {
+            draw: Draw::new(seed, draw::ARRIVALS),
+            mix: traffic.mix.clone(),
+            flows: u64::from(traffic.flows.max(1)),
+            has_favourite: traffic.has_favourite,
+            generator,
+            buffer: vec![0; bytes],
+            answers: scenario.functions.is_balanced(),
+            answer: None,
+            is_one_way: scenario.elements.have_rules() && scenario.elements.have_state(),
+            flows_of_packets: Vec::new(),
+            external: HashMap::new(),
+        })
+    }
+
+    /// Packet `number`; `None` if there are no more.
+    pub fn next(&mut self, number: u32) -> Option<(Kind, Vec<u8>)> {
+        if let Some(answer) = self.answer.take() {
+            return Some((Kind::Generated, answer));
+        }
+        let Some(generator) = &mut self.generator else {
+            let kind = self.kind();
+            return Some((kind, self.ledger_packet(kind, number)));
+        };
+        let made = generator.next_into(&mut self.buffer)?;
+        Some((Kind::Generated, self.buffer.get(..made.len)?.to_vec()))
+    }
+
+    /// A packet when all else is over.
+    pub fn late(&mut self, number: u32) -> (Kind, Vec<u8>) {
+        (Kind::Simple, self.ledger_packet(Kind::Simple, number))
+    }
+
+    /// A packet has left. Behind a balancer servers answer some: that cannot be generated
+    /// beforehand, since only now is it known which server it is. Behind a translation they know
+    /// only now for whom it stands.
+    pub fn hear(&mut self, number: u32, bytes: &[u8]) {
+        let source = source_of(bytes).filter(|&source| is_external(source));
+        let flow = self.flows_of_packets.get((number as usize).wrapping_sub(1));
+        if let Some((flow, source)) = flow.zip(source) {
+            self.external.insert(*flow, source);
+        }
+        if self.answers && self.answer.is_none() && self.draw.flip() {
+            self.answer = answer(bytes);
+        }
+    }
+
+    fn kind(&mut self) -> Kind {
+        let total = self.mix.iter().map(|&(_, weight)| u64::from(weight)).sum();
+        let mut place = self.draw.below(total);
+        let hit = self.mix.iter().find(|&&(_, weight)| {
+            let hit = place < u64::from(weight);
+            place = place.saturating_sub(u64::from(weight));
+            hit
+        });
+        hit.map_or(Kind::Simple, |&(kind, _)| kind)
+    }
+
+    fn ledger_packet(&mut self, kind: Kind, number: u32) -> Vec<u8> {
+        let favoured = self.has_favourite && self.draw.flip();
+        let flow = if favoured {
+            0
+        } else {
+            self.draw.below(self.flows)
+        };
+        self.flows_of_packets.push(flow);
+        // Some have the same port, which they cannot all have outside.
+        let client = Endpoint::v4([10, 0, 0, flow as u8], 1000 + flow as u16 % 5);
+        let server = Endpoint::v4([192, 0, 2, 1], 80);
+        let is_back = match self.is_one_way {
+            true => flow % 2 == 1,
+            false => self.draw.one_in(3),
+        };
+        let (from, to) = if is_back {
+            (server, *self.external.get(&flow).unwrap_or(&client))
+        } else {
+            (client, server)
+        };
+        let payload = self.draw.below(40) as usize;
+        let packet = PacketBuilder::tcp(from, to)
+            .seq(number)
+            .flags(kind.flags())
+            .payload_len(payload);
+        let mut bytes = packet.to_vec().unwrap_or_default();
+        match kind {
+            // In the middle of the TCP header.
+            Kind::Malformed => bytes.truncate(40),
+            // ARP's ether type, then nonsense.
+            Kind::NotIp => bytes[12..14].copy_from_slice(&[8, 6]),
+            _ => {}
+        }
+        bytes
+    }
+}
+
+/// The packet with its ends swapped; nothing if it is no answer that makes sense.
+fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
+    let layout = dissect(bytes).ok()?;
+    if !matches!(layout.transport, Transport::Tcp | Transport::Udp) {
+        return None;
+    }
+    let (source, destination) = (
+        fields::source(bytes, &layout),
+        fields::destination(bytes, &layout),
+    );
+    let mut answer = bytes.to_vec();
+    rewrite::set_source(&mut answer, &layout, destination).ok()?;
+    rewrite::set_destination(&mut answer, &layout, source).ok()?;
+    Some(answer)
+}
+
+/// Generated traffic for functions that users run; its own times are not used.
+fn generated(functions: Functions, traffic: &Traffic, seed: u64) -> TrafficConfig {
+    TrafficConfig {
+        packets: Some(traffic.packets.into()),
+        flows: traffic.flows.into(),
+        flow_size: FlowSize::Fixed {
+            size: 4 + seed % 60,
+            unit: SizeUnit::Packets,
+        },
+        packet_size: PacketSize::Imix {},
+        tcp_share: [0.5, 1.0, 0.9][seed as usize % 3],
+        tcp: Tcp {
+            out_of_order_share: [0.0, 0.05, 0.2][seed as usize / 3 % 3],
+            reset_share: 0.2,
+            ..Tcp::default()
+        },
+        fragment_share: 0.05,
+        icmp_error_share: 0.02,
+        server_packets: !functions.is_balanced(),
+        hosts: Hosts {
+            // There are no balanced services over IPv6 here.
+            ipv6_share: [0.0, 0.3, 1.0][seed as usize / 9 % 3]
+                * f64::from(u8::from(!functions.is_balanced())),
+            ..hosts()
+        },
+        signatures: [("attack", 0), ("harmless", 0), ("tail attack", 3)]
+            .map(|(text, offset)| Signature {
+                text: text.to_owned(),
+                offset,
+                share: 0.05,
+            })
+            .to_vec(),
+        kv: (functions == Functions::KvStore).then(|| KeyValue {
+            share: 1.0,
+            get_share: 0.5,
+            keys: traffic.flows.into(),
+            ..KeyValue::default()
+        }),
+        ..TrafficConfig::default()
+    }
+}
+
+fn hosts() -> Hosts {
+    let service = |port| Service {
+        address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        port,
+        protocol: None,
+    };
+    Hosts {
+        services: vec![service(80), service(80), service(80), service(81)],
+        ..Hosts::default()
+    }
+}
+
+/// Whether an endpoint is one of the clients.
+pub fn is_inside(end: Endpoint) -> bool {
+    end.address.0 >> 24 & 0xff == 10
+}
+
+/// Whether an endpoint is of a translation.
+pub fn is_external(end: Endpoint) -> bool {
+    EXTERNAL
+        .iter()
+        .any(|&address| end.address == Address::from_v4(address))
+}
+
+fn source_of(bytes: &[u8]) -> Option<Endpoint> {
+    Some(fields::source(bytes, &dissect(bytes).ok()?))
+}
