@@ -42,15 +42,14 @@ pub(super) struct Backends {
 }
 
 impl Backends {
-    /// Fills every lookup table; `seed` is that of the hashes, if the configuration has none.
-    pub fn new(config: &Config, seed: u64) -> Self {
-        let seed = config.seed.unwrap_or(seed);
+    /// Fills every lookup table.
+    pub fn new(config: &Config) -> Self {
         let mut backends = Self {
             rows: Vec::new(),
             services: Vec::new(),
-            by_vip: SeededMap::with_hasher(Seed(seed)),
+            by_vip: SeededMap::with_hasher(Seed(config.seed)),
             addresses: HashSet::new(),
-            seed,
+            seed: config.seed,
             started: Instant::ZERO,
         };
         for service in &config.services {

@@ -15,7 +15,7 @@ use twinpath_wire::Endpoint;
 #[serde(try_from = "RawConfig")]
 pub struct Config {
     pub(super) table_size: TableSize,
-    pub(super) seed: Option<u64>,
+    pub(super) seed: u64,
     pub(super) pick_up: bool,
     pub(super) tcp_timeout: Timeout,
     pub(super) closing_timeout: Timeout,
@@ -96,7 +96,8 @@ pub enum ReturnPath {
 struct RawConfig {
     #[serde(default)]
     table_size: TableSize,
-    seed: Option<u64>,
+    #[serde(default = "default_seed")]
+    seed: u64,
     #[serde(default = "default_pick_up")]
     pick_up: bool,
     #[serde(default = "default_tcp_timeout")]
@@ -107,6 +108,11 @@ struct RawConfig {
     udp_timeout: Timeout,
     #[serde(default)]
     services: Vec<Service>,
+}
+
+/// The same for all balancers unless one asks otherwise, so that they agree.
+fn default_seed() -> u64 {
+    0x6d61_676c_6576
 }
 
 fn default_pick_up() -> bool {

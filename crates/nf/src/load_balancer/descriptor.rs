@@ -28,8 +28,8 @@ impl FunctionConfig for Config {
         other.of() == Some(self)
     }
 
-    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
-        Ok(Function::flow(LoadBalancer::new(self, seed)))
+    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::flow(LoadBalancer::new(self)))
     }
 
     /// Which backends are drained is looked at on the slow path alone.

@@ -40,14 +40,13 @@ struct Counters {
 }
 
 impl LoadBalancer {
-    /// A balancer; fills its lookup tables. `seed` is that of the hashes, if the configuration has
-    /// none.
-    pub fn new(config: &Config, seed: u64) -> Self {
+    /// A balancer; fills its lookup tables.
+    pub fn new(config: &Config) -> Self {
         Self {
             program: program(config),
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
-            backends: Backends::new(config, seed),
+            backends: Backends::new(config),
             migration: Migration::default(),
             counters: Counters::default(),
         }

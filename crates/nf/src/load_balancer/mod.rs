@@ -20,7 +20,7 @@
 //! |---|---|---|
 //! | `services` | | one table each, see below |
 //! | `table_size` | 65537 | entries of a lookup table: a prime, best at least a hundred times the number of a service's backends |
-//! | `seed` | the service's | of the hashes that choose backends: secret, or clients choose theirs; balancers that share connections need the same |
+//! | `seed` | fixed | of the hashes; balancers that share connections need the same |
 //! | `pick_up` | true | TCP packets in mid-connection are given to the backend that a new connection would get; a restarted balancer keeps its connections by it. If false they are dropped (`invalid_state`) |
 //! | `tcp_timeout` | `"15m"` | silence after which a TCP connection is forgotten |
 //! | `closing_timeout` | `"30s"` | the same after a reset, or when both ends have sent FIN (for direct return: the client) |

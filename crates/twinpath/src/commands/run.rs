@@ -136,7 +136,9 @@ impl Arguments {
             return None;
         }
         let seed = getrandom::u64().ok()?;
-        output::notice(format_args!("seed {seed} was drawn: --seed {seed} repeats it"));
+        output::notice(format_args!(
+            "seed {seed} was drawn: --seed {seed} repeats it"
+        ));
         Some(seed)
     }
 

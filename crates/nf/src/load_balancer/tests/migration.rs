@@ -30,7 +30,7 @@ fn services(before: usize, backends: &[&str], more: &str) -> String {
 
 fn reconfigure(paths: &mut [Path<LoadBalancer>; 2], text: &str) {
     for path in paths {
-        path.reconfigure(LoadBalancer::new(&config(text), SEED));
+        path.reconfigure(LoadBalancer::new(&config(text)));
     }
 }
 

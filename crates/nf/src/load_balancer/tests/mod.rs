@@ -31,8 +31,6 @@ const SERVICES: &str = r#"
     backends = [{ endpoint = "10.1.0.2:80", mac = "02:00:00:00:01:02" }, { endpoint = "10.1.0.3:80", mac = "02:00:00:00:01:03" }]
 "#;
 
-const SEED: u64 = 11;
-
 const START: Instant = Instant(5_000_000_000_000);
 
 fn config(text: &str) -> Config {
@@ -47,8 +45,8 @@ fn endpoint(text: &str) -> Endpoint {
 fn paths(text: &str) -> [Path<LoadBalancer>; 2] {
     let config = config(text);
     [
-        Path::slow(LoadBalancer::new(&config, SEED), START),
-        Path::both(LoadBalancer::new(&config, SEED), START),
+        Path::slow(LoadBalancer::new(&config), START),
+        Path::both(LoadBalancer::new(&config), START),
     ]
 }
 
