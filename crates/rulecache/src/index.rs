@@ -3,11 +3,6 @@
 use crate::message::RuleId;
 use crate::recording::{Dependencies, EntryId};
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::BuildHasherDefault;
-
-/// A map whose order is never looked at; hashed alike in every run.
-pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
 /// One of a rule's entries, and where the rule stands among those of the entry.
 #[derive(Copy, Clone, Debug)]
@@ -26,7 +21,7 @@ impl Link {
 /// Rules by entry. Adding and removing take no longer for an entry with many rules.
 #[derive(Default)]
 pub(crate) struct Index {
-    rules: Map<EntryId, Vec<(RuleId, u8)>>,
+    rules: HashMap<EntryId, Vec<(RuleId, u8)>>,
 }
 
 impl Index {

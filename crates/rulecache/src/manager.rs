@@ -19,13 +19,13 @@ pub use config::{ManagerConfig, ManagerCounters, Offer};
 
 use crate::change::Affected;
 use crate::function::Hits;
-use crate::index::{Index, Link, Map};
+use crate::index::{Index, Link};
 use crate::key::MatchKey;
 use crate::message::{CacheMessage, NewRule, RuleId, RuleName, Uses};
 use crate::recorded::Dependents;
 use crate::recording::EntryId;
 use crate::synthesis::Rule;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use twinpath_core::Instant;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -92,9 +92,9 @@ pub struct Manager {
     free: Vec<RuleId>,
     index: Index,
     /// Places by mask and value.
-    by_match: Map<(MatchKey, MatchKey), RuleId>,
+    by_match: HashMap<(MatchKey, MatchKey), RuleId>,
     /// Rules by mask, exact match aside.
-    masks: Map<MatchKey, u32>,
+    masks: HashMap<MatchKey, u32>,
     exact: usize,
     masked: usize,
     closed: BTreeSet<EntryId>,
@@ -126,8 +126,8 @@ impl Manager {
             slots: Vec::new(),
             free: (0..rules as u32).rev().collect(),
             index: Index::default(),
-            by_match: Map::default(),
-            masks: Map::default(),
+            by_match: HashMap::new(),
+            masks: HashMap::new(),
             exact: 0,
             masked: 0,
             closed: BTreeSet::new(),

@@ -1,4 +1,4 @@
-//! The workers: general-purpose processing of whatever the fast path cannot do.
+//! The slow path: general-purpose processing of whatever the fast path cannot do.
 //!
 //! A [`NetworkFunction`] is ordinary Rust over the flow's state words (the part it shares with
 //! its fast program) and whatever private state it keeps beside them. A [`Chain`] fuses several

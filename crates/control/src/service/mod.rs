@@ -139,8 +139,8 @@ pub struct Service {
 pub struct Written {
     /// How to run.
     pub run: Run,
-    /// The seed.
-    pub seed: u64,
+    /// The seed, if any.
+    pub seed: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -165,8 +165,7 @@ struct File {
 struct Head {
     #[serde(default = "unnamed")]
     name: String,
-    #[serde(default)]
-    seed: u64,
+    seed: Option<u64>,
     chain: Names,
     inside: Option<Spanned<Vec<Text<Prefix>>>>,
     ports: Option<Spanned<ports::Names>>,
@@ -266,7 +265,7 @@ impl File {
             .transpose()?;
         Ok(Service {
             name: self.service.name,
-            seed: self.service.seed,
+            seed: self.service.seed.unwrap_or_default(),
             chain: functions,
             inside,
             ports,

@@ -54,7 +54,8 @@ pub struct Arguments {
     /// unless this or the file says otherwise
     #[arg(long, value_enum)]
     pace: Option<Pace>,
-    /// Seed of the flow hash and of all that is drawn at random
+    /// Seed of the flow hash and of all that is drawn at random: the file's, else 0, else with
+    /// --listen one that is drawn and told
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Serve a UDP address: datagrams come in there, answers go back to their senders
@@ -120,7 +121,9 @@ impl Arguments {
         run.paths = self.paths.map_or(run.paths, Into::into);
         run.execution = self.execution.map_or(run.execution, Into::into);
         run.pace = self.pace.map(Into::into).or(run.pace);
-        service.seed = self.seed.unwrap_or(service.seed);
+        if let Some(seed) = self.seed.or_else(|| self.drawn_seed(&service)) {
+            service.seed = seed;
+        }
         if self.control.is_some() && service.run.execution == service::Execution::Virtual {
             return Err(RunRefusal::ControlInVirtualTime.into());
         }
@@ -128,6 +131,19 @@ impl Arguments {
             check_listening(&service, address)?;
         }
         Ok(service)
+    }
+
+    /// What comes from outside may be chosen to collide under a seed that is known: if nobody says
+    /// one, it is drawn, and told.
+    fn drawn_seed(&self, service: &Service) -> Option<u64> {
+        if self.listen.is_none() || service.written.seed.is_some() {
+            return None;
+        }
+        let seed = getrandom::u64().ok()?;
+        output::notice(format_args!(
+            "seed {seed} was drawn: --seed {seed} repeats it"
+        ));
+        Some(seed)
     }
 
     fn ports(&self) -> Ports {

@@ -39,7 +39,7 @@ pub fn service(
         }
     }
     let mut service = of_functions(&[("monitor".into(), "monitor")], false)?;
-    (service.chain, service.seed, service.written.seed) = (chain, seed, seed);
+    (service.chain, service.seed, service.written.seed) = (chain, seed, Some(seed));
     if scenario.elements.have_rules() {
         service.inside = vec![Prefix::covering(Address::from_v4([10, 0, 0, 0]), 8)];
     }
