@@ -267,7 +267,9 @@ fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     ];
     match settings.into_iter().find(|(_, is_same)| !is_same) {
         Some((name, _)) => Err(ReplaceError::Settings(name)),
-        None if old.written.seed == new.written.seed => Ok(()),
+        None if old.written.seed.unwrap_or_default() == new.written.seed.unwrap_or_default() => {
+            Ok(())
+        }
         None => Err(ReplaceError::Seed),
     }
 }

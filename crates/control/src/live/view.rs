@@ -18,6 +18,9 @@ const RED: [&str; 2] = ["\u{1b}[1;31m", "\u{1b}[0m"];
 #[derive(Debug, Default)]
 pub struct Rates {
     last: Last,
+    /// Arrived.
+    packets_in_per_second: f64,
+    /// Left.
     packets_per_second: f64,
     bytes_per_second: f64,
     fast_per_second: f64,
@@ -27,6 +30,7 @@ pub struct Rates {
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     now_ns: u64,
+    packets_in: u64,
     packets: u64,
     bytes: u64,
     fast: u64,
@@ -50,6 +54,11 @@ impl Rates {
             *rate += weight * (latest - *rate);
         };
         follow(
+            &mut self.packets_in_per_second,
+            snapshot.packets_in,
+            last.packets_in,
+        );
+        follow(
             &mut self.packets_per_second,
             snapshot.packets_out,
             last.packets,
@@ -59,6 +68,7 @@ impl Rates {
         follow(&mut self.slow_per_second, snapshot.packets_slow, last.slow);
         self.last = Last {
             now_ns,
+            packets_in: snapshot.packets_in,
             packets: snapshot.packets_out,
             bytes: snapshot.bytes_out,
             fast: snapshot.packets_fast,
@@ -177,7 +187,7 @@ impl View<'_> {
 
     fn left_ns(&self, total: u64) -> Option<u64> {
         let left = total.saturating_sub(self.snapshot.packets_in) as f64;
-        let rate = self.rates.packets_per_second;
+        let rate = self.rates.packets_in_per_second;
         (rate > 0.0 && left > 0.0).then(|| (left * 1e9 / rate) as u64)
     }
 
@@ -274,7 +284,7 @@ mod tests {
             rates.observe(
                 tick * SECOND_NS / 10,
                 &Snapshot {
-                    packets_in: packets,
+                    packets_out: packets,
                     ..Snapshot::default()
                 },
             );
@@ -288,11 +298,11 @@ mod tests {
     #[test]
     fn a_burst_in_the_first_microsecond_does_not_linger() {
         let mut rates = Rates::default();
-        for (now_ns, packets_in) in [(1_000, 1_000), (SECOND_NS / 5, 2_000), (SECOND_NS, 10_000)] {
+        for (now_ns, packets_out) in [(1_000, 1_000), (SECOND_NS / 5, 2_000), (SECOND_NS, 10_000)] {
             rates.observe(
                 now_ns,
                 &Snapshot {
-                    packets_in,
+                    packets_out,
                     ..Snapshot::default()
                 },
             );

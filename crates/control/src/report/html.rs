@@ -246,7 +246,7 @@ mod tests {
             "Drops by reason",
             "firewall_denied",
             "31,204",
-            "9.42",
+            "9.39",
             "84.1",
             "12,300,021",
             "45,657",

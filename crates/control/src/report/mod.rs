@@ -479,8 +479,8 @@ mod tests {
         let mut report = Report::default();
         report.fast.packets = 750;
         report.slow.packets = 250;
-        report.totals.packets_in = 1000;
-        report.totals.bytes_in = 64_000;
+        (report.totals.packets_in, report.totals.packets_out) = (2000, 1000);
+        (report.totals.bytes_in, report.totals.bytes_out) = (128_000, 64_000);
         report.run.duration_wall_ns = 500_000;
         report.settle();
         assert_eq!((report.fast.share, report.slow.share), (0.75, 0.25));

@@ -32,10 +32,12 @@ use twinpath_node::{Finished, Ports, run_opened, wiring};
 pub struct Arguments {
     /// The service file
     service: PathBuf,
-    /// Replay this capture: pcap or pcapng, gzip too
+    /// Replay this capture: pcap or pcapng, gzip too. The interfaces of a pcapng are the service's
+    /// ports, by name, else in order; with {port} in the name there is a capture for each port
     #[arg(long = "in", value_name = "CAPTURE")]
     input: Option<PathBuf>,
-    /// Write what leaves to this capture: pcap, compressed if it is named .gz
+    /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is
+    /// named .gz; with {port} in the name a capture for each port
     #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen")]
     output: Option<PathBuf>,
     /// Write report.json and report.html to this folder
@@ -61,7 +63,7 @@ pub struct Arguments {
     /// Serve a UDP address: datagrams come in there, answers go back to their senders
     #[arg(long, value_name = "UDP_ADDRESS", conflicts_with = "input")]
     listen: Option<SocketAddr>,
-    /// Answer `twinpath rules` and `twinpath apply` at this local socket
+    /// Answer `twinpath rules`, `twinpath apply` and `twinpath change` at this local socket
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// End the run so long after it was ready for packets, such as 10s or 5m

@@ -29,6 +29,13 @@ impl Store {
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut line = String::new();
         errors.read_line(&mut line).expect("a line");
+        // Nobody said a seed.
+        assert!(
+            line.starts_with("seed ") && line.contains(" was drawn: --seed "),
+            "{line}"
+        );
+        line.clear();
+        errors.read_line(&mut line).expect("a line");
         assert_eq!(line, format!("store serves {address}; Ctrl-C ends it\n"));
         Self {
             folder,
