@@ -9,6 +9,7 @@ use twinpath_benches::limit::Lines;
 use twinpath_benches::packets::{Plan, Spread, Trace};
 use twinpath_benches::table::{median, ns_each, row};
 use twinpath_control::service::Paths;
+use twinpath_node::BATCH;
 
 const ROUNDS: usize = 5;
 
@@ -72,6 +73,7 @@ fn mixed(packets: usize, complex_share: f64) {
     let (flows, slots) = (packets.min(32_000) as u64, 65_536);
     let plan = Plan::new(packets, flows, Spread::Zipf(0.99), complex_share, 2);
     let mut bench = prepared(packets, flows, slots, Paths::Both);
+    bench.node.burst = BATCH;
     let before = bench.node.fast_packets();
     let ns = pass(&mut bench, &plan);
     let share = (bench.node.fast_packets() - before) as f64 / (ROUNDS * packets) as f64;

@@ -1,4 +1,4 @@
-//! A node in one thread: what the fast path punts goes to the worker at once.
+//! A node in one thread: what the fast path punts goes to its only worker at once.
 
 use crate::packets::ARRIVAL;
 use std::path::Path;
@@ -9,14 +9,18 @@ use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, number};
 use twinpath_node::{BATCH, FETCHED_AHEAD, Limits, Node, Output, build};
 
-/// Frames that a port hands over together.
-const BURST: usize = 4 * BATCH;
+/// Frames that a port hands over together, unless something else is said.
+pub const BURST: usize = 4 * BATCH;
 
 /// A node with the numbering of its link.
 pub struct BenchNode {
     /// The node.
     pub node: Node,
+    /// Frames that its port hands over together; for those among them that are punted the round
+    /// trip to the worker is as long.
+    pub burst: usize,
     output: Output,
+    to_worker: Vec<Frame>,
     returns: Vec<Frame>,
     batch: Vec<Frame>,
     numbers: Sender,
@@ -56,7 +60,9 @@ impl BenchNode {
         node.workers[0].start(now);
         Self {
             node,
+            burst: BURST,
             output: Output::default(),
+            to_worker: Vec::new(),
             returns: Vec::new(),
             batch: Vec::with_capacity(BURST),
             numbers: Sender::default(),
@@ -84,7 +90,7 @@ impl BenchNode {
         let mut done = Vec::with_capacity(frames.len());
         let mut waiting = frames.drain(..);
         loop {
-            self.batch.extend(waiting.by_ref().take(BURST));
+            self.batch.extend(waiting.by_ref().take(self.burst));
             // As a driver does: fetch what comes first in the next batch.
             let next = waiting.as_slice().iter().take(FETCHED_AHEAD);
             next.for_each(Frame::prefetch);
@@ -116,16 +122,16 @@ impl BenchNode {
         } = &mut self.node;
         // What comes back may make the fast path send again.
         while !self.output.frames.is_empty() {
-            let frames = std::mem::take(&mut self.output.frames);
-            for (worker, frame) in frames {
-                workers[worker].receive(frame, &mut worker_pools[worker], &mut self.returns);
-                for frame in &mut self.returns {
-                    number(frame, self.numbers.number());
-                }
-                let out = &mut self.output;
-                machine.returned(worker, &mut self.returns, self.clock, out);
-                machine.progress(worker, workers[worker].progress(), out);
+            let to_worker = self.output.frames.drain(..).map(|(_, frame)| frame);
+            self.to_worker.extend(to_worker);
+            let (worker, pools) = (&mut workers[0], &mut worker_pools[0]);
+            worker.receive_burst(&mut self.to_worker, pools, &mut self.returns);
+            for frame in &mut self.returns {
+                number(frame, self.numbers.number());
             }
+            let out = &mut self.output;
+            machine.returned(0, &mut self.returns, self.clock, out);
+            machine.progress(0, worker.progress(), out);
         }
     }
 

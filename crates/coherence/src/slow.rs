@@ -75,6 +75,10 @@ pub struct SlowFlows {
 /// While flows follow to another chain, some that are not asked for do with one packet in so many.
 const FOLLOWING_EVERY: u32 = 16;
 
+/// Flows that are looked ahead at together: as many reads as a processor has under way, and a few
+/// more.
+pub const LOOKED_AHEAD: usize = 32;
+
 impl SlowFlows {
     /// Workers in their `epoch`-th incarnation (from 1), with room for `flows` flows.
     pub fn new(chain: Chain, flows: usize, epoch: u32, seed: u64) -> Self {
@@ -106,6 +110,20 @@ impl SlowFlows {
     /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
     pub fn touch(&mut self) {
         self.store.touch();
+    }
+
+    /// Frames about these flows come next, of which [`LOOKED_AHEAD`] are looked at: in columns, so
+    /// that their reads of memory overlap.
+    pub fn look_ahead(&self, flows: impl Iterator<Item = FlowKey>) {
+        let (mut hashes, mut count) = ([0; LOOKED_AHEAD], 0);
+        for (place, key) in hashes.iter_mut().zip(flows) {
+            *place = key.hash(self.seed);
+            self.store.prefetch_index(*place);
+            count += 1;
+        }
+        for &hash in &hashes[..count] {
+            self.store.prefetch_flow(hash);
+        }
     }
 
     /// What the workers did so far.

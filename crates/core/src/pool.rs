@@ -275,6 +275,16 @@ impl Frame {
         crate::memory::prefetch(unsafe { &*self.data(HEADROOM as u32) });
     }
 
+    /// Asks the processor to fetch what lies in front of the packet, where a header of up to 128
+    /// bytes will be written.
+    #[inline(always)]
+    pub fn prefetch_headroom(&self) {
+        for line in 1..=2 {
+            // SAFETY: within the buffer, as headroom is longer.
+            crate::memory::prefetch(unsafe { &*self.data((HEADROOM - 64 * line) as u32) });
+        }
+    }
+
     fn region(&self) -> Option<&Arc<Region>> {
         self.book().home.as_ref()
     }

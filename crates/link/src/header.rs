@@ -464,6 +464,14 @@ pub fn carries_packet(frame: &Frame) -> bool {
     frame.bytes().get(6).is_some_and(|flags| flags & 1 != 0)
 }
 
+/// The element and the flow that a frame is about, if it carries a header, which is not checked:
+/// good for a guess at what will be read.
+#[inline]
+pub fn peek(frame: &Frame) -> Option<(u8, FlowKey)> {
+    let fixed = frame.bytes().first_chunk::<FIXED_BYTES>()?;
+    Some((fixed[80], FlowKey::read(&lane(fixed, 32))))
+}
+
 /// Takes the header off a frame, leaving the packet.
 ///
 /// # Errors

@@ -11,5 +11,7 @@ pub mod header;
 pub mod numbering;
 pub mod ring;
 
-pub use header::{Header, HeaderError, MAX_WORDS, Message, attach, carries_packet, detach, number};
+pub use header::{
+    Header, HeaderError, MAX_WORDS, Message, attach, carries_packet, detach, number, peek,
+};
 pub use numbering::{Arrival, Receiver, Sender};

@@ -140,8 +140,29 @@ impl<T: Default> FlowStore<T> {
 
     /// Asks the processor to fetch the index entry of a hash.
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
+    pub fn prefetch_index(&self, hash: u64) {
         prefetch(&self.index[self.home(hash)]);
+    }
+
+    /// Asks the processor to fetch the flow that a hash's index entry names; it should be there
+    /// (see [`Self::prefetch_index`]). A flow that had to go elsewhere is not looked for.
+    #[inline]
+    pub fn prefetch_flow(&self, hash: u64) {
+        let entry = self.index[self.home(hash)];
+        if entry == 0 {
+            return;
+        }
+        let number = entry as u32 as usize - 1;
+        let (chunk, place) = (&self.chunks[number / CHUNK], number % CHUNK);
+        let head = &chunk.heads[place];
+        prefetch(&head.key);
+        prefetch(&head.tag);
+        if let Some(word) = chunk.words.get(place * chunk.shape.words) {
+            prefetch(word);
+        }
+        if let Some(handle) = chunk.handles.get(place * chunk.shape.handles) {
+            prefetch(handle);
+        }
     }
 
     #[inline]

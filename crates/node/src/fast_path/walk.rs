@@ -15,7 +15,7 @@
 use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
 use super::look_ahead::{of_slot, slot_of};
 use super::rules::RULES_HASH;
-use super::{FastElement, FastOutput, FastPath, Io};
+use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
 use crate::place::Place;
 use crate::watch::Step;
 use std::vec::Drain;
@@ -151,7 +151,13 @@ impl FastPath {
                 let steering = Some(steering).filter(|_| !is_known);
                 pass_state(stage, steering, packets, place)
             }
-            Some(FastElement::OnSlowPath) | None => (0, Some(Decision::Punt)),
+            Some(FastElement::OnSlowPath) | None => {
+                // Each gets a header; what is in front of later packets is fetched meanwhile.
+                if let Some((later, ..)) = packets.skip(FETCHED_AHEAD).next() {
+                    later.prefetch_headroom();
+                }
+                (0, Some(Decision::Punt))
+            }
         }
     }
 

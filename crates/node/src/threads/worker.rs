@@ -171,10 +171,9 @@ impl<'a> WorkerThread<'a> {
                 continue;
             }
             idle = Backoff::default();
-            for frame in frames.drain(..) {
-                self.worker.receive(frame, self.pools, &mut self.returns);
-                self.give_back();
-            }
+            self.worker
+                .receive_burst(&mut frames, self.pools, &mut self.returns);
+            self.give_back();
             let shared = &self.end.shared;
             shared.drops.publish(&self.worker.drops());
             shared

@@ -16,10 +16,10 @@ use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::SlowFlows;
-use twinpath_coherence::slow::Outgoing;
+use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
-use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach};
+use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach, peek};
 use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
 
@@ -291,6 +291,38 @@ impl Worker {
         &self.counts
     }
 
+    /// Handles frames from the fast path one after the other, having looked ahead at all. Returns as
+    /// [`Self::receive`].
+    pub fn receive_burst(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+    ) {
+        for burst in frames.chunks(LOOKED_AHEAD) {
+            self.look_ahead(burst);
+        }
+        for frame in frames.drain(..) {
+            self.receive(frame, pools, returns);
+        }
+    }
+
+    /// What will be read of flows is fetched.
+    fn look_ahead(&self, frames: &[Frame]) {
+        frames.iter().for_each(Frame::prefetch_bookkeeping);
+        for frame in frames {
+            frame.prefetch_headroom();
+            frame.prefetch_packet();
+        }
+        for (number, element) in (0..).zip(&self.elements) {
+            if let SlowElement::Flows(flows) = element {
+                let about = frames.iter().filter_map(peek);
+                let here = about.filter(|(element, _)| *element == number);
+                flows.look_ahead(here.map(|(_, key)| key));
+            }
+        }
+    }
+
     /// Handles one frame from the fast path; frames for it are appended to `returns`. They carry
     /// the link header and still need their number. A function that panics is a
     /// [crash](Self::crash).
@@ -334,7 +366,6 @@ impl Worker {
         pools.give(frame);
     }
 
-    /// A packet whose payload waits counts as lost when that has waited in vain.
     /// As on the fast path: what crossed a change is a message.
     #[cold]
     fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, pools: &mut Pools) {
@@ -344,6 +375,7 @@ impl Worker {
         }
     }
 
+    /// A packet whose payload waits counts as lost when that has waited in vain.
     fn drop_reordered(&mut self, frame: Frame, pools: &mut Pools) {
         if frame.trip().parked_bytes == 0 {
             self.tell(frame.buffer(), |_| Step::drop(DropReason::LinkReordered));
@@ -426,6 +458,11 @@ impl Worker {
         if self.whole_walk.is_none() {
             return;
         }
+        let elements = self.elements.len();
+        let goes_on = |outgoing| onward(outgoing, elements).is_some();
+        if !self.outgoing.iter().any(goes_on) {
+            return;
+        }
         loop {
             self.part();
             let Some((place, frame)) = self.onward.pop_front() else {
@@ -468,19 +505,21 @@ impl Worker {
     }
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        for Outgoing { mut header, frame } in self.outgoing.drain(..) {
+        // In place: headers are long.
+        for Outgoing { header, frame } in &mut self.outgoing {
             (header.epoch, header.chain) = (self.epoch, self.chain);
-            let Some(mut frame) = frame.or_else(|| pools.take(0)) else {
+            let Some(mut frame) = frame.take().or_else(|| pools.take(0)) else {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            if self.pending.give_back(&mut frame) && attach(&mut frame, &header).is_ok() {
+            if self.pending.give_back(&mut frame) && attach(&mut frame, header).is_ok() {
                 returns.push(frame);
             } else {
                 self.drops.count(DropReason::BadLinkFrame);
                 pools.give(frame);
             }
         }
+        self.outgoing.clear();
         if !self.pending.is_empty() {
             self.tell_of_dropped(pools, returns);
         }
@@ -611,6 +650,42 @@ mod tests {
         bench.send(&header, &packet, &mut returns);
         let back = Header::read(returns[0].bytes()).expect("a header");
         assert_eq!((back.message, back.chain), (Message::Return, 1));
+    }
+
+    /// What comes in bursts is handled as what comes one by one, flows or not, headers or not.
+    #[test]
+    fn bursts_are_looked_ahead_at_and_change_nothing() {
+        let answers = |is_burst: bool| {
+            let (mut bench, mut burst, mut returns) = (Bench::new(40), Vec::new(), Vec::new());
+            for number in 0..100u64 {
+                let mut header = Header::new(
+                    [Message::WriteBack, Message::Pull][usize::from(number >= 50)],
+                    FlowKey([number % 50, 0, 0, 0, 1]),
+                );
+                (header.generation, header.epoch) = (number as u32 / 50, 1);
+                header.element = u8::from(number % 9 == 8);
+                let mut frame = bench.buffers.take(0).expect("a buffer");
+                if number % 7 != 3 {
+                    attach(&mut frame, &header).expect("headroom");
+                    twinpath_link::number(&mut frame, bench.sender.number());
+                }
+                burst.push(frame);
+            }
+            match is_burst {
+                true => bench
+                    .worker
+                    .receive_burst(&mut burst, &mut bench.own, &mut returns),
+                false => burst.drain(..).for_each(|frame| {
+                    bench.worker.receive(frame, &mut bench.own, &mut returns);
+                }),
+            }
+            let answers: Vec<Vec<u8>> =
+                returns.iter().map(|frame| frame.bytes().to_vec()).collect();
+            (answers, bench.worker.drops().clone())
+        };
+        let (burst, one_by_one) = (answers(true), answers(false));
+        assert!(burst.0.len() > 40, "{} answers", burst.0.len());
+        assert_eq!(burst, one_by_one);
     }
 
     /// Elements that cannot be made again after a crash are tried again later; what comes meanwhile
