@@ -179,7 +179,11 @@ impl RuleBench {
     fn look_ahead(&self, frame: &Frame) -> Known {
         let plain = Plain::of(frame.bytes());
         let fetch = |plain: Plain| {
-            let flow = LineKey::of_ends(plain.ends(frame.bytes()), plain.protocol(), 0);
+            let flow = LineKey::of_ends(
+                plain.ends(frame.bytes()),
+                plain.protocol(),
+                Direction::Original,
+            );
             self.table.fetch(flow)
         };
         let place = plain.map(fetch);
@@ -187,7 +191,7 @@ impl RuleBench {
     }
 
     fn meet(&mut self, frame: &mut Frame, known: Known) -> Decision {
-        let shown = (frame.port(), 0);
+        let shown = (frame.port(), Direction::Original);
         let met = known.plain.and_then(|plain| {
             let bytes = frame.bytes_mut();
             self.table
@@ -332,6 +336,6 @@ impl RuleBench {
 
 fn layout_and_key(frame: &Frame) -> (Layout, MatchKey) {
     let layout = dissect(frame.bytes()).expect("packets are well formed");
-    let key = MatchKey::of(frame.bytes(), &layout, frame.port(), 0);
+    let key = MatchKey::of(frame.bytes(), &layout, frame.port(), Direction::Original);
     (layout, key.expect("rules match such packets"))
 }

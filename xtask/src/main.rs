@@ -244,6 +244,16 @@ fn fuzz(seconds: u64) -> bool {
             .all(|target| fuzz_one(&folder, host, target, seconds))
 }
 
+/// Folders of the repository whose files a target starts from, besides its kept corpus.
+fn seeds(target: &str) -> &'static [&'static str] {
+    match target {
+        "service_file" => &["examples"],
+        "inspector_rules" => &["examples", "crates/nf/src/inspector"],
+        "plan_file" => &["plans"],
+        _ => &[],
+    }
+}
+
 fn fuzz_one(folder: &Path, host: &str, target: &str, seconds: u64) -> bool {
     println!("---- fuzz {target}, {seconds} s ----");
     let found = folder.join("target/corpus").join(target);
@@ -265,6 +275,7 @@ fn fuzz_one(folder: &Path, host: &str, target: &str, seconds: u64) -> bool {
         Command::new(program)
             .arg(&found)
             .arg(&kept)
+            .args(seeds(target).iter().map(|folder| root().join(folder)))
             .args(limits)
             .current_dir(folder),
     )

@@ -43,7 +43,7 @@ pub struct Parsed {
     pub suspect: SlotId,
 }
 
-/// A stage as plain packets see it.
+/// A stage as the packets of a batch see it, plain ones in a shorter way.
 pub struct PlainStage<'a> {
     table: &'a mut StateTable,
     programs: PlainPrograms<'a>,

@@ -46,7 +46,7 @@ impl Side {
 /// alike (IPv4 addresses are mapped into IPv6's space). 40 bytes, compared in full.
 ///
 /// Lanes: 0-1 the low end's address, 2-3 the high end's, 4 from the top: low port, high port,
-/// protocol, kind, zone.
+/// protocol, kind; the rest is zero.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey(pub [u64; 5]);
 
@@ -197,7 +197,7 @@ impl V4Key {
     pub const fn of(key: &FlowKey) -> Option<Self> {
         let [zero, low, nought, high, rest] = key.0;
         let is_mapped = (low ^ V4_MAPPED | high ^ V4_MAPPED) >> 32 == 0;
-        // Neither kind nor zone.
+        // Not even a kind.
         match is_mapped && zero | nought | rest & 0xff_ffff == 0 {
             true => Some(Self {
                 addresses: low << 32 | high & 0xffff_ffff,

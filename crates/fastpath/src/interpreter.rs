@@ -241,7 +241,7 @@ impl Interpreter {
         }
     }
 
-    /// The programs as plain packets meet them. `None` without machine code, and where programs
+    /// The programs as the packets of a batch meet them, plain ones in a shorter way. `None` without machine code, and where programs
     /// look into payloads: then [`Self::run_in_place`] and [`Self::commit`] do the same.
     #[inline(always)]
     pub fn plain_programs(&mut self) -> Option<PlainPrograms<'_>> {
@@ -289,7 +289,7 @@ impl Interpreter {
     }
 }
 
-/// The programs of a chain as plain packets meet them.
+/// The programs of a chain as the packets of a batch meet them, plain ones in a shorter way.
 pub struct PlainPrograms<'a> {
     native: &'a mut Native,
     machine: &'a Machine,

@@ -216,7 +216,7 @@ impl Bench {
     /// Takes one packet, arrived at `now` on port `port`.
     pub fn process(&mut self, frame: &[u8], port: u16, now: Instant) -> Outcome {
         let layout = dissect(frame).expect("well formed");
-        let key = MatchKey::of(frame, &layout, port, 0);
+        let key = MatchKey::of(frame, &layout, port, Direction::Original);
         if let Some(key) = key
             && let Some(outcome) = self.hit(&key, frame, &layout, now)
         {

@@ -21,7 +21,7 @@ pub struct Tempo {
     pub round_trip: Duration,
 }
 
-/// Conversations with packets that wait of which so many are looked at each time.
+/// Most conversations with waiting packets that are looked at each time.
 const LATE_AT_ONCE: usize = 256;
 
 /// Packets of a source, on their way into a machine.

@@ -23,7 +23,7 @@ use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, w
 use twinpath_control::service::Service;
 use twinpath_core::wire::Address;
 use twinpath_core::wire::Endpoint;
-use twinpath_core::{Instant, Named};
+use twinpath_core::{Direction, Instant, Named};
 use twinpath_nf::edit::{Edit, Object};
 use twinpath_nf::napt::{Kind, KindError, Napt, NewNapt};
 use twinpath_rulecache::{Action, CachedRule, Change, Field, NewRule, words};
@@ -348,7 +348,7 @@ fn matches(rule: &NewRule) -> String {
     let mut parts = vec![version.to_owned()];
     let fields = words::matched(&rule.mask, &rule.value);
     parts.extend(fields.into_iter().map(|field| field.text));
-    if rule.value.segment() & 1 == 1 {
+    if rule.value.direction() == Direction::Reply {
         parts.push("in reverse".into());
     }
     parts.join(", ")

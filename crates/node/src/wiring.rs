@@ -374,7 +374,7 @@ pub fn fast_rules(service: &Service, paths: Paths) -> FastElement {
     match caches_rules(service, paths) {
         true => {
             let table = RuleTable::new(rule_table(service));
-            FastElement::Rules(Box::new(RuleStage::new(table, SEGMENT)))
+            FastElement::Rules(Box::new(RuleStage::new(table)))
         }
         false => FastElement::OnSlowPath,
     }
@@ -462,7 +462,6 @@ fn slow_rules(
 pub fn slow_rules_config(service: &Service, paths: Paths) -> SlowRulesConfig {
     let cache = &service.rule_cache;
     SlowRulesConfig {
-        segment: SEGMENT,
         caching: caches_rules(service, paths),
         waiting: FRAMES_WAITING,
         selection: SelectionConfig {
@@ -480,9 +479,6 @@ pub fn slow_rules_config(service: &Service, paths: Paths) -> SlowRulesConfig {
         },
     }
 }
-
-/// Each element has a table of its own, so they all have the same number in keys.
-const SEGMENT: u8 = 0;
 
 /// The fast path's table of rules of one element.
 pub fn rule_table(service: &Service) -> TableConfig {

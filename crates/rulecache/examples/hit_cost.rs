@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant as Clock};
 use twinpath_core::wire::layout::Plain;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
-use twinpath_core::{Decision, Frame, Instant, Pools};
+use twinpath_core::{Decision, Direction, Frame, Instant, Pools};
 use twinpath_rulecache::{
     Action, CacheMessage, Effect, Fate, Field, Fields, Found, LineKey, MatchKey, NewRule, Rewrites,
     RuleName, RuleTable, TableConfig,
@@ -65,7 +65,11 @@ fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 2]) ->
     for (frame, (plain, place)) in batch.iter().zip(&mut known) {
         *plain = Plain::of(frame.bytes()).expect("plain");
         let ends = plain.ends(frame.bytes());
-        *place = Some(table.fetch(LineKey::of_ends(ends, plain.protocol(), 0)));
+        *place = Some(table.fetch(LineKey::of_ends(
+            ends,
+            plain.protocol(),
+            Direction::Original,
+        )));
     }
     let looked = Clock::now();
     let hits = decide(table, batch, &known);
@@ -84,9 +88,9 @@ fn decide(
     let mut hits = 0;
     for (frame, &(plain, place)) in batch.iter_mut().zip(known) {
         let (now, bytes) = (Instant(1), frame.bytes_mut());
-        let met = table.plain_packet(place, bytes, plain, (0, 0), now);
+        let met = table.plain_packet(place, bytes, plain, (0, Direction::Original), now);
         let decision = met.unwrap_or_else(|| {
-            let key = MatchKey::of_plain(bytes, plain, 0, 0);
+            let key = MatchKey::of_plain(bytes, plain, 0, Direction::Original);
             let found = table.find_again(place, &key);
             table.packet(&key, found, bytes, &plain.layout(), now)
         });
@@ -119,7 +123,7 @@ fn filled(rules: usize, masked: bool) -> RuleTable {
     for id in 0..rules {
         let bytes = packet(id);
         let layout = dissect(&bytes).expect("well formed");
-        let key = MatchKey::of(&bytes, &layout, 0, 0).expect("plain");
+        let key = MatchKey::of(&bytes, &layout, 0, Direction::Original).expect("plain");
         let mask = match masked {
             false => MatchKey::EXACT,
             // Four masks.

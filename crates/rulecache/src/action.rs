@@ -67,7 +67,7 @@ impl Default for Rewrites {
 /// What becomes of the packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It leaves the segment of the chain.
+    /// It leaves the element of the chain.
     Forward,
     /// It is dropped.
     Drop(DropReason),

@@ -1,4 +1,4 @@
-//! A segment of a chain: functions whose decisions are cached together.
+//! An element of a chain: functions whose decisions are cached together.
 
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::recorded::{Dependents, Recorded};
@@ -16,7 +16,7 @@ pub struct RuleChain {
 /// How far a packet came.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// It leaves the segment.
+    /// It leaves the element.
     Forward,
     /// It is dropped.
     Drop(DropReason),
@@ -32,12 +32,12 @@ pub enum Passage {
 }
 
 impl RuleChain {
-    /// A segment of these functions, each named after its kind.
+    /// An element of these functions, each named after its kind.
     pub fn new(functions: Vec<Box<dyn RuleFunction>>) -> Self {
         Self::named(functions.into_iter().map(Named::from).collect())
     }
 
-    /// A segment of these functions; at most 256, more are left out.
+    /// An element of these functions; at most 256, more are left out.
     pub fn named(mut functions: Vec<Named<dyn RuleFunction>>) -> Self {
         functions.truncate(256);
         Self { functions }

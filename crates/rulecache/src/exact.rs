@@ -1,4 +1,4 @@
-//! Exact match: rules by addresses, ports and protocol, segment and shape.
+//! Exact match: rules by addresses, ports and protocol, direction and shape.
 //!
 //! Open addressing, one cache line per place, at most half of them taken: a hit usually reads one
 //! line and nothing else. Removing shifts back what follows, so that no traces are left.

@@ -4,7 +4,7 @@
 //! | lane | bits from the top |
 //! |---|---|
 //! | 0 | source address 32, destination address 32 |
-//! | 1 | as in the key: ports 32, protocol 8, zero 8, segment 8, shape 8 |
+//! | 1 | as in the key: ports 32, protocol 8, zero 8, direction 8, shape 8 |
 //! | 2 | new source address 32, new destination address 32 |
 //! | 3 | new ports 32, change of the IP header's checksum 16, of the transport's 16 |
 //! | 4 | rule 32, egress port or reason to drop 16, place of the MAC addresses 8, of the idle time-out 8 |
@@ -28,7 +28,7 @@ use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 use twinpath_core::wire::checksum::{Delta, KeptDelta};
 use twinpath_core::wire::layout::{Plain, PlainEnds};
-use twinpath_core::{DropReason, Instant};
+use twinpath_core::{Direction, DropReason, Instant};
 
 /// A line of the table.
 pub(crate) type Line = [u64; 8];
@@ -45,7 +45,7 @@ const EGRESS: u64 = 2 << MARKS_SHIFT;
 /// It was hit since the last report.
 const HIT: u64 = 4 << MARKS_SHIFT;
 
-/// A TCP or UDP flow over IPv4 as a segment of the chain sees it: what rules of one flow are found
+/// A TCP or UDP flow over IPv4 as it goes one way through the chain: what rules of one flow are found
 /// by.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineKey {
@@ -58,19 +58,19 @@ pub struct LineKey {
 impl LineKey {
     /// The same as [`MatchKey::of_plain`] says, made at once.
     #[inline(always)]
-    pub fn of_plain(frame: &[u8], plain: Plain, segment: u8) -> Self {
+    pub fn of_plain(frame: &[u8], plain: Plain, direction: Direction) -> Self {
         Self {
             flags: plain.tcp_flags(frame),
-            ..Self::of_ends(plain.ends(frame), plain.protocol(), segment)
+            ..Self::of_ends(plain.ends(frame), plain.protocol(), direction)
         }
     }
 
     /// The same, but for TCP flags, of a packet with these ends: enough to tell where its rule is.
     #[inline(always)]
-    pub const fn of_ends(ends: PlainEnds, protocol: u8, segment: u8) -> Self {
+    pub const fn of_ends(ends: PlainEnds, protocol: u8, direction: Direction) -> Self {
         Self {
             addresses: ends.addresses,
-            rest: key::rest_of_a_flow(ends.ports, protocol, segment),
+            rest: key::rest_of_a_flow(ends.ports, protocol, direction),
             flags: 0,
         }
     }

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | 0, 1 | source address |
 //! | 2, 3 | destination address |
-//! | 4 | source port 16, destination port 16, protocol 8, TCP flags 8, segment 8, shape 8 |
+//! | 4 | source port 16, destination port 16, protocol 8, TCP flags 8, direction 8, shape 8 |
 //! | 5 | port that the packet arrived on 16, zero 48 |
 //!
 //! IPv4 addresses are mapped into IPv6's space. An ICMP echo has its identifier in place of both
 //! ports.
 
+use twinpath_core::Direction;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{Address, Endpoint, fields, icmp};
 
@@ -36,24 +37,26 @@ mod shape {
 /// The lower half of an IPv4 address in IPv6's space, without the address.
 const V4_MAPPED: u64 = 0xffff_0000_0000;
 
-const SEGMENT_SHIFT: u32 = 8;
+const DIRECTION_SHIFT: u32 = 8;
 const FLAGS_SHIFT: u32 = 16;
 const PROTOCOL_SHIFT: u32 = 24;
 
 /// Lane 4 of a TCP or UDP flow over IPv4, TCP flags left out.
 #[inline(always)]
-pub(crate) const fn rest_of_a_flow(ports: u32, protocol: u8, segment: u8) -> u64 {
-    (ports as u64) << 32 | (protocol as u64) << PROTOCOL_SHIFT | (segment as u64) << SEGMENT_SHIFT
+pub(crate) const fn rest_of_a_flow(ports: u32, protocol: u8, direction: Direction) -> u64 {
+    (ports as u64) << 32
+        | (protocol as u64) << PROTOCOL_SHIFT
+        | (direction as u64) << DIRECTION_SHIFT
 }
 
 impl MatchKey {
     /// No bit.
     pub const NONE: Self = Self([0; LANES]);
 
-    /// Segment and shape: in every rule's mask, because what a rewrite means depends on them.
+    /// Direction and shape: in every rule's mask, because what a rewrite means depends on them.
     pub const ALWAYS: Self = Self([0, 0, 0, 0, 0xffff, 0]);
 
-    /// The mask of an exact match: addresses, ports and protocol, segment and shape.
+    /// The mask of an exact match: addresses, ports and protocol, direction and shape.
     pub const EXACT: Self = Self([
         u64::MAX,
         u64::MAX,
@@ -66,32 +69,44 @@ impl MatchKey {
     /// Bits in which packets of one flow may differ: TCP flags and the port of arrival.
     pub const WITHIN_FLOW: Self = Self([0, 0, 0, 0, 0xff << FLAGS_SHIFT, u64::MAX << 48]);
 
-    /// The key of a packet that arrived on port `ingress` and is about to enter a segment of the
-    /// chain. `None` for what is not plain: only whole TCP, UDP and ICMP echo packets meet the
+    /// The key of a packet that arrived on port `ingress` and goes through the chain this way
+    /// (see [`Sides::key_direction`](crate::Sides::key_direction)). `None` for what is not plain: only whole TCP, UDP and ICMP echo packets meet the
     /// rules.
     #[inline(always)]
-    pub fn of(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
+    pub fn of(frame: &[u8], layout: &Layout, ingress: u16, direction: Direction) -> Option<Self> {
         match fields::v4_ends(frame, layout) {
             Some(ends) if layout.fragment == Fragment::Whole => {
                 let ends = PlainEnds::of(ends);
-                Some(Self::of_v4(ends, frame, layout, ingress, segment))
+                Some(Self::of_v4(ends, frame, layout, ingress, direction))
             }
             Some(_) => None,
-            None => Self::of_any(frame, layout, ingress, segment),
+            None => Self::of_any(frame, layout, ingress, direction),
         }
     }
 
     /// [`Self::of`] a plain packet: there always is one.
     #[inline(always)]
-    pub fn of_plain(frame: &[u8], plain: Plain, ingress: u16, segment: u8) -> Self {
-        Self::of_v4(plain.ends(frame), frame, &plain.layout(), ingress, segment)
+    pub fn of_plain(frame: &[u8], plain: Plain, ingress: u16, direction: Direction) -> Self {
+        Self::of_v4(
+            plain.ends(frame),
+            frame,
+            &plain.layout(),
+            ingress,
+            direction,
+        )
     }
 
     /// What nearly every packet is: TCP or UDP over IPv4.
     #[inline(always)]
-    fn of_v4(ends: PlainEnds, frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Self {
+    fn of_v4(
+        ends: PlainEnds,
+        frame: &[u8],
+        layout: &Layout,
+        ingress: u16,
+        direction: Direction,
+    ) -> Self {
         let flags = fields::tcp_flags(frame, layout);
-        let rest = rest_of_a_flow(ends.ports, layout.protocol, segment);
+        let rest = rest_of_a_flow(ends.ports, layout.protocol, direction);
         Self([
             0,
             V4_MAPPED | ends.addresses >> 32,
@@ -103,12 +118,12 @@ impl MatchKey {
     }
 
     #[inline(never)]
-    fn of_any(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
+    fn of_any(frame: &[u8], layout: &Layout, ingress: u16, direction: Direction) -> Option<Self> {
         match fields::v6_ends(frame, layout) {
             Some(ends) if layout.fragment == Fragment::Whole => {
-                Some(Self::of_v6(ends, frame, layout, ingress, segment))
+                Some(Self::of_v6(ends, frame, layout, ingress, direction))
             }
-            _ => Self::of_unusual(frame, layout, ingress, segment),
+            _ => Self::of_unusual(frame, layout, ingress, direction),
         }
     }
 
@@ -118,10 +133,10 @@ impl MatchKey {
         frame: &[u8],
         layout: &Layout,
         ingress: u16,
-        segment: u8,
+        direction: Direction,
     ) -> Self {
         let flags = fields::tcp_flags(frame, layout);
-        let rest = rest_of_a_flow(ports, layout.protocol, segment);
+        let rest = rest_of_a_flow(ports, layout.protocol, direction);
         Self([
             (source.0 >> 64) as u64,
             source.0 as u64,
@@ -133,7 +148,12 @@ impl MatchKey {
     }
 
     #[inline(never)]
-    fn of_unusual(frame: &[u8], layout: &Layout, ingress: u16, segment: u8) -> Option<Self> {
+    fn of_unusual(
+        frame: &[u8],
+        layout: &Layout,
+        ingress: u16,
+        direction: Direction,
+    ) -> Option<Self> {
         let shape = shape_of(frame, layout)?;
         let source = fields::source(frame, layout);
         let destination = fields::destination(frame, layout);
@@ -141,7 +161,7 @@ impl MatchKey {
         let mut key = Self::of_ends(source, destination);
         key.0[4] |= u64::from(layout.protocol) << PROTOCOL_SHIFT
             | u64::from(flags) << FLAGS_SHIFT
-            | u64::from(segment) << SEGMENT_SHIFT
+            | (direction as u64) << DIRECTION_SHIFT
             | u64::from(shape);
         key.0[5] = u64::from(ingress) << 48;
         Some(key)
@@ -220,10 +240,10 @@ impl MatchKey {
         different == 0
     }
 
-    /// The segment of the chain that the packet is about to enter.
+    /// Which way the packet goes through the chain, if that counts.
     #[inline(always)]
-    pub const fn segment(&self) -> u8 {
-        (self.0[4] >> SEGMENT_SHIFT) as u8
+    pub const fn direction(&self) -> Direction {
+        Direction::BOTH[(self.0[4] >> DIRECTION_SHIFT & 1) as usize]
     }
 
     /// Whether the packet is an ICMP echo, whose identifier stands for both ports.
@@ -275,7 +295,12 @@ mod tests {
     use twinpath_core::wire::{PacketBuilder, dissect};
 
     fn key(frame: &[u8]) -> Option<MatchKey> {
-        MatchKey::of(frame, &dissect(frame).expect("well formed"), 7, 3)
+        MatchKey::of(
+            frame,
+            &dissect(frame).expect("well formed"),
+            7,
+            Direction::Reply,
+        )
     }
 
     fn ends() -> (Endpoint, Endpoint) {
@@ -290,9 +315,9 @@ mod tests {
         let key = key(&frame.expect("fits")).expect("plain");
         assert_eq!(key.0[1], 0xffff_0a00_0001);
         assert_eq!(key.0[3], 0xffff_0a00_0002);
-        assert_eq!(key.0[4], 0x0fa0_0050_0612_0300);
+        assert_eq!(key.0[4], 0x0fa0_0050_0612_0100);
         assert_eq!(key.0[5], 7 << 48);
-        assert_eq!(key.segment(), 3);
+        assert_eq!(key.direction(), Direction::Reply);
         assert!(!key.is_echo() && !key.is_v6());
     }
 
@@ -300,8 +325,9 @@ mod tests {
         #[test]
         fn the_quick_way_to_a_key_agrees_with_the_other(
             is_v6: bool, source: ([u8; 4], u16), destination: ([u8; 4], u16),
-            flags: Option<u8>, options: bool, more: bool, offset: bool, ingress: u16, segment: u8,
+            flags: Option<u8>, options: bool, more: bool, offset: bool, ingress: u16, is_reply: bool,
         ) {
+            let direction = Direction::BOTH[usize::from(is_reply)];
             let end = |(address, port): ([u8; 4], u16)| match is_v6 {
                 false => Endpoint::v4(address, port),
                 true => {
@@ -323,8 +349,8 @@ mod tests {
             }
             let frame = packet.to_vec().expect("fits");
             let layout = dissect(&frame).expect("well formed");
-            let quick = MatchKey::of(&frame, &layout, ingress, segment);
-            prop_assert_eq!(quick, MatchKey::of_unusual(&frame, &layout, ingress, segment));
+            let quick = MatchKey::of(&frame, &layout, ingress, direction);
+            prop_assert_eq!(quick, MatchKey::of_unusual(&frame, &layout, ingress, direction));
             prop_assert_eq!(quick.is_some(), !(more || offset));
         }
     }
@@ -356,7 +382,10 @@ mod tests {
         let frame = plain.to_vec().expect("fits");
         let layout = dissect(&frame).expect("well formed");
         let shown = MatchKey::shown(&frame, &layout, 7);
-        assert_eq!(MatchKey::of(&frame, &layout, 7, 0), Some(shown));
+        assert_eq!(
+            MatchKey::of(&frame, &layout, 7, Direction::Original),
+            Some(shown)
+        );
         let error = PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &frame);
         assert_eq!(key(&error.to_vec().expect("fits")), None);
     }

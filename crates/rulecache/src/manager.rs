@@ -377,13 +377,11 @@ impl Manager {
         self.clear(id, now, out);
     }
 
-    /// Takes out all rules of a segment of the chain, as when a chain is replaced.
-    pub fn clear_segment(&mut self, segment: u8, now: Instant, out: &mut Vec<CacheMessage>) {
-        self.successors
-            .retain(|successor| successor.rule.segment() != segment);
+    /// Takes out all rules, as when a chain is replaced.
+    pub fn invalidate_all(&mut self, now: Instant, out: &mut Vec<CacheMessage>) {
+        self.successors.clear();
         for id in 0..self.slots.len() as u32 {
-            let rule = self.slots[id as usize].rule.as_ref();
-            if rule.is_some_and(|rule| rule.value.segment() == segment) {
+            if self.slots[id as usize].rule.is_some() {
                 self.invalidate(id, now, out);
             }
         }

@@ -189,10 +189,10 @@ pub struct Pattern {
     pub written: Fields,
 }
 
-/// What one packet's way through a segment of the chain depended on, and what it did.
+/// What one packet's way through an element of the chain depended on, and what it did.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// The packet as it entered the segment.
+    /// The packet as it entered the element.
     original: MatchKey,
     /// The bits of that packet that were examined.
     examined: MatchKey,
@@ -206,7 +206,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A recording of a packet that enters a segment with this key; one without makes no rule.
+    /// A recording of a packet that enters an element with this key; one without makes no rule.
     #[inline]
     pub fn new(key: Option<MatchKey>) -> Self {
         let mut recording = Self {
@@ -246,12 +246,12 @@ impl Recording {
         *pattern = None;
     }
 
-    /// The packet's key as it entered the segment.
+    /// The packet's key as it entered the element.
     pub fn original(&self) -> &MatchKey {
         &self.original
     }
 
-    /// The bits examined so far, segment and shape included.
+    /// The bits examined so far, direction and shape included.
     pub fn mask(&self) -> &MatchKey {
         &self.examined
     }

@@ -52,8 +52,7 @@ impl Sides {
     /// Every packet goes in order.
     pub const ONE_WAY: Self = Self(Kind::OneWay);
 
-    /// Packets come with their direction. It counts as part of the segment: that of replies has
-    /// the next number (see [`Self::segment`]).
+    /// Packets come with their direction, which is part of their [keys](crate::MatchKey).
     pub const KNOWN: Self = Self(Kind::Known);
 
     /// Packets from these networks go in order.
@@ -112,17 +111,12 @@ impl Sides {
         SidesV4 { all: self, few }
     }
 
-    /// The number that a segment has in keys of packets with this direction.
-    #[inline(always)]
-    pub const fn segment(number: u8, direction: Direction) -> u8 {
-        number.wrapping_add(direction as u8)
-    }
-
-    /// The number in the key of a packet that is about to enter the segment.
-    pub fn segment_of(&self, number: u8, packet: &Packet) -> u8 {
+    /// The direction in the key of a packet: where it is told from what keys hold anyway, they need
+    /// no other.
+    pub fn key_direction(&self, packet: &Packet) -> Direction {
         match self.0 {
-            Kind::Known => Self::segment(number, packet.direction),
-            Kind::OneWay | Kind::Inside(_) | Kind::Ports(_) => number,
+            Kind::Known => packet.direction,
+            Kind::OneWay | Kind::Inside(_) | Kind::Ports(_) => Direction::Original,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The slow path's side of a segment: runs packets through the chain, makes rules of them, and keeps
+//! The slow path's side of an element: runs packets through the chain, makes rules of them, and keeps
 //! the order when a packet has to wait.
 //!
 //! A packet waits when it needs an entry to change or end that cached rules came from: the fast
@@ -20,13 +20,11 @@ use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
 use crate::watch::{Unwatched, Watch};
-use twinpath_core::{Direction, DropReason, Frame, Instant, Named, Packet, Pools, Steering};
+use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools, Steering};
 
 /// Configuration of the slow path's side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SlowRulesConfig {
-    /// The segment's number in keys.
-    pub segment: u8,
     /// Whether rules are made at all.
     pub caching: bool,
     /// Packets that may wait for the fast path, and for others of their flow; more are dropped.
@@ -41,7 +39,6 @@ impl Default for SlowRulesConfig {
     fn default() -> Self {
         let manager = ManagerConfig::default();
         Self {
-            segment: 0,
             caching: true,
             waiting: 4096,
             selection: SelectionConfig::for_rules(manager.exact + manager.masked),
@@ -53,7 +50,7 @@ impl Default for SlowRulesConfig {
 /// What the workers send out, in this order.
 #[derive(Debug)]
 pub enum Output {
-    /// A packet leaves the segment, by this port if a function said so.
+    /// A packet leaves the element, by this port if a function said so.
     Depart(Packet, Option<u16>),
     /// A packet is dropped.
     Drop(Packet, DropReason),
@@ -95,7 +92,7 @@ impl Dependents for RulesOfEntries<'_> {
     }
 }
 
-/// The slow path's side of one segment of a chain.
+/// The slow path's side of one element of a chain.
 pub struct SlowRules {
     config: SlowRulesConfig,
     sides: Sides,
@@ -115,7 +112,7 @@ pub struct SlowRules {
 }
 
 impl SlowRules {
-    /// A segment of these functions.
+    /// An element of these functions.
     pub fn new(
         config: SlowRulesConfig,
         sides: Sides,
@@ -348,12 +345,9 @@ impl SlowRules {
         self.manager.end_change();
     }
 
-    /// Takes out all rules of the segment, as when it is about to be replaced.
+    /// Takes out all rules, as when the functions are about to be replaced.
     pub fn clear_all(&mut self, now: Instant, out: &mut Vec<Output>) {
-        for direction in Direction::BOTH {
-            let segment = Sides::segment(self.config.segment, direction);
-            self.manager.clear_segment(segment, now, &mut self.messages);
-        }
+        self.manager.invalidate_all(now, &mut self.messages);
         self.send(out);
     }
 
@@ -381,8 +375,8 @@ impl SlowRules {
     ) -> bool {
         self.clock = self.clock.max(packet.timestamp());
         let ingress = packet.frame.port();
-        let segment = self.sides.segment_of(self.config.segment, &packet);
-        let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, segment);
+        let direction = self.sides.key_direction(&packet);
+        let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, direction);
         self.recording.begin(key);
         self.sides.tell(&mut packet, &mut self.recording);
         watch.begins(&packet, &self.recording);

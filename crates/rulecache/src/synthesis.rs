@@ -12,7 +12,7 @@ use crate::key::MatchKey;
 use crate::recording::{Dependencies, Obstacle, Recording};
 use twinpath_core::Instant;
 
-/// What a segment of the chain does to all packets that agree with one in some bits.
+/// What an element of the chain does to all packets that agree with one in some bits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The bits that are compared; always with [`MatchKey::ALWAYS`].
@@ -35,11 +35,6 @@ impl Rule {
     #[inline]
     pub fn matches(&self, key: &MatchKey) -> bool {
         key.matches(&self.mask, &self.value)
-    }
-
-    /// The segment of the chain that the rule stands for.
-    pub fn segment(&self) -> u8 {
-        self.value.segment()
     }
 
     /// Whether the rule is one for the exact match.

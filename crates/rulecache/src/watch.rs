@@ -1,4 +1,4 @@
-//! Watching a packet on its way through a segment, for whoever wants to tell it.
+//! Watching a packet on its way through an element, for whoever wants to tell it.
 
 use crate::action::Fate;
 use crate::function::Verdict;
@@ -11,7 +11,7 @@ pub trait Watch {
     /// The packet is about to meet the first function.
     fn begins(&mut self, _packet: &Packet, _recording: &Recording) {}
 
-    /// The function at this place of the segment has handled the packet. The difference to what
+    /// The function at this place of the element has handled the packet. The difference to what
     /// was seen before is what it looked at and did.
     fn handled(
         &mut self,

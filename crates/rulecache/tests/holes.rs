@@ -8,7 +8,7 @@ use common::virtual_link::Outcome;
 use std::time::Duration;
 use twinpath_classify::acl::Rule;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, verify_transport_checksum};
-use twinpath_core::{Decision, DropReason, Pools};
+use twinpath_core::{Decision, Direction, DropReason, Pools};
 use twinpath_rulecache::{
     Affected, CacheMessage, Concern, Effect, MatchKey, Recorded, RuleFunction, Sides, Verdict,
 };
@@ -207,19 +207,17 @@ fn hits_keep_entries_alive() {
     assert!(!direct.send(&first).0, "and the rule with it");
 }
 
-/// Rules of one segment of the chain are not for packets that enter another.
+/// Rules for packets that go one way through the chain are not for those that go the other.
 #[test]
-fn segment_ambiguity() {
+fn direction_ambiguity() {
     let mut direct = Direct::new(vec![Box::new(Firewall::new(0))]);
     let packet = tcp("10.0.0.1:40000", "192.0.2.1:80");
     direct.cache(&packet);
     let bytes = packet.to_vec().expect("fits");
     let layout = dissect(&bytes).expect("well formed");
-    let key = |segment| MatchKey::of(&bytes, &layout, 1, segment).expect("plain");
-    assert!(direct.table.find(&key(3)).is_some());
-    for segment in (0..=255).filter(|&segment| segment != 3) {
-        assert_eq!(direct.table.find(&key(segment)), None);
-    }
+    let key = |direction| MatchKey::of(&bytes, &layout, 1, direction).expect("plain");
+    assert!(direct.table.find(&key(Direction::Original)).is_some());
+    assert_eq!(direct.table.find(&key(Direction::Reply)), None);
 }
 
 /// A rule is used only when every packet sent to the slow path before has come back.
@@ -271,33 +269,19 @@ fn promotion_order() {
     assert!(direct.send(&packet(6)).0);
 }
 
-/// A new chain has another segment number: no packet in it meets a rule of the old one, and the
-/// old one's rules can be taken out while the new one's are made.
+/// While functions are about to be replaced all their rules can be taken out, and nobody meets one.
 #[test]
-fn chain_epoch() {
+fn nothing_is_left_of_old_functions() {
     let mut direct = Direct::new(vec![Box::new(Router::new())]);
     let packet = tcp("10.0.0.1:40000", "192.0.2.1:80");
     direct.cache(&packet);
     assert!(direct.send(&packet).0);
-    direct.segment = 4;
-    let old = std::mem::replace(
-        &mut direct.slow,
-        twinpath_rulecache::SlowRules::new(
-            common::direct::config(4),
-            Sides::ONE_WAY,
-            vec![Box::new(BlockSource(Address::from_v4([10, 0, 0, 1])))],
-        ),
-    );
-    let banned = Outcome::Dropped(DropReason::Banned);
-    direct.delayed = Some(Vec::new());
-    assert_eq!(direct.send(&packet), (false, banned));
-    direct.slow = old;
-    direct.delayed = None;
     let mut out = Vec::new();
     direct.slow.clear_all(direct.now, &mut out);
     direct.outputs(out);
     assert_eq!(direct.slow.manager().rules(), 0);
     assert_eq!(direct.table.active(), 0);
+    assert!(!direct.send(&packet).0);
 }
 
 /// A checksum that nobody computes so is mended as often by a rule as by the chain.

@@ -9,7 +9,7 @@ use common::virtual_link::sides;
 use proptest::prelude::*;
 use twinpath_classify::acl::Examined;
 use twinpath_core::wire::{Address, Endpoint};
-use twinpath_core::{DropReason, Frame, Instant, Packet, Pools};
+use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
     Answers, Fate, Field, Fields, MatchKey, NoRules, Obstacle, Passage, Pattern, Recorded,
     Recording, Rule, RuleChain, RuleFunction, Sides, Verdict, synthesise,
@@ -53,7 +53,12 @@ impl Bench {
 
     fn run(&mut self, spec: &Spec) -> Made {
         let mut packet = self.packet(spec);
-        let key = MatchKey::of(packet.bytes(), &packet.layout, spec.ingress, 1);
+        let key = MatchKey::of(
+            packet.bytes(),
+            &packet.layout,
+            spec.ingress,
+            Direction::Original,
+        );
         let mut recording = Recording::new(key);
         self.sides.tell(&mut packet, &mut recording);
         let mut answers = Answers::new(&mut self.replies, &mut self.pools);
@@ -97,7 +102,7 @@ proptest! {
         for spec in &specs {
             let made = bench.run(spec);
             let original = bench.packet(spec);
-            let Some(key) = MatchKey::of(original.bytes(), &original.layout, spec.ingress, 1) else {
+            let Some(key) = MatchKey::of(original.bytes(), &original.layout, spec.ingress, Direction::Original) else {
                 prop_assert_eq!(made.rule, Err(Obstacle::NotPlain));
                 continue;
             };

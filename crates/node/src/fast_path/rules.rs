@@ -7,7 +7,7 @@ use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{CacheMessage, Effect, Found, Held, LineKey, MatchKey, RuleTable, Sides};
+use twinpath_rulecache::{CacheMessage, Effect, Found, Held, LineKey, MatchKey, RuleTable};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
@@ -15,7 +15,6 @@ pub struct RuleStage {
     pub table: RuleTable,
     /// The element's number in keys of packets in the original direction; that of replies is the
     /// next.
-    segment: u8,
     effects: Vec<Effect>,
 }
 
@@ -48,10 +47,9 @@ impl Body {
 
 impl RuleStage {
     /// An element with this number in keys.
-    pub fn new(table: RuleTable, segment: u8) -> Self {
+    pub fn new(table: RuleTable) -> Self {
         Self {
             table,
-            segment,
             effects: Vec::new(),
         }
     }
@@ -59,14 +57,13 @@ impl RuleStage {
     /// What a packet shows to the rules; `None` if it never meets any.
     #[inline]
     pub fn key(&self, frame: &Frame, layout: &Layout, direction: Direction) -> Option<MatchKey> {
-        let segment = Sides::segment(self.segment, direction);
-        MatchKey::of(frame.bytes(), layout, frame.port(), segment)
+        MatchKey::of(frame.bytes(), layout, frame.port(), direction)
     }
 
     /// The flow of a plain packet with these ends.
     #[inline(always)]
     pub fn flow_of(&self, ends: PlainEnds, protocol: u8, direction: Direction) -> LineKey {
-        LineKey::of_ends(ends, protocol, Sides::segment(self.segment, direction))
+        LineKey::of_ends(ends, protocol, direction)
     }
 
     /// The flow of a packet that is not plain, if one over IPv4.
@@ -88,10 +85,9 @@ impl RuleStage {
         place: Place,
     ) -> Passed {
         let mut passed = 0;
-        let segment = Sides::segment(self.segment, place.direction);
         for (frame, known, shape) in packets {
             let earlier = Found::from_bits(known.hints.at(place.element));
-            let (now, shown) = (frame.timestamp(), (frame.port(), segment));
+            let (now, shown) = (frame.timestamp(), (frame.port(), place.direction));
             let bytes = frame.bytes_mut();
             let decision = match shape {
                 Shape::Plain(plain) => self.table.plain_packet(earlier, bytes, plain, shown, now),

@@ -138,7 +138,7 @@ impl FastPath {
     #[inline(always)]
     fn pass_along<'a>(
         &mut self,
-        packets: impl Iterator<Item = InFront<'a>>,
+        mut packets: impl Iterator<Item = InFront<'a>>,
         place: Place,
     ) -> Passed {
         let elements = self.elements.len();
@@ -153,7 +153,7 @@ impl FastPath {
             }
             Some(FastElement::OnSlowPath) | None => {
                 // Each gets a header; what is in front of later packets is fetched meanwhile.
-                if let Some((later, ..)) = packets.skip(FETCHED_AHEAD).next() {
+                if let Some((later, ..)) = packets.nth(FETCHED_AHEAD) {
                     later.prefetch_headroom();
                 }
                 (0, Some(Decision::Punt))

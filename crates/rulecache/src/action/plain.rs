@@ -179,8 +179,8 @@ mod tests {
     use crate::field::Fields;
     use crate::flows::{FlowTable, LineKey, write_line};
     use proptest::prelude::*;
-    use twinpath_core::Instant;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, tcp};
+    use twinpath_core::{Direction, Instant};
 
     proptest! {
         /// What this does is what the general way does, also to checksums that were wrong.
@@ -240,7 +240,7 @@ mod tests {
             prop_assert!(done);
             prop_assert_eq!(&frame, &general);
             let mask = MatchKey::EXACT;
-            let key = MatchKey::of(&before, &layout, 0, 0).expect("plain").and(&mask);
+            let key = MatchKey::of(&before, &layout, 0, Direction::Original).expect("plain").and(&mask);
             let settled = settle(&action, &mask, &key);
             prop_assert!(is_settled(&settled));
             prop_assert_eq!(rewrites_of(&settled).egress(), rewrites.egress());

@@ -9,7 +9,7 @@ use crate::message::{Gone, RuleId};
 use crate::slots::{State, Usable};
 use twinpath_core::wire::layout::{Layout, Plain, Transport};
 use twinpath_core::wire::{fields, tcp, udp};
-use twinpath_core::{Decision, Instant};
+use twinpath_core::{Decision, Direction, Instant};
 
 impl RuleTable {
     /// Decides on a packet that arrived at `now`, with what [`Self::find`] has
@@ -37,8 +37,8 @@ impl RuleTable {
         Found::at(self.flows.prefetch(flow) | LINE)
     }
 
-    /// Decides on a plain packet that arrived at `now` on port `ingress` and is about to enter a
-    /// segment of the chain, and rewrites it, if it meets the rule that an earlier one of its flow
+    /// Decides on a plain packet that arrived at `now` on port `ingress` and is about to enter an
+    /// element of the chain, and rewrites it, if it meets the rule that an earlier one of its flow
     /// has met. `None` if [`Self::packet`] is to be asked.
     #[inline(always)]
     pub fn plain_packet(
@@ -46,17 +46,17 @@ impl RuleTable {
         earlier: Option<Found>,
         frame: &mut [u8],
         plain: Plain,
-        (ingress, segment): (u16, u8),
+        (ingress, direction): (u16, Direction),
         now: Instant,
     ) -> Option<Decision> {
         match earlier?.place() {
             Ok(near) => {
-                let flow = LineKey::of_plain(frame, plain, segment);
+                let flow = LineKey::of_plain(frame, plain, direction);
                 let line = self.flows.usable_from(near, flow, now)?;
                 Some(self.meet_line(line, frame, &plain.layout(), now))
             }
             Err(id) => {
-                let key = MatchKey::of_plain(frame, plain, ingress, segment);
+                let key = MatchKey::of_plain(frame, plain, ingress, direction);
                 let meets = self.slots.is_met(id, &key);
                 let is_usable = meets && self.slots.usable(id, now) == Usable::Yes;
                 is_usable.then(|| self.meet_slot(id, frame, &plain.layout(), now))
@@ -71,10 +71,10 @@ impl RuleTable {
         earlier: Option<Found>,
         frame: &mut [u8],
         layout: &Layout,
-        (ingress, segment): (u16, u8),
+        (ingress, direction): (u16, Direction),
         now: Instant,
     ) -> Option<Decision> {
-        let (earlier, key) = (earlier?, MatchKey::of(frame, layout, ingress, segment)?);
+        let (earlier, key) = (earlier?, MatchKey::of(frame, layout, ingress, direction)?);
         match earlier.place() {
             Ok(line) => {
                 let look = self.flows.look(line, LineKey::of(&key.0)?, now);

@@ -3,7 +3,7 @@
 use super::virtual_link::Outcome;
 use std::time::Duration;
 use twinpath_core::wire::{PacketBuilder, dissect};
-use twinpath_core::{Decision, Instant, Packet, Pools};
+use twinpath_core::{Decision, Direction, Instant, Packet, Pools};
 use twinpath_rulecache::{
     CacheMessage, Effect, Held, ManagerConfig, MatchKey, Output, RuleFunction, RuleTable,
     SelectionConfig, Sides, SlowRules, SlowRulesConfig, TableConfig,
@@ -21,12 +21,10 @@ pub struct Direct {
     pub departed: Vec<Outcome>,
     /// Messages to the fast path are kept here instead of being delivered.
     pub delayed: Option<Vec<CacheMessage>>,
-    pub segment: u8,
 }
 
-pub fn config(segment: u8) -> SlowRulesConfig {
+pub fn config() -> SlowRulesConfig {
     SlowRulesConfig {
-        segment,
         selection: SelectionConfig {
             window: WINDOW,
             threshold: 0,
@@ -56,13 +54,12 @@ impl Direct {
                 masks: 20,
                 ..TableConfig::default()
             }),
-            slow: SlowRules::new(config(3), sides, functions),
+            slow: SlowRules::new(config(), sides, functions),
             pools: Pools::new(64, 1),
             now: Instant(1_000_000_000),
             replies: 0,
             departed: Vec::new(),
             delayed: None,
-            segment: 3,
         }
     }
 
@@ -88,7 +85,7 @@ impl Direct {
     pub fn send_bytes(&mut self, bytes: &[u8], port: u16) -> (bool, Outcome) {
         let mut packet = self.frame(bytes, port);
         let layout = packet.layout;
-        let key = MatchKey::of(packet.bytes(), &layout, port, self.segment);
+        let key = MatchKey::of(packet.bytes(), &layout, port, Direction::Original);
         let found = key.as_ref().and_then(|key| self.table.find(key));
         let decision = key.map_or(Decision::Punt, |key| {
             let frame = packet.frame.bytes_mut();

@@ -30,7 +30,7 @@ impl Oracle {
                 packet.bytes(),
                 &packet.layout,
                 packet.frame.port(),
-                0,
+                Direction::Original,
             )),
             packet,
             has_begun: false,

@@ -13,7 +13,7 @@ use super::watched::{Did, Done, Watched};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
-use twinpath_core::{Decision, DropReason, Frame, Instant, Packet, Pools};
+use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
     Affected, CacheMessage, Effect, EntryId, Held, ManagerConfig, MatchKey, Output, RuleChain,
     RuleFunction, RuleTable, SelectionConfig, Sides, SlowRules, SlowRulesConfig, TableConfig,
@@ -121,7 +121,6 @@ pub fn sides() -> Sides {
 
 fn slow(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction>>) -> SlowRules {
     let config = SlowRulesConfig {
-        segment: 5,
         caching,
         waiting: 10_000,
         selection: SelectionConfig {
@@ -183,7 +182,8 @@ impl World {
             self.pass_time(spec.gap_ns);
             self.ask_for_changes(ordinal);
             let packet = packet(&mut self.pools, spec, ordinal as u64, self.now);
-            let is_plain = MatchKey::of(packet.bytes(), &packet.layout, 0, 0).is_some();
+            let is_plain =
+                MatchKey::of(packet.bytes(), &packet.layout, 0, Direction::Original).is_some();
             let flow = is_plain.then(|| flow_of(&packet));
             self.flows.insert(ordinal as u64, flow);
             self.arrive(packet);
@@ -337,7 +337,7 @@ impl World {
 
     fn arrive(&mut self, mut packet: Packet) {
         let (ingress, layout) = (packet.frame.port(), packet.layout);
-        let Some(key) = MatchKey::of(packet.bytes(), &layout, ingress, 5) else {
+        let Some(key) = MatchKey::of(packet.bytes(), &layout, ingress, Direction::Original) else {
             return self.punt(packet);
         };
         let found = self.table.find(&key);

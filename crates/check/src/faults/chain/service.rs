@@ -157,8 +157,9 @@ pub fn fast_elements(
 
 /// Service files do not say all that there is to say of rules.
 fn rule_stage(scenario: &Scenario) -> FastElement {
-    let (rules, segment) = (scenario.rules.table, scenario.rules.slow.segment);
-    FastElement::Rules(Box::new(RuleStage::new(RuleTable::new(rules), segment)))
+    FastElement::Rules(Box::new(RuleStage::new(RuleTable::new(
+        scenario.rules.table,
+    ))))
 }
 
 fn slow_rules(scenario: &Scenario) -> SlowRules {

@@ -54,7 +54,6 @@ fn slow(
     window: Duration,
 ) -> SlowRulesConfig {
     SlowRulesConfig {
-        segment: 0,
         caching: true,
         waiting: scarce(draw, 64),
         selection: SelectionConfig {
