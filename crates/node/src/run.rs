@@ -124,6 +124,9 @@ pub enum RunError {
     NoPackets,
 }
 
+/// Traffic that is further behind its time is told of.
+const MUCH_BEHIND: Duration = Duration::from_millis(500);
+
 /// What a run leaves behind.
 #[derive(Debug)]
 pub struct Finished {
@@ -201,14 +204,66 @@ pub fn run_opened(
         &node.workers,
         &mut report,
     );
-    Ok(Finished {
+    let mut finished = Finished {
         report,
         truncated: opened.source.truncated().map(ToString::to_string),
         udp,
         written,
         has_drained: node.machine.has_drained(),
         behind: opened.source.behind(),
-    })
+    };
+    finished.report.warnings = finished.warnings();
+    Ok(finished)
+}
+
+impl Finished {
+    /// What went otherwise than was asked for, in words.
+    fn warnings(&self) -> Vec<String> {
+        let Written {
+            order,
+            without_port,
+        } = self.written;
+        let SinkCounts {
+            unsendable,
+            refused,
+            ..
+        } = self.udp.unwrap_or_default();
+        let (behind, truncated) = (self.behind, self.truncated.as_deref());
+        [
+            (
+                !self.has_drained,
+                "the run ended while packets were inside: they did not come to rest in time, and are lost"
+                    .to_owned(),
+            ),
+            (
+                behind > MUCH_BEHIND,
+                format!("the traffic fell {behind:.1?} behind its time: less was offered than the file says"),
+            ),
+            (
+                truncated.is_some(),
+                format!("{}; all packets before were run", truncated.unwrap_or_default()),
+            ),
+            (
+                !order.is_in_order(),
+                format!("the capture is not in order: {order}"),
+            ),
+            (
+                without_port > 0,
+                format!("{without_port} packets left by no port that the service names; they were not written"),
+            ),
+            (
+                unsendable > 0,
+                format!("{unsendable} packets left that were no answers to a client; they were not sent"),
+            ),
+            (
+                refused > 0,
+                format!("{refused} answers were lost: the system did not take them"),
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(is_so, words)| is_so.then_some(words))
+        .collect()
+    }
 }
 
 /// Somebody to answer the operator, if a socket is named.

@@ -31,6 +31,7 @@ pub fn render(report: &Report) -> Result<String, ReportError> {
     let body = [
         header(report),
         "<main>\n".to_owned(),
+        warnings(report),
         tiles::tiles(report),
         "<section class=\"cards\">\n".to_owned(),
         figure_cards(report)?,
@@ -49,6 +50,15 @@ pub fn render(report: &Report) -> Result<String, ReportError> {
 /// A remark in small letters.
 fn note(text: &str) -> String {
     format!("<p class=\"note\">{}</p>", escape(text))
+}
+
+fn warnings(report: &Report) -> String {
+    let row = |warning: &String| format!("<li>{}</li>\n", escape(warning));
+    let rows: String = report.warnings.iter().map(row).collect();
+    match rows.as_str() {
+        "" => rows,
+        rows => format!("<ul class=\"warnings\">\n{rows}</ul>\n"),
+    }
 }
 
 fn header(report: &Report) -> String {
@@ -267,7 +277,8 @@ mod tests {
         assert!(page.contains("<div class=\"tile bad\"><p class=\"label\">Packets lost</p>"));
         assert!(page.contains("<div class=\"drop bad\"><span>punt_ring_full</span>"));
         assert!(page.contains("<div class=\"drop\"><span>firewall_denied</span>"));
-        for rule in [".bad .value {", ".drop.bad {"] {
+        assert!(page.contains("<ul class=\"warnings\">\n<li>less came &lt; more</li>\n</ul>"));
+        for rule in [".bad .value {", ".drop.bad {", ".warnings {"] {
             assert!(
                 STYLE.contains(&format!("{rule} color: var(--bad)")),
                 "{rule}"
@@ -275,8 +286,10 @@ mod tests {
         }
         let mut report = edge_report();
         report.drops.remove("punt_ring_full");
+        report.warnings.clear();
         let page = render(&report).unwrap();
         assert!(!page.contains("Packets lost") && !page.contains("drop bad"));
+        assert!(!page.contains("class=\"warnings\""));
     }
 
     const SVG_NAMESPACE: &str = "http://www.w3.org/2000/svg";

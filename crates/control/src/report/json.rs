@@ -16,6 +16,7 @@
 //! | `run.duration_capture_ns` | ns | first packet's timestamp to the last's |
 //! | `run.duration_wall_ns` | ns | first packet read to last written, wall clock |
 //! | `run.series_clock` | | clock of `series[].time_ns`: `wall` or `capture` |
+//! | `warnings[]` | | what went otherwise than was asked for, in words |
 //! | `totals.packets_in` | packets | arrived |
 //! | `totals.bytes_in` | bytes | arrived, link-layer header included |
 //! | `totals.packets_out` | packets | left |

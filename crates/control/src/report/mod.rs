@@ -51,6 +51,9 @@ pub struct Report {
     pub schema: String,
     /// What was run, and for how long.
     pub run: RunInfo,
+    /// What went otherwise than was asked for, in words.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Packets and bytes into the service and out of it.
     pub totals: Totals,
     /// What the fast path settled alone.
@@ -364,6 +367,7 @@ impl Default for Report {
     fn default() -> Self {
         Self {
             schema: SCHEMA.to_owned(),
+            warnings: Vec::new(),
             run: RunInfo::default(),
             totals: Totals::default(),
             fast: PathTotals::default(),

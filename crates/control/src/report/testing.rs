@@ -19,6 +19,7 @@ pub fn edge_report() -> Report {
             duration_wall_ns: 1_310_000_000,
             series_clock: Clock::Capture,
         },
+        warnings: vec!["less came < more".to_owned()],
         totals: Totals {
             packets_in: 12_345_678,
             bytes_in: 9_876_543_210,

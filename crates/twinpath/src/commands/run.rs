@@ -7,13 +7,10 @@ use crate::traffic::expected_packets;
 use crate::{Outcome, output};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
 use twinpath_nf::duration::Human;
-use twinpath_node::sink::Written;
-use twinpath_node::udp_port::SinkCounts;
 use twinpath_node::{Finished, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams
@@ -74,9 +71,6 @@ pub struct Arguments {
     quiet: bool,
 }
 
-/// Traffic that is further behind its time is told of.
-const MUCH_BEHIND: Duration = Duration::from_millis(500);
-
 /// Where the report of generated traffic goes.
 const DEFAULT_REPORT: &str = "twinpath-report";
 
@@ -103,15 +97,17 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         let begin = move || stop.after(time.duration());
         opened.source = opened.source.beginning(begin);
     }
-    let finished = run_opened(
+    let Finished { report, .. } = run_opened(
         &service,
         &ports,
         opened,
         arguments.live(&service),
         &stop.flag(),
     )?;
-    warn(&finished);
-    arguments.tell(&finished.report)?;
+    for warning in &report.warnings {
+        output::warning(warning);
+    }
+    arguments.tell(&report)?;
     Ok(Outcome::Good)
 }
 
@@ -205,49 +201,5 @@ fn check_listening(service: &Service, address: SocketAddr) -> Result<(), Command
     match address.port() {
         listen if listen != store => Err(RunRefusal::OtherPort { listen, store }.into()),
         _ => Ok(()),
-    }
-}
-
-fn warn(finished: &Finished) {
-    if !finished.has_drained {
-        output::warning(
-            "the run ended while packets were inside: they did not come to rest in time, and are lost",
-        );
-    }
-    if finished.behind > MUCH_BEHIND {
-        output::warning(format_args!(
-            "the traffic fell {:.1?} behind its time: less was offered than the file says",
-            finished.behind
-        ));
-    }
-    if let Some(truncated) = &finished.truncated {
-        output::warning(format_args!("{truncated}; all packets before were run"));
-    }
-    let Written {
-        order,
-        without_port,
-    } = finished.written;
-    if !order.is_in_order() {
-        output::warning(format_args!("the capture is not in order: {order}"));
-    }
-    if without_port > 0 {
-        output::warning(format_args!(
-            "{without_port} packets left by no port that the service names; they were not written"
-        ));
-    }
-    let SinkCounts {
-        unsendable,
-        refused,
-        ..
-    } = finished.udp.unwrap_or_default();
-    if unsendable > 0 {
-        output::warning(format_args!(
-            "{unsendable} packets left that were no answers to a client; they were not sent"
-        ));
-    }
-    if refused > 0 {
-        output::warning(format_args!(
-            "{refused} answers were lost: the system did not take them"
-        ));
     }
 }
