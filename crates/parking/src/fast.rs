@@ -113,6 +113,9 @@ impl Output {
     }
 }
 
+/// Functions of a chain that may each take one off a packet's time to live, at most.
+pub const MOST_HOPS: u8 = 16;
+
 impl Stage {
     /// An empty stage.
     ///
@@ -137,7 +140,7 @@ impl Stage {
         pools: &mut Pools,
     ) -> Sent {
         let at = header_bytes(frame.bytes(), layout);
-        if at == frame.len() || fields::ttl(frame.bytes(), layout) <= 1 {
+        if at == frame.len() || fields::ttl(frame.bytes(), layout) <= MOST_HOPS {
             // Who answers a packet whose time to live ends quotes its payload.
             self.counts.unsuited += 1;
             return Sent::Whole(frame);

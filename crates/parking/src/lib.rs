@@ -31,7 +31,7 @@
 //!
 //! | what happens | what becomes of it | counted |
 //! |---|---|---|
-//! | too little payload; a fragment; neither TCP nor UDP; a time to live that ends, so that somebody may quote it; no buffer | crosses whole | [`StageCounts`](fast::StageCounts) |
+//! | too little payload; a fragment; neither TCP nor UDP; a time to live that may end in the chain, whose end quotes it; no buffer | crosses whole | [`StageCounts`](fast::StageCounts) |
 //! | no room in the queue, no slot | crosses whole, or is dropped, as the operator chose; with flow state it always crosses | there |
 //! | the header comes back | leaves with its payload | `departed` |
 //! | a function drops the packet | the payload is freed by a notice | `declined` |

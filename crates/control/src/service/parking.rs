@@ -197,6 +197,11 @@ impl Parking {
     }
 }
 
+const _: () = assert!(
+    super::MAX_CHAIN <= twinpath_parking::fast::MOST_HOPS as usize,
+    "a packet whose time to live ends within a chain is not parked"
+);
+
 /// Checks the table, and that all functions do without payloads.
 pub(super) fn checked(
     written: Option<Spanned<Parking>>,
