@@ -43,6 +43,8 @@ pub struct PayloadBuffer<P, H> {
     controller: Option<Controller>,
     /// Bytes of payloads on their way from the queue's head to its tail: their room is kept.
     going_round_bytes: u64,
+    /// Whole packets that must wait for others do so even where the queue has no room.
+    is_lossless: bool,
     stats: Stats,
 }
 
@@ -194,6 +196,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             numbers,
             controller,
             going_round_bytes: 0,
+            is_lossless: false,
             stats: Stats::default(),
             config,
         })
@@ -288,10 +291,16 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         Received::Kept
     }
 
+    /// Whether whole packets that must wait for others do so even where the queue has no room, as a
+    /// replay that must lose nothing needs: they are no more than are under way.
+    pub fn set_lossless(&mut self, is_lossless: bool) {
+        self.is_lossless = is_lossless;
+    }
+
     /// A whole packet is about to leave. Where packets are numbered when their headers are back, it
     /// must not overtake those of its flow whose headers are.
     pub fn follow(&mut self, packet: P, flow_hash: u64, now: Instant) -> Followed<P> {
-        let has_room = self.has_room(packet.bytes().into());
+        let has_room = self.is_lossless || self.has_room(packet.bytes().into());
         let place = match &mut self.numbers {
             Numbers::AtReturn(turns) if turns.is_any_before(flow_hash) => match has_room {
                 true => turns.number(flow_hash),

@@ -129,6 +129,11 @@ impl Stage {
         })
     }
 
+    /// See [`PayloadBuffer::set_lossless`].
+    pub fn set_lossless(&mut self, is_lossless: bool) {
+        self.buffer.set_lossless(is_lossless);
+    }
+
     /// A packet goes to the slow path: its payload stays here if it is worth it and there is room.
     /// `has_state` says that flow state travels with it, which must not be dropped.
     pub fn send(

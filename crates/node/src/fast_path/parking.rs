@@ -41,6 +41,14 @@ impl FastPath {
         self.parking.as_ref().map(|parking| &parking.stage)
     }
 
+    /// Whether packets must not be lost for want of room in the queue (see
+    /// [`Stage::set_lossless`]).
+    pub(crate) fn set_lossless(&mut self, is_lossless: bool) {
+        if let Some(parking) = &mut self.parking {
+            parking.stage.set_lossless(is_lossless);
+        }
+    }
+
     /// How long a payload waits for its header each time that the slow path has it.
     pub(crate) fn header_timeout(&self) -> Duration {
         self.parking().map_or(Duration::ZERO, |stage| {

@@ -108,6 +108,7 @@ impl Machine {
     /// Other limits, before the first packet.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+        self.path.set_lossless(limits.is_lossless);
         self.links
             .iter_mut()
             .for_each(|link| *link = Link::new(limits.ring_frames));
