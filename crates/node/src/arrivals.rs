@@ -17,8 +17,8 @@ pub struct Tempo {
     pub is_lossless: bool,
     /// Whether packets wait for their time by the clock of the link.
     pub is_paced: bool,
-    /// How far the packet clock may run ahead of packets on the slow path; zero does not bound it.
-    pub round_trip: Duration,
+    /// How far the packet clock may run ahead of packets on the slow path, if that is bounded.
+    pub most_ahead: Option<Duration>,
 }
 
 /// Most conversations with waiting packets that are looked at each time.
@@ -173,15 +173,14 @@ impl<'a> Arrivals<'a> {
         !is_early && !self.is_ahead(machine, at, burst) && self.is_caused(machine, self.party)
     }
 
-    /// Whether packets under way are older than a round trip.
+    /// Whether packets under way are too old for one of this time to follow.
     fn is_ahead(&self, machine: &Machine, at: Instant, burst: &[Frame]) -> bool {
-        let round_trip = self.tempo.round_trip;
-        if round_trip.is_zero() {
+        let Some(most_ahead) = self.tempo.most_ahead else {
             return false;
-        }
+        };
         let first = burst.first().map(|frame| frame.timestamp());
         let oldest = machine.oldest_waiting().into_iter().chain(first).min();
-        oldest.is_some_and(|oldest| at > oldest + round_trip)
+        oldest.is_some_and(|oldest| at > oldest + most_ahead)
     }
 
     fn is_caused(&self, machine: &Machine, party: Option<Party>) -> bool {

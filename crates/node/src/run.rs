@@ -332,11 +332,7 @@ fn tempo(service: &Service, ports: &Ports) -> Tempo {
     Tempo {
         is_lossless: !is_live,
         is_paced: is_live && ports.listen.is_none(),
-        round_trip: if is_live {
-            Duration::ZERO
-        } else {
-            service.link.round_trip.duration()
-        },
+        most_ahead: (!is_live).then_some(service.link.round_trip.duration()),
     }
 }
 

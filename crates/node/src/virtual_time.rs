@@ -39,7 +39,7 @@ struct Returns {
 pub(crate) const TEMPO: Tempo = Tempo {
     is_lossless: true,
     is_paced: true,
-    round_trip: Duration::ZERO,
+    most_ahead: None,
 };
 
 /// One run under virtual time.

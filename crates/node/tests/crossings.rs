@@ -97,6 +97,15 @@ fn compare(service: &Service, trace: &Trace, what: &str) -> usize {
     )
 }
 
+/// A link without delay does not let a replay's clock run ahead: no gap is given up before what
+/// fills it, and is on its way to a worker, is there.
+#[test]
+fn no_delay_is_not_no_bound() {
+    let chain: &[&str] = &["acl", "firewall", "reassembler"];
+    let text = crossed_text(chain, "0s", true) + "[reassembler]\ngap_timeout = \"100us\"\n";
+    compare(&service(&text), &tcp_traffic(0.05, 20_000), "no delay");
+}
+
 /// TCP whose ends wait for nobody, and some of whose connections end by force.
 fn resets() -> Trace {
     let text = "packets = 20000\nflows = 300\nchurn_per_minute = 60000.0\nreply_share = 0.5\n\
