@@ -118,13 +118,6 @@ pub trait RuleFunction: Send + Any {
     /// Ends an entry whose idle time has passed and that is free.
     fn forget(&mut self, _entry: u32, _now: Instant) {}
 
-    /// Whether the function reads, writes or quotes what transport headers carry. If not, the
-    /// payload may be elsewhere while the function has the packet: then zeros stand where it was.
-    /// Of packets whose time to live ends the payload is there always.
-    fn reads_payload(&self) -> bool {
-        true
-    }
-
     /// Calls `each` with every counter's name and value.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
 }

@@ -130,11 +130,6 @@ impl Machine {
         &self.path
     }
 
-    /// The fast path, for models that give its elements other programs.
-    pub fn path_mut(&mut self) -> &mut FastPath {
-        &mut self.path
-    }
-
     /// Whether the run is over and all that came in has come to its end.
     pub const fn has_drained(&self) -> bool {
         self.has_drained
