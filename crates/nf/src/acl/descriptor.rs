@@ -2,7 +2,8 @@
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
-use crate::edit::{Edit, EditError, Object, edited_rules};
+use crate::edit::{Edit, EditError, Object};
+use crate::firewall::edit::edited_rules;
 use serde::Deserialize;
 use serde::de::Error;
 use std::path::Path;
@@ -81,6 +82,6 @@ impl FunctionConfig for Config {
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
         let edited = self.with_rules(edited_rules(self.rules(), edit)?);
-        Ok(Arc::new(edited.map_err(EditError::limit)?))
+        Ok(Arc::new(edited.map_err(EditError::of)?))
     }
 }

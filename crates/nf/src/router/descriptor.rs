@@ -2,7 +2,7 @@
 
 use super::{Config, NAME, NewRoutes, Router};
 use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
-use crate::edit::{Edit, EditError, Object, edited_routes};
+use crate::edit::{Edit, EditError, Object};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl FunctionConfig for Config {
     }
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
-        Ok(Arc::new(edited_routes(self, edit)?))
+        Ok(Arc::new(self.after(edit)?))
     }
 }
 

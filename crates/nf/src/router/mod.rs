@@ -71,7 +71,6 @@ mod tests;
 pub use change::{NewRoutes, RouteChange};
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
 pub use descriptor::FUNCTION;
-pub use edit::RouteEditError;
 pub use function::Router;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;

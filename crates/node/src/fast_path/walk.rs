@@ -12,8 +12,10 @@
 //! So at each element packets of a flow and direction are in the order of arrival. Where a packet is
 //! treated alone, whoever [follows](crate::watch) it is told.
 
+mod effects;
+
+use super::hints::{of_slot, slot_of};
 use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
-use super::look_ahead::{of_slot, slot_of};
 use super::rules::RULES_HASH;
 use super::{FastElement, FastOutput, FastPath, Io};
 use crate::place::Place;
@@ -23,7 +25,6 @@ use twinpath_coherence::{Clock, Parsed, StateStage};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed, Pools, Steering};
-use twinpath_fastpath::state_table::NO_SLOT;
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::Held;
 
@@ -60,7 +61,10 @@ impl FastPath {
     ) {
         let mut batch = self.batch.take().unwrap_or_default();
         let first = self.under_way.arrived();
-        self.look_ahead(arrivals, is_fetched, &mut batch, io);
+        self.look_ahead(arrivals, is_fetched, &mut batch);
+        if !self.flowless.is_empty() {
+            self.pass_flowless(io);
+        }
         let next = arrivals.as_slice();
         for direction in Direction::BOTH {
             let (lane, ahead) = batch.lane(direction);
@@ -203,7 +207,7 @@ impl FastPath {
         let met = match self.elements.get_mut(usize::from(place.element)) {
             Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), place, hint),
             Some(FastElement::State(stage)) => {
-                let mut parsed = parsed(self.steering.at(place.element), frame, shape);
+                let mut parsed = shape.parsed(self.steering.at(place.element), frame);
                 parsed.suspect = slot_of(hint);
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.suspect))
@@ -299,12 +303,16 @@ impl FastPath {
 
     /// Frames that are no IP pass; malformed ones are dropped.
     #[cold]
-    pub(super) fn without_flow(&mut self, frame: Frame, io: &mut Io<'_>) {
-        self.tell_arrival(&frame, None);
-        match dissect(frame.bytes()) {
-            Ok(_) => self.depart(frame, false, io),
-            Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+    fn pass_flowless(&mut self, io: &mut Io<'_>) {
+        let mut flowless = std::mem::take(&mut self.flowless);
+        for frame in flowless.drain(..) {
+            self.tell_arrival(&frame, None);
+            match dissect(frame.bytes()) {
+                Ok(_) => self.depart(frame, false, io),
+                Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+            }
         }
+        self.flowless = flowless;
     }
 }
 
@@ -331,7 +339,7 @@ fn pass_state<'a>(
             }
             (Shape::Other(parsed), None) => stage.other_packet(frame, parsed, slot),
             (Shape::Other(_), Some(steering)) => {
-                stage.other_packet(frame, &parsed(steering, frame, &shape), slot)
+                stage.other_packet(frame, &shape.parsed(steering, frame), slot)
             }
         };
         match decision {
@@ -340,21 +348,4 @@ fn pass_state<'a>(
         }
     }
     (passed, None)
-}
-
-/// A packet and its flow, as it is now.
-pub(super) fn parsed(steering: &Steering, frame: &Frame, shape: &Shape<'_>) -> Parsed {
-    let layout = shape.layout();
-    // Only packets with an IP header are let into the chain, and those have a flow.
-    let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
-    let hash = match shape {
-        Shape::Other(before) if before.keyed.key == keyed.key => before.hash,
-        _ => keyed.key.hash(steering.seed()),
-    };
-    Parsed {
-        layout,
-        keyed,
-        hash,
-        suspect: NO_SLOT,
-    }
 }

@@ -1,7 +1,6 @@
 //! What whoever follows packets is told of their walk on the fast path.
 
 use super::lane::{Lane, Shape};
-use super::walk::parsed;
 use super::{FastElement, FastPath, RuleStage};
 use crate::place::Place;
 use crate::watch::{CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, Step, Watch};
@@ -82,7 +81,7 @@ impl FastPath {
 
     #[cold]
     fn seen(&mut self, frame: &Frame, shape: &Shape<'_>, place: Place) -> Seen {
-        let parsed = parsed(self.steering.at(place.element), frame, shape);
+        let parsed = shape.parsed(self.steering.at(place.element), frame);
         let (mut key, mut slot) = (None, None);
         match self.elements.get_mut(usize::from(place.element)) {
             Some(FastElement::Rules(stage)) => {
