@@ -304,7 +304,7 @@ fn copy(frame: &Frame, node: &mut Node) -> Option<Frame> {
     twin.set_timestamp(frame.timestamp());
     twin.set_received_ns(frame.received_ns());
     twin.set_ordinal(frame.ordinal());
-    twin.set_trip(frame.trip());
+    twin.set_metadata(frame.metadata());
     Some(twin)
 }
 

@@ -5,7 +5,8 @@ use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{
-    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Named, Packet, Pools, Trip,
+    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Metadata, Named, Packet,
+    Pools,
 };
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
@@ -586,10 +587,10 @@ impl SlowFlows {
 /// A frame without its packet, for a message. If it was a header, none is left.
 fn empty(mut frame: Frame) -> Frame {
     frame.fill(&[]);
-    let trip = frame.trip();
-    frame.set_trip(Trip {
+    let metadata = frame.metadata();
+    frame.set_metadata(Metadata {
         parked_bytes: 0,
-        ..trip
+        ..metadata
     });
     frame
 }

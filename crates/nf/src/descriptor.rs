@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
-use twinpath_rulecache::{Change, RuleFunction};
+use twinpath_rulecache::{Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
@@ -112,7 +112,7 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         _former: &dyn FunctionConfig,
         _folder: &Path,
         _seed: u64,
-    ) -> Result<Option<Change>, FunctionError> {
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
         Ok(None)
     }
 

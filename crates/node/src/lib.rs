@@ -19,7 +19,7 @@ pub mod live_drops;
 pub mod machine;
 pub mod observe;
 pub mod operator;
-pub mod place;
+pub mod position;
 pub mod replacement;
 pub mod run;
 pub mod sink;

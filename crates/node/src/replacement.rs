@@ -30,7 +30,7 @@ use twinpath_control::operator::Applied;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Pools;
 use twinpath_nf::descriptor::MigrationError;
-use twinpath_rulecache::Change;
+use twinpath_rulecache::Reconfiguration;
 
 /// Why a running service cannot become another.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +111,7 @@ impl Replacement {
     pub fn of_function(
         service: &Service,
         place: usize,
-        change: Change,
+        change: Reconfiguration,
     ) -> Result<Self, ReplaceError> {
         let mut replacement = Self::between(service, service)?;
         let name = service.chain[place].name.to_string();
@@ -224,7 +224,7 @@ fn change_from(
     former: &Instance,
     new: &Service,
     function: &Instance,
-) -> Result<Option<Change>, BuildError> {
+) -> Result<Option<Reconfiguration>, BuildError> {
     let former = &*former.config;
     let change = function.config.change_from(former, &new.folder, new.seed);
     change.map_err(|source| BuildError::Function {

@@ -207,13 +207,13 @@ impl Stage {
 
     /// Whether the flow's hash matters to what leaves now.
     pub fn asks_for_flow(&self, frame: &Frame) -> bool {
-        let is_header = frame.trip().parked_bytes != 0;
+        let is_header = frame.metadata().parked_bytes != 0;
         is_header && self.buffer.keeps_order() || self.buffer.may_hold_back()
     }
 
     /// A frame has passed the chain and is about to leave.
     pub fn leave(&mut self, mut parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
-        if parcel.frame.trip().parked_bytes == 0 {
+        if parcel.frame.metadata().parked_bytes == 0 {
             return self.follow(parcel, flow_hash, now);
         }
         let ticket = parcel.frame.ticket();

@@ -236,7 +236,7 @@ impl World {
         let Some(mut frame) = take(&mut self.to_worker, pick) else {
             return;
         };
-        let is_header = frame.trip().parked_bytes != 0;
+        let is_header = frame.metadata().parked_bytes != 0;
         match fate {
             // A header's payload counts, when it has waited in vain.
             Fate::Lose if is_header => return,
@@ -261,13 +261,13 @@ impl World {
         let Some(mut frame) = take(&mut self.to_switch, pick) else {
             return;
         };
-        let is_header = frame.trip().parked_bytes != 0;
+        let is_header = frame.metadata().parked_bytes != 0;
         // Two of a whole packet are two packets also without parking. Of notices that come late one
         // each is counted.
         if doubled && is_header && frame.len() > 0 {
             let mut copy = self.pool.take_filled(frame.bytes()).expect("a buffer");
             copy.set_ordinal(frame.ordinal());
-            copy.set_trip(frame.trip());
+            copy.set_metadata(frame.metadata());
             copy.set_ticket(frame.ticket());
             self.to_switch.push(copy);
         }

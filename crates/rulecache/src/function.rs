@@ -90,7 +90,7 @@ impl<'a> Answers<'a> {
 /// - Two packets that agree in the recorded bits and meet the same entries are treated alike,
 ///   except for statistics ([`Self::credit`]) and idle times.
 ///
-/// A function is `Any`, so that a [`Change`](crate::Change) of its configuration can get at it.
+/// A function is `Any`, so that a [`Reconfiguration`](crate::Reconfiguration) of its configuration can get at it.
 pub trait RuleFunction: Send + Any {
     /// What kind of function it is; reports show the name that it has in its chain.
     fn name(&self) -> &'static str;

@@ -9,7 +9,7 @@ use serde::de::Error;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
-use twinpath_rulecache::Change;
+use twinpath_rulecache::Reconfiguration;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -62,10 +62,10 @@ impl FunctionConfig for Config {
         former: &dyn FunctionConfig,
         _folder: &Path,
         _seed: u64,
-    ) -> Result<Option<Change>, FunctionError> {
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
         let list = former.of().map(|former| NewList::between(former, self));
         let list = list.transpose().map_err(FunctionError::of)?;
-        Ok(list.map(Change::of::<AccessList>))
+        Ok(list.map(Reconfiguration::of::<AccessList>))
     }
 
     fn changes_in_place(&self, _former: &dyn FunctionConfig) -> bool {

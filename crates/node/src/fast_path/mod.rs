@@ -17,7 +17,7 @@ use rules::RULES_HASH;
 pub use rules::RuleStage;
 
 use crate::leftovers::Leftovers;
-use crate::place::Place;
+use crate::position::Position;
 use crate::under_way::UnderWay;
 use crate::watch::{Step, Watch};
 use hints::HintTable;
@@ -331,7 +331,7 @@ impl FastPath {
     #[inline]
     fn depart(&mut self, frame: Frame, is_reply: bool, io: &mut Io<'_>) {
         let counts = &mut self.counts;
-        let (via, packets, bytes) = match frame.trip().was_on_slow_path {
+        let (via, packets, bytes) = match frame.metadata().was_on_slow_path {
             false => (Via::Fast, &mut counts.fast_packets, &mut counts.fast_bytes),
             true => (Via::Slow, &mut counts.slow_packets, &mut counts.slow_bytes),
         };
@@ -350,15 +350,22 @@ impl FastPath {
         ((hash >> 32 & 0xffff) as usize * self.returns.len()) >> 16
     }
 
-    /// Hands a packet to the slow path, for the element at `place`.
-    fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
-        (header.chain, header.element) = (self.chain, place.element);
+    /// Hands a packet to the slow path, for the element at `position`.
+    fn punt(
+        &mut self,
+        frame: Frame,
+        mut header: Header,
+        position: Position,
+        hash: u64,
+        io: &mut Io<'_>,
+    ) {
+        (header.chain, header.element) = (self.chain, position.element);
         self.tell(&frame, |watch| Step::Punt {
-            element: place.element,
+            element: position.element,
             worker: self.worker(hash),
             message: watch.message(&header, &frame),
         });
-        match frame.trip().was_on_slow_path {
+        match frame.metadata().was_on_slow_path {
             false => {
                 self.counts.punted_packets += 1;
                 self.counts.punted_bytes += frame.len() as u64;
@@ -452,7 +459,7 @@ impl FastPath {
             io.pools.give(frame);
             return self.tick_rules(io);
         }
-        if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
+        if header.metadata.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
             return io.pools.give(frame);
         }
         if header.has_packet {
@@ -473,13 +480,13 @@ impl FastPath {
 
     /// A packet that was on the slow path goes on behind its element.
     fn came_back(&mut self, frame: Frame, header: &Header, io: &mut Io<'_>) {
-        let place = Place {
+        let position = Position {
             element: header.element,
-            direction: header.trip.direction,
+            direction: header.metadata.direction,
         };
         match header.is_reply {
             true => self.depart(frame, true, io),
-            false => self.go_on(frame, place, io),
+            false => self.go_on(frame, position, io),
         }
     }
 

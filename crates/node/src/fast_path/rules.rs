@@ -1,7 +1,7 @@
 //! Elements whose decisions are cached as rules.
 
 use super::lane::{InFront, Passed, Shape, set_egress};
-use crate::place::Place;
+use crate::position::Position;
 use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::{Decision, Direction, Frame};
 use twinpath_rulecache::{Effect, Found, LineKey, MatchKey, RuleTable, Sides};
@@ -59,12 +59,12 @@ impl RuleStage {
     pub(super) fn pass_along<'a>(
         &mut self,
         packets: impl Iterator<Item = InFront<'a>>,
-        place: Place,
+        position: Position,
     ) -> Passed {
         let mut passed = 0;
-        let segment = Sides::segment(self.segment, place.direction);
+        let segment = Sides::segment(self.segment, position.direction);
         for (frame, known, shape) in packets {
-            let earlier = Found::from_bits(known.hints.at(place.element));
+            let earlier = Found::from_bits(known.hints.at(position.element));
             let (now, shown) = (frame.timestamp(), (frame.port(), segment));
             let bytes = frame.bytes_mut();
             let decision = match shape {
@@ -88,10 +88,10 @@ impl RuleStage {
         &mut self,
         frame: &mut Frame,
         layout: &Layout,
-        place: Place,
+        position: Position,
         hint: u32,
     ) -> (Decision, u32) {
-        let Some(key) = self.key(frame, layout, place.direction) else {
+        let Some(key) = self.key(frame, layout, position.direction) else {
             return (Decision::Punt, hint);
         };
         let found = self.table.find_again(Found::from_bits(hint), &key);

@@ -352,7 +352,7 @@ fn tell_of(departures: &[Departure], watch: &Watch) {
     {
         watch.tell(frame.buffer(), || Step::PutOut {
             is_reply: *is_reply,
-            egress: frame.trip().egress,
+            egress: frame.metadata().egress,
             packet: PacketLook::of(frame.bytes()),
         });
     }

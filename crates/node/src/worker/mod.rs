@@ -11,7 +11,7 @@ pub use order::{Answer, Order, Progress, Replaced};
 pub use rebuild::{FunctionPlan, SlowPlan};
 
 use crate::build_error::BuildError;
-use crate::place::Place;
+use crate::position::Position;
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
@@ -69,7 +69,7 @@ pub struct Worker {
     outgoing: Vec<Outgoing>,
     /// What has passed the last element; empty between frames.
     finished: Vec<Outgoing>,
-    onward: VecDeque<(Place, Frame)>,
+    onward: VecDeque<(Position, Frame)>,
     outputs: Vec<Output>,
     /// When the run began.
     started: Instant,
@@ -345,7 +345,7 @@ impl Worker {
     }
 
     fn drop_reordered(&mut self, frame: Frame, pools: &mut Pools) {
-        if frame.trip().parked_bytes == 0 {
+        if frame.metadata().parked_bytes == 0 {
             self.tell(frame.buffer(), |_| Step::drop(DropReason::LinkReordered));
             self.drops.count(DropReason::LinkReordered);
         }
@@ -449,7 +449,7 @@ impl Worker {
     }
 
     /// A packet meets the element at a place.
-    fn go_on(&mut self, place: Place, frame: Frame, pools: &mut Pools) {
+    fn go_on(&mut self, place: Position, frame: Frame, pools: &mut Pools) {
         let layout = match dissect(frame.bytes()) {
             Ok(layout) => layout,
             Err(malformed) => {
@@ -463,7 +463,7 @@ impl Worker {
         let keyed = steering.and_then(|steering| steering.key(frame.bytes(), &layout));
         let keyed = keyed.unwrap_or_default();
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
-        (header.element, header.trip) = (place.element, frame.trip());
+        (header.element, header.metadata) = (place.element, frame.metadata());
         self.meet(&header, frame, pools);
     }
 
@@ -511,15 +511,15 @@ impl Worker {
 }
 
 /// The element that a packet goes on with, if it is one that goes on.
-fn onward(outgoing: &Outgoing, elements: usize) -> Option<Place> {
+fn onward(outgoing: &Outgoing, elements: usize) -> Option<Position> {
     let header = &outgoing.header;
     let frame = outgoing.frame.as_ref()?;
     if !header.has_packet || header.is_reply {
         return None;
     }
-    let place = Place {
+    let place = Position {
         element: header.element,
-        direction: frame.trip().direction,
+        direction: frame.metadata().direction,
     };
     place.next(elements)
 }
@@ -529,7 +529,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use twinpath_core::Trip;
+    use twinpath_core::Metadata;
     use twinpath_core::wire::{Endpoint, PacketBuilder};
     use twinpath_link::{Header, Message, Sender, number};
     use twinpath_slowpath::Chain;
@@ -688,9 +688,9 @@ mod tests {
         let mut header = Header::new(Message::Pull, FlowKey([2, 0, 0, 0, 1]));
         header.has_packet = true;
         let mut frame = bench.buffers.take_filled(&[0; 54]).expect("a buffer");
-        frame.set_trip(Trip {
+        frame.set_metadata(Metadata {
             parked_bytes: 20,
-            ..Trip::default()
+            ..Metadata::default()
         });
         attach(&mut frame, &header).expect("headroom");
         number(&mut frame, bench.sender.number());

@@ -136,7 +136,7 @@ impl<'a> World<'a> {
         for departure in self.out.departures.drain(..) {
             self.leaving.packet(&departure).expect("memory never fails");
             let frame = departure.frame;
-            assert_eq!(frame.trip().parked_bytes, 0, "a header leaves alone");
+            assert_eq!(frame.metadata().parked_bytes, 0, "a header leaves alone");
             // What a function answers is no packet that came in.
             let twice = match departure.is_reply {
                 true => None,
@@ -214,7 +214,7 @@ impl<'a> World<'a> {
     /// A header's payload is counted when it has waited in vain.
     fn lose(&mut self, frame: &Frame) {
         let header = Header::read(frame.bytes()).expect("a link header");
-        let is_whole = carries_packet(frame) && header.trip.parked_bytes == 0;
+        let is_whole = carries_packet(frame) && header.metadata.parked_bytes == 0;
         self.lost += u64::from(is_whole);
     }
 

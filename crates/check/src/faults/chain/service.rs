@@ -17,7 +17,7 @@ use twinpath_nf::duration::Human;
 use twinpath_nf::inspector::{DeepMatcher, Inspector, Rules};
 use twinpath_node::NodeConfig;
 use twinpath_node::replacement::{ReplaceError, Replacement};
-use twinpath_node::wiring::{BuildError, Buffers};
+use twinpath_node::wiring::{Buffers, BuildError};
 
 /// The service of a scenario, with its settings; the ledger tells `notes` what it does.
 ///

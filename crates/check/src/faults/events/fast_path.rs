@@ -5,7 +5,7 @@ use super::outputs::{follow_exits, follow_out, leave, punt};
 use super::run::Run;
 use super::tampering::tamper_on_return;
 use crate::faults::checks::{go_inside, note_inside};
-use crate::faults::record::{Cause, Happened, Place, Record};
+use crate::faults::record::{Cause, Happened, PacketState, Record};
 use crate::faults::rule::Rule;
 use crate::faults::world::{LineId, Transit, number_of};
 use twinpath_core::Frame;
@@ -52,14 +52,15 @@ fn settle(run: &mut Run, numbers: &[u32], is_refused: bool) {
         if let Some(place) = departures.iter().position(is_this) {
             let departure = departures.swap_remove(place);
             apply(run, number);
-            leave(run, departure, Place::FastPath);
+            leave(run, departure, PacketState::FastPath);
         } else if !punted.contains(&number) {
             run.note(Happened::DroppedFast { packet: number });
             run.record.tally.dropped_fast += 1;
             if !is_refused {
                 apply(run, number);
             }
-            run.record.moves(number, &[Place::FastPath], Place::Dropped);
+            run.record
+                .moves(number, &[PacketState::FastPath], PacketState::Dropped);
         }
     }
     if !departures.is_empty() || !is_in_order {
@@ -122,7 +123,8 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
     });
     let packet = contents.packet.filter(|_| keeps_packets && !is_overtaken);
     if let Some(packet) = packet {
-        run.record.moves(packet, &[Place::Back], Place::FastPath);
+        run.record
+            .moves(packet, &[PacketState::Back], PacketState::FastPath);
         go_inside(&mut run.record, packet);
     }
     note_inside(&mut run.record);

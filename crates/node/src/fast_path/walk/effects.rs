@@ -3,7 +3,7 @@
 
 use crate::fast_path::rules::{RULES_HASH, RuleStage};
 use crate::fast_path::{FastElement, FastPath, Io};
-use crate::place::Place;
+use crate::position::Position;
 use twinpath_core::{Decision, DropReason, Frame, Keyed};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
@@ -87,9 +87,9 @@ impl FastPath {
 
     fn released(&mut self, held: Held, decision: Decision, element: u8, io: &mut Io<'_>) {
         self.under_way.close(held.frame.ordinal());
-        let direction = held.frame.trip().direction;
-        let place = Place { element, direction };
-        self.stop(decision, held.frame, &held.layout, place, io);
+        let direction = held.frame.metadata().direction;
+        let position = Position { element, direction };
+        self.stop(decision, held.frame, &held.layout, position, io);
     }
 
     /// Without a buffer the messages are lost; whoever waits for them asks again.
@@ -110,7 +110,12 @@ impl FastPath {
     }
 
     /// What the workers want done with rules.
-    pub(in crate::fast_path) fn rule_request(&mut self, element: u8, frame: &Frame, io: &mut Io<'_>) {
+    pub(in crate::fast_path) fn rule_request(
+        &mut self,
+        element: u8,
+        frame: &Frame,
+        io: &mut Io<'_>,
+    ) {
         for message in messages(frame.bytes()) {
             let Ok(message) = message else {
                 self.drops.count(DropReason::BadLinkFrame);

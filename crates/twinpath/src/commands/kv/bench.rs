@@ -1,7 +1,7 @@
 //! `twinpath kv bench`: how much and how fast.
 
-use super::session::Session;
 use super::Connection;
+use super::session::Session;
 use crate::error::{CommandError, KvError};
 use crate::stop::Stop;
 use crate::{Outcome, output};
