@@ -199,8 +199,8 @@ impl<'a> Testbed<'a> {
         for (worker, frame) in output.frames.drain(..) {
             self.punt(worker, frame, now + self.pipeline, agenda);
         }
-        for (worker, order) in output.orders.drain(..) {
-            self.execute(worker, order, agenda);
+        for (worker, command) in output.commands.drain(..) {
+            self.execute(worker, command, agenda);
         }
         for outcome in output.outcomes.drain(..) {
             self.came_of_change(outcome, agenda);

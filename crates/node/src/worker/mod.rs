@@ -1,13 +1,13 @@
 //! One worker of the slow path.
 
+mod command;
 mod crash;
-mod order;
 mod rebuild;
 mod rules;
 mod watched;
 
+pub use command::{Answer, Progress, Replaced, WorkerCommand};
 pub use crash::Blueprint;
-pub use order::{Answer, Order, Progress, Replaced};
 pub use rebuild::{FunctionPlan, SlowPlan};
 
 use crate::build_error::BuildError;
@@ -589,14 +589,16 @@ mod tests {
     #[test]
     fn what_is_about_another_chain_is_left_alone() {
         let mut bench = Bench::new(8);
-        let order = Order::Replace {
+        let command = WorkerCommand::Replace {
             plans: vec![SlowPlan::Keep(0)],
             blueprint: Arc::clone(&bench.worker.blueprint),
             steering: Steering::new(SEED),
             chain: 1,
             now: Instant::ZERO,
         };
-        let answer = bench.worker.execute(order, &mut bench.own, &mut Vec::new());
+        let answer = bench
+            .worker
+            .execute(command, &mut bench.own, &mut Vec::new());
         assert!(matches!(answer, Answer::Replaced(_)));
         let answers = bench.ask(Message::Pull, 1, Instant(5));
         assert_eq!((answers, bench.worker.drops().total()), (Vec::new(), 0));

@@ -227,13 +227,13 @@ impl<'a> World<'a> {
             self.now = Instant(self.now.0 + 100_000);
             self.advance();
             self.carry(0);
-            for (worker, order) in std::mem::take(&mut self.out.orders) {
+            for (worker, command) in std::mem::take(&mut self.out.commands) {
                 if std::mem::take(&mut crashes) {
                     self.crash();
                     self.to_machine.clear();
                 }
                 let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
-                let answer = self.node.workers[0].execute(order, pools, &mut returns);
+                let answer = self.node.workers[0].execute(command, pools, &mut returns);
                 self.give_back(returns);
                 self.carry(0);
                 let (clock, out) = (self.clock(), &mut self.out);

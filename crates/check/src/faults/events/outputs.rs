@@ -1,4 +1,4 @@
-//! What comes out of the machine: packets that leave, frames and orders for workers, and what
+//! What comes out of the machine: packets that leave, frames and commands for workers, and what
 //! became of commands.
 
 use super::changes::come_of;
@@ -27,12 +27,12 @@ pub fn follow_out(run: &mut Run) {
 /// What came out of the machine, but for departures and frames.
 fn put_out(run: &mut Run) {
     let world = &mut run.world;
-    for (worker, order) in std::mem::take(&mut world.out.orders) {
+    for (worker, command) in std::mem::take(&mut world.out.commands) {
         let remote = &mut world.workers[worker];
-        remote.orders.push_back(order);
+        remote.commands.push_back(command);
         let at = world.now + world.scenario.to_worker.delay_ns;
         let at = at.max(remote.paused_until);
-        world.agenda.add(at, Next::Order { worker });
+        world.agenda.add(at, Next::Command { worker });
     }
     for outcome in std::mem::take(&mut world.out.outcomes) {
         come_of(run, outcome);

@@ -14,7 +14,7 @@ use crate::faults::rule::Rule;
 use crate::faults::world::{Contents, Counted, LineId, Next, Transit, World, behind_header};
 use twinpath_core::{DropReason, Frame};
 use twinpath_link::{Header, Message};
-use twinpath_node::machine::{Answer, Order};
+use twinpath_node::machine::{Answer, WorkerCommand};
 
 /// Draws what is to go wrong with workers.
 pub fn plan_faults(world: &mut World) {
@@ -129,10 +129,10 @@ fn note_write_back(record: &mut Record, contents: &Contents, flow: Option<usize>
 
 /// A worker does what it was told.
 pub fn execute(run: &mut Run, worker: usize) {
-    let Some(order) = run.world.workers[worker].orders.pop_front() else {
+    let Some(command) = run.world.workers[worker].commands.pop_front() else {
         return;
     };
-    let replaces = matches!(order, Order::Replace { .. });
+    let replaces = matches!(command, WorkerCommand::Replace { .. });
     run.begin(match replaces {
         true => Cause::Changed,
         false => Cause::Woken { worker },
@@ -144,7 +144,7 @@ pub fn execute(run: &mut Run, worker: usize) {
     let remote = &mut run.world.workers[worker];
     let (before, drops) = (remote.counted(), remote.worker.drops());
     let (pools, returns) = (&mut remote.pools, &mut remote.returns);
-    let answer = remote.worker.execute(order, pools, returns);
+    let answer = remote.worker.execute(command, pools, returns);
     if replaces && remote.worker.drops() != drops {
         let what = format!("worker {worker} forgets {drops:?}");
         run.record.step.fault(Rule::Migration, what);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use twinpath_coherence::{Grant, SlowFlows};
 use twinpath_core::{DropReason, FlowKey, Frame, Pools};
 use twinpath_node::Worker;
-use twinpath_node::machine::{Answer, Order, Progress};
+use twinpath_node::machine::{Answer, Progress, WorkerCommand};
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::FlowId;
 
@@ -22,7 +22,7 @@ pub struct RemoteWorker {
     /// The line from it.
     pub from: Line,
     /// What it is to do.
-    pub orders: VecDeque<Order>,
+    pub commands: VecDeque<WorkerCommand>,
     /// What it has said and the machine has not heard yet.
     reports: VecDeque<Report>,
     /// What the machine has heard last of it.
@@ -64,7 +64,7 @@ impl RemoteWorker {
             pools,
             to: Line::new(scenario.to_worker, Draw::new(seed, stream)),
             from: Line::new(scenario.from_worker, Draw::new(seed, stream + 1)),
-            orders: VecDeque::new(),
+            commands: VecDeque::new(),
             reports: VecDeque::new(),
             heard: (0, Progress::default()),
             returns: Vec::new(),
