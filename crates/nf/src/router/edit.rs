@@ -8,7 +8,7 @@ use twinpath_classify::Prefix;
 
 /// Why a route is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum RouteEditError {
+pub(super) enum RouteEditError {
     /// Via nobody.
     #[error("{0}; the next hops are {1}")]
     NextHop(ConfigError, String),
@@ -58,7 +58,7 @@ impl Config {
     ///
     /// # Errors
     /// It goes via nobody.
-    fn with_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
+    pub(super) fn with_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
         if via != DISCARD_NAME && !self.next_hops.iter().any(|hop| hop.name == via) {
             let names: Vec<&str> = self.next_hops.iter().map(|hop| hop.name.as_str()).collect();
             let via = via.to_owned();
@@ -76,7 +76,7 @@ impl Config {
     ///
     /// # Errors
     /// There is none.
-    fn without_route(&self, to: Prefix) -> Result<Self, RouteEditError> {
+    pub(super) fn without_route(&self, to: Prefix) -> Result<Self, RouteEditError> {
         let mut config = self.clone();
         match config.forget_route(to) {
             true => Ok(config),

@@ -24,7 +24,7 @@ use agenda::Agenda;
 use arrivals::Arrivals;
 use rules::ElementRules;
 use twinpath_coherence::Clock;
-use twinpath_control::service::{Service, ServiceError};
+use twinpath_control::service::ServiceError;
 use twinpath_core::{DropReason, Instant, Pools};
 use twinpath_node::wiring::BuildError;
 use twinpath_node::{Limits, Machine, Node, Output};
