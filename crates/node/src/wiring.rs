@@ -21,11 +21,13 @@ mod settings;
 mod steering;
 
 pub use crate::build_error::BuildError;
-pub use functions::{chain, element_chain, elements, flow_function, rule_functions, slow_flows};
+pub(crate) use functions::flow_function;
+pub use functions::{chain, element_chain, elements, rule_functions, slow_flows};
 pub use room::{Room, budget, place};
 pub(crate) use settings::buffers;
 pub use settings::{Buffers, coherence, rule_table};
-pub use steering::{causality, causality_of_hosts, sides, steering};
+pub(crate) use steering::sides;
+pub use steering::{causality, causality_of_hosts, steering};
 
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
