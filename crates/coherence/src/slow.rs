@@ -26,7 +26,7 @@ pub struct Outgoing {
 
 /// What the workers did.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlowStats {
+pub struct SlowFlowsCounters {
     /// Packets handled.
     pub packets: u64,
     /// Flows made.
@@ -70,7 +70,7 @@ pub struct SlowFlows {
     /// Packets until more of them follow.
     rest: u32,
     drops: DropCounters,
-    stats: SlowStats,
+    stats: SlowFlowsCounters,
 }
 
 /// While flows follow to another chain, some that are not asked for do with one packet in so many.
@@ -93,7 +93,7 @@ impl SlowFlows {
             passage: None,
             rest: 0,
             drops: DropCounters::default(),
-            stats: SlowStats::default(),
+            stats: SlowFlowsCounters::default(),
         }
     }
 
@@ -110,7 +110,7 @@ impl SlowFlows {
     }
 
     /// What the workers did so far.
-    pub fn stats(&self) -> &SlowStats {
+    pub fn counters(&self) -> &SlowFlowsCounters {
         &self.stats
     }
 

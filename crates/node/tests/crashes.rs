@@ -396,7 +396,7 @@ fn a_change_leaves_no_rule_of_a_former_life() {
     for crashes in [false, true] {
         let mut world = World::new(&before, Paths::Both, Mishaps::default());
         world.run(&trace);
-        assert!(world.node.machine.path().counts().fast_packets > 10);
+        assert!(world.node.machine.path().counters().fast_packets > 10);
         let replacement = Replacement::between(&before, &after).expect("a good service");
         world.change(replacement, crashes);
         let left = world.order.len();

@@ -2,11 +2,11 @@
 
 use crate::config::{Config, ConfigError, Late, Order, Variant};
 use crate::controller::{Controller, Reading};
+use crate::counters::BufferCounters;
 use crate::latency::Fit;
 use crate::order::{Numbers, Partitions, Position, Turns};
 use crate::queue::ByteQueue;
 use crate::slots::{Awaited, Slots};
-use crate::stats::Stats;
 use twinpath_core::{Frame, Instant, Ticket};
 
 /// The shortest packet on a wire: what an empty payload takes in a queue, in bytes.
@@ -43,7 +43,7 @@ pub struct PayloadBuffer<P, H> {
     controller: Option<Controller>,
     /// Bytes of payloads on their way from the queue's head to its tail: their room is kept.
     going_round_bytes: u64,
-    stats: Stats,
+    stats: BufferCounters,
 }
 
 #[derive(Debug)]
@@ -194,7 +194,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             numbers,
             controller,
             going_round_bytes: 0,
-            stats: Stats::default(),
+            stats: BufferCounters::default(),
             config,
         })
     }
@@ -431,7 +431,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     }
 
     /// What has been counted.
-    pub fn stats(&self) -> &Stats {
+    pub fn counters(&self) -> &BufferCounters {
         &self.stats
     }
 

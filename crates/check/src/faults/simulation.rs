@@ -195,7 +195,7 @@ fn rest(run: &mut Run) {
 
 /// In the end nothing waits, and every payload has come to one end.
 fn settle_parking(world: &World, record: &mut Record) {
-    let Some(stats) = world.parking().map(|stage| *stage.stats()) else {
+    let Some(stats) = world.parking().map(|stage| *stage.buffer().counters()) else {
         return;
     };
     let (parked, ended) = (stats.parked, stats.ended());

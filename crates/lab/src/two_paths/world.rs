@@ -236,7 +236,7 @@ impl<'a> Testbed<'a> {
         let path = self.node.machine.path();
         let mut counts = NodeCounts::default();
         if let Some(stage) = path.stage() {
-            let stats = stage.stats();
+            let stats = stage.counters();
             counts.pulls = stats.pulls;
             counts.cancelled = stats.cancellations;
             counts.collisions = stats.collisions;

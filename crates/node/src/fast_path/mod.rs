@@ -23,7 +23,7 @@ use crate::watch::{Step, Watch};
 use hints::HintTable;
 use lane::Batch;
 use parking::Parking;
-use twinpath_coherence::{Clock, StateStage, Stats};
+use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
@@ -68,7 +68,7 @@ pub struct FastOutput {
 
 /// Packets and bytes seen.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct PathCounters {
     /// Packets in.
     pub packets_in: u64,
     /// Bytes in.
@@ -141,7 +141,7 @@ pub struct FastPath {
     /// When the run began.
     started: Instant,
     /// What stages did that are gone.
-    former: Stats,
+    former: CoherenceCounters,
     returns: Vec<Receiver>,
     /// Each worker's life, as far as known.
     epochs: Vec<u32>,
@@ -153,7 +153,7 @@ pub struct FastPath {
     /// Of the packet that a state stage has last sent to a worker.
     header: Header,
     drops: DropCounters,
-    counts: Counts,
+    counts: PathCounters,
     /// Where payloads wait while their headers are on the slow path.
     parking: Option<Box<Parking>>,
     /// Which packets are inside.
@@ -179,13 +179,13 @@ impl FastPath {
             header: Header::new(Message::Plain, FlowKey::default()),
             elements,
             started: Instant::ZERO,
-            former: Stats::default(),
+            former: CoherenceCounters::default(),
             returns: vec![Receiver::default(); workers.max(1)],
             epochs: vec![0; workers.max(1)],
             batch: Some(Box::default()),
             flowless: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
-            counts: Counts::default(),
+            counts: PathCounters::default(),
             parking: None,
             under_way: UnderWay::default(),
             watch: None,
@@ -225,9 +225,10 @@ impl FastPath {
     }
 
     /// What the protocol of flow state did so far.
-    pub fn coherence(&self) -> Stats {
+    pub fn coherence(&self) -> CoherenceCounters {
         let mut stats = self.former;
-        self.stages().for_each(|stage| stats.absorb(stage.stats()));
+        self.stages()
+            .for_each(|stage| stats.absorb(stage.counters()));
         stats
     }
 
@@ -260,7 +261,7 @@ impl FastPath {
         &self.drops
     }
 
-    /// Counts a drop that happened in front of the fast path or on its way to the slow path.
+    /// PathCounters a drop that happened in front of the fast path or on its way to the slow path.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.drops.count(reason);
     }
@@ -311,7 +312,7 @@ impl FastPath {
     }
 
     /// Packets and bytes.
-    pub fn counts(&self) -> &Counts {
+    pub fn counters(&self) -> &PathCounters {
         &self.counts
     }
 
@@ -600,7 +601,7 @@ impl FastPath {
         }
         // What a former one counted stays counted.
         for former in state_stages(&old) {
-            self.former.absorb(former.stats());
+            self.former.absorb(former.counters());
         }
         left.add(old);
         (self.sides, self.steering) = (sides, steering);

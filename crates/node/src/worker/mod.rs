@@ -25,7 +25,7 @@ use twinpath_rulecache::{Output, RuleFunction, SlowRules};
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounts {
+pub struct LinkCounters {
     /// Frames from the fast path that overtook others.
     pub reordered: u64,
     /// Frames from the fast path that never came.
@@ -83,7 +83,7 @@ pub struct Worker {
     /// Headers that are here while their payloads wait on the fast path's side.
     pending: PendingHeaders,
     drops: DropCounters,
-    counts: LinkCounts,
+    counts: LinkCounters,
     /// Whoever follows packets.
     watch: Option<Watch>,
 }
@@ -116,7 +116,7 @@ impl Worker {
             rules_taken_out: 0,
             pending: PendingHeaders::default(),
             drops: DropCounters::default(),
-            counts: LinkCounts::default(),
+            counts: LinkCounters::default(),
             watch: None,
         })
     }
@@ -287,7 +287,7 @@ impl Worker {
     }
 
     /// What happened on the link.
-    pub fn link_counts(&self) -> &LinkCounts {
+    pub fn link_counters(&self) -> &LinkCounters {
         &self.counts
     }
 
@@ -654,7 +654,7 @@ mod tests {
             .iter()
             .filter(|frame| says(frame) == Message::Acknowledge);
         assert_eq!(acknowledged.count(), 500);
-        assert_eq!(bench.worker.link_counts().no_buffer, 0);
+        assert_eq!(bench.worker.link_counters().no_buffer, 0);
         drop(returns);
         assert_eq!(bench.buffers.small().available(), 1000, "all came home");
     }

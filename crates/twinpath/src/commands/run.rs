@@ -13,7 +13,7 @@ use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
 use twinpath_nf::duration::Human;
 use twinpath_node::sink::Written;
-use twinpath_node::udp_port::SinkCounts;
+use twinpath_node::udp_port::SinkCounters;
 use twinpath_node::{Finished, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams
@@ -235,7 +235,7 @@ fn warn(finished: &Finished) {
             "{without_port} packets left by no port that the service names; they were not written"
         ));
     }
-    let SinkCounts {
+    let SinkCounters {
         unsendable,
         refused,
         ..

@@ -82,11 +82,11 @@ pub fn tick(run: &mut Run) {
     run.begin(Cause::Tick);
     let Run { world, record, .. } = run;
     note_inside(record);
-    let lacking = world.machine.path().counts().no_own_buffer;
+    let lacking = world.machine.path().counters().no_own_buffer;
     let (refused, clock) = (world.refused(), world.clock());
     world.machine.advance(clock, &mut world.out);
     record.step.is_sweep = true;
-    record.step.lacks_buffer = world.machine.path().counts().no_own_buffer > lacking;
+    record.step.lacks_buffer = world.machine.path().counters().no_own_buffer > lacking;
     record.coverage.ring_full += world.refused() - refused;
     follow_out(run);
     run.check();
@@ -130,7 +130,7 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
     note_inside(&mut run.record);
     tamper_on_return(run, line, &contents, &mut frame);
     let Run { world, record, .. } = run;
-    let (before, refused) = (*world.machine.path().counts(), world.refused());
+    let (before, refused) = (*world.machine.path().counters(), world.refused());
     let (clock, out) = (world.clock(), &mut world.out);
     world
         .machine
@@ -139,7 +139,7 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
     if world.knows_epoch(line.worker) {
         record.bindings.former_rules_are_gone(record.turn);
     }
-    let counts = world.machine.path().counts();
+    let counts = world.machine.path().counters();
     let counted = (
         counts.link_reordered - before.link_reordered,
         counts.link_lost - before.link_lost,

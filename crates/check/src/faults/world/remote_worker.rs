@@ -85,9 +85,9 @@ impl RemoteWorker {
 
     /// What the worker has counted so far.
     pub fn counted(&self) -> Counted {
-        let (drops, counts) = (self.worker.drops(), self.worker.link_counts());
+        let (drops, counts) = (self.worker.drops(), self.worker.link_counters());
         Counted {
-            imports: self.flows().map_or(0, |flows| flows.stats().imports),
+            imports: self.flows().map_or(0, |flows| flows.counters().imports),
             dropped: drops.total() - drops.of(DropReason::LinkReordered),
             reordered: counts.reordered,
             lost: counts.lost,
