@@ -18,7 +18,7 @@
 
 use crate::action::{ActionLanes, written_in};
 use crate::field::Field;
-use crate::headers::{Macs, NewHeaders};
+use crate::headers::{Macs, NewHeaders, changes_in};
 use crate::key::{self, KeyLanes, MatchKey};
 use crate::message::{RuleId, Uses};
 use crate::shared::Shared;
@@ -448,7 +448,7 @@ pub(crate) const fn new_headers(line: &Line) -> NewHeaders {
         addresses: line[2],
         ports: (line[3] >> 32) as u32,
         decrements: decrements(line),
-        changes: line[3] as u32,
+        changes: changes_in(line[3]),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::action::{ActionLanes, written_in};
 use crate::field::{Field, Fields};
-use twinpath_core::wire::checksum::{Delta, KeptDelta};
+use twinpath_core::wire::checksum::KeptDelta;
 use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::wire::{ipv4, udp};
 
@@ -53,7 +53,7 @@ impl<'a> Headers<'a> {
 
     /// Rewrites the packet.
     #[inline(always)]
-    pub fn write<const CHECKSUM_AT: usize>(self, macs: Option<&Macs>, new: &NewHeaders) {
+    pub fn write<const CHECKSUM_AT: usize>(self, macs: Option<&Macs>, new: NewHeaders) {
         let Self {
             macs: frame_macs,
             ip,
@@ -65,8 +65,7 @@ impl<'a> Headers<'a> {
         ip[ipv4::SOURCE_AT..ipv4::SOURCE_AT + 8].copy_from_slice(&new.addresses.to_be_bytes());
         ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(new.decrements);
         transport[..4].copy_from_slice(&new.ports.to_be_bytes());
-        let [header, segment] =
-            [new.changes >> 16, new.changes & 0xffff].map(|bits| KeptDelta::from_bits(bits as u16));
+        let [header, segment] = new.changes;
         if let Some(checksum) = ip[ipv4::CHECKSUM_AT..].first_chunk_mut() {
             header.mend(checksum);
         }
@@ -88,19 +87,23 @@ pub(crate) struct NewHeaders {
     pub ports: u32,
     /// The time to live is less by so much.
     pub decrements: u8,
-    /// What that does to the checksums of the IP header and of the transport's: see
-    /// [`Self::changes`].
-    pub changes: u32,
+    /// What that does to the checksums of the IP header and of the transport's.
+    pub changes: [KeptDelta; 2],
 }
 
-impl NewHeaders {
-    /// Both changes, to be kept.
-    #[inline(always)]
-    pub fn changes(header: Delta, transport: Delta) -> u32 {
-        let [header, transport] =
-            [header, transport].map(|delta| u32::from(KeptDelta::of(delta).bits()));
-        header << 16 | transport
-    }
+/// Changes of both checksums that lie in the lower half of a lane.
+#[inline(always)]
+pub(crate) const fn changes_in(lane: u64) -> [KeptDelta; 2] {
+    [
+        KeptDelta::from_bits((lane >> 16) as u16),
+        KeptDelta::from_bits(lane as u16),
+    ]
+}
+
+/// The same as the lower half of a lane.
+pub(crate) fn changes_to_lane(changes: [KeptDelta; 2]) -> u64 {
+    let [header, transport] = changes.map(|change| u64::from(change.bits()));
+    header << 16 | transport
 }
 
 /// New MAC addresses.

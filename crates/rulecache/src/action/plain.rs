@@ -12,9 +12,9 @@
 
 use super::{Action, ActionLanes, decrements_in, written_in};
 use crate::field::Field;
-use crate::headers::{Headers, Macs, NewHeaders};
+use crate::headers::{Headers, Macs, NewHeaders, changes_in, changes_to_lane};
 use crate::key::MatchKey;
-use twinpath_core::wire::checksum::Delta;
+use twinpath_core::wire::checksum::{Delta, KeptDelta};
 use twinpath_core::wire::layout::{Layout, PlainEnds};
 
 /// In lane 4, where no field has its bit: the action knows the packets that it is for.
@@ -39,7 +39,7 @@ pub(crate) fn settle(action: &Action, mask: &MatchKey, value: &MatchKey) -> Acti
         ports: (ports >> 32) as u32,
     };
     let new = new_headers(&lanes, old);
-    (lanes[0], lanes[2]) = (new.changes.into(), new.addresses);
+    (lanes[0], lanes[2]) = (changes_to_lane(new.changes), new.addresses);
     lanes[4] = u64::from(new.ports) << 32 | lanes[4] & 0xffff_ffff | SETTLED;
     lanes
 }
@@ -74,10 +74,10 @@ fn new_headers(lanes: &ActionLanes, old: PlainEnds) -> NewHeaders {
         addresses: u64::from(source) << 32 | u64::from(destination),
         ports,
         decrements,
-        changes: NewHeaders::changes(
-            addresses + count_down,
-            addresses + Delta::of32(old.ports, ports),
-        ),
+        changes: [
+            KeptDelta::of(addresses + count_down),
+            KeptDelta::of(addresses + Delta::of32(old.ports, ports)),
+        ],
     }
 }
 
@@ -88,7 +88,7 @@ fn settled_headers(lanes: &ActionLanes) -> NewHeaders {
         addresses: lanes[2],
         ports: (lanes[4] >> 32) as u32,
         decrements: decrements_in(lanes),
-        changes: lanes[0] as u32,
+        changes: changes_in(lanes[0]),
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
         true => settled_headers(lanes),
         false => new_headers(lanes, headers.ends()),
     };
-    headers.write::<CHECKSUM_AT>(Some(&Macs::of(lanes)), &new);
+    headers.write::<CHECKSUM_AT>(Some(&Macs::of(lanes)), new);
     true
 }
 
@@ -195,9 +195,9 @@ mod tests {
             let (line, mut frame) = (table.line(line), before);
             match is_udp {
                 true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout)
-                    .map(|headers| headers.write::<{ udp::CHECKSUM_AT }>(table.macs(line), &headers_of_line(line))),
+                    .map(|headers| headers.write::<{ udp::CHECKSUM_AT }>(table.macs(line), headers_of_line(line))),
                 false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout)
-                    .map(|headers| headers.write::<{ tcp::CHECKSUM_AT }>(table.macs(line), &headers_of_line(line))),
+                    .map(|headers| headers.write::<{ tcp::CHECKSUM_AT }>(table.macs(line), headers_of_line(line))),
             }
             .expect("all headers are there");
             prop_assert_eq!(&frame, &general);

@@ -126,7 +126,7 @@ impl RuleTable {
             Verdict::Drop(reason) => Decision::Drop(reason),
             Verdict::Forward(egress) => {
                 let line = self.flows.line(line);
-                headers.write::<CHECKSUM_AT>(self.flows.macs(line), &flows::new_headers(line));
+                headers.write::<CHECKSUM_AT>(self.flows.macs(line), flows::new_headers(line));
                 Decision::Forward { egress }
             }
         }
