@@ -291,9 +291,13 @@ pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
 /// [`Rewrites::apply`] of an action's lanes.
 #[inline(always)]
 pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
-    if is_nothing(lanes) {
-        return;
+    if !is_nothing(lanes) {
+        rewrite_packet(lanes, frame, layout);
     }
+}
+
+#[inline(never)]
+fn rewrite_packet(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
     let is_plain = lanes[6] as u16 == 0 && layout.network == Network::V4;
     let done = is_plain
         && match layout.transport {

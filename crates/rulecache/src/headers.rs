@@ -51,17 +51,10 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Rewrites the packet.
+    /// Rewrites the packet, but for its MAC addresses.
     #[inline(always)]
-    pub fn write<const CHECKSUM_AT: usize>(self, macs: Option<&Macs>, new: NewHeaders) {
-        let Self {
-            macs: frame_macs,
-            ip,
-            transport,
-        } = self;
-        if let Some(macs) = macs {
-            macs.write(frame_macs);
-        }
+    pub fn write<const CHECKSUM_AT: usize>(self, new: NewHeaders) {
+        let Self { ip, transport, .. } = self;
         ip[ipv4::SOURCE_AT..ipv4::SOURCE_AT + 8].copy_from_slice(&new.addresses.to_be_bytes());
         ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(new.decrements);
         transport[..4].copy_from_slice(&new.ports.to_be_bytes());
@@ -134,7 +127,7 @@ impl Macs {
 
     /// Writes them to the start of a frame.
     #[inline(always)]
-    fn write(&self, frame: &mut [u8; 12]) {
+    pub fn write(&self, frame: &mut [u8; 12]) {
         if self.written.has(Field::DestinationMac) {
             frame[..6].copy_from_slice(&self.bytes[..6]);
         }

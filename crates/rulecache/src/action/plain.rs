@@ -107,7 +107,8 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
         true => settled_headers(lanes),
         false => new_headers(lanes, headers.ends()),
     };
-    headers.write::<CHECKSUM_AT>(Some(&Macs::of(lanes)), new);
+    Macs::of(lanes).write(headers.macs);
+    headers.write::<CHECKSUM_AT>(new);
     true
 }
 
@@ -193,13 +194,18 @@ mod tests {
             prop_assert!(table.insert(0, (&mask, &key), &settled, Instant(0)));
             let line = table.find(LineKey::of(&key.0).expect("IPv4")).expect("there");
             let (line, mut frame) = (table.line(line), before);
-            match is_udp {
-                true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout)
-                    .map(|headers| headers.write::<{ udp::CHECKSUM_AT }>(table.macs(line), headers_of_line(line))),
-                false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout)
-                    .map(|headers| headers.write::<{ tcp::CHECKSUM_AT }>(table.macs(line), headers_of_line(line))),
+            let headers = match is_udp {
+                true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout),
+                false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout),
+            };
+            let headers = headers.expect("all headers are there");
+            if let Some(macs) = table.macs(line) {
+                macs.write(headers.macs);
             }
-            .expect("all headers are there");
+            match is_udp {
+                true => headers.write::<{ udp::CHECKSUM_AT }>(headers_of_line(line)),
+                false => headers.write::<{ tcp::CHECKSUM_AT }>(headers_of_line(line)),
+            }
             prop_assert_eq!(&frame, &general);
         }
     }

@@ -126,7 +126,10 @@ impl RuleTable {
             Verdict::Drop(reason) => Decision::Drop(reason),
             Verdict::Forward(egress) => {
                 let line = self.flows.line(line);
-                headers.write::<CHECKSUM_AT>(self.flows.macs(line), flows::new_headers(line));
+                if let Some(macs) = self.flows.macs(line) {
+                    macs.write(headers.macs);
+                }
+                headers.write::<CHECKSUM_AT>(flows::new_headers(line));
                 Decision::Forward { egress }
             }
         }
