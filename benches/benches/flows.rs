@@ -32,7 +32,7 @@ fn creation(flows: usize, paths: Paths, what: &str) {
         .flows()
         .next()
         .expect("the chain shares flow state")
-        .stats()
+        .counters()
         .flows_created;
     println!(
         "{made} flows {what}: {ns:.0} ns each, {:.2} million per second and core, {} bytes each (resident)",

@@ -137,6 +137,6 @@ impl BenchNode {
 
     /// Share of packets since the start that never saw the workers.
     pub fn fast_packets(&self) -> u64 {
-        self.node.machine.path().counts().fast_packets
+        self.node.machine.path().counters().fast_packets
     }
 }

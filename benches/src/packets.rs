@@ -5,7 +5,7 @@ use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, rewrite};
-use twinpath_core::{Frame, Instant, Pool, Trip};
+use twinpath_core::{Frame, Instant, Metadata, Pool};
 
 /// How packets are spread over flows.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -216,7 +216,7 @@ impl Trace {
         for (index, frame) in self.frames.iter_mut().enumerate().take(plan.len()) {
             frame.fill(&self.template);
             // It arrives anew.
-            frame.set_trip(Trip::default());
+            frame.set_metadata(Metadata::default());
             frame.set_timestamp(self.arrival);
             let flags = if plan.complex[index] { SYN } else { ACK };
             let bytes = frame.bytes_mut();

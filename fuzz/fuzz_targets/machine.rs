@@ -10,7 +10,7 @@ use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, number};
-use twinpath_node::machine::{Answer, Order, Outcome, Progress};
+use twinpath_node::machine::{Answer, Outcome, Progress, WorkerCommand};
 use twinpath_node::replacement::Replacement;
 use twinpath_node::{Limits, Node, Output, build};
 
@@ -51,7 +51,7 @@ fn service(text: &str) -> Service {
 /// What is under way to a worker.
 enum There {
     Frame(Frame),
-    Order(Order),
+    Command(WorkerCommand),
 }
 
 /// What is under way from it.
@@ -164,8 +164,8 @@ impl Driver {
         for (worker, frame) in std::mem::take(&mut self.out.frames) {
             self.there[worker].push_back(There::Frame(frame));
         }
-        for (worker, order) in std::mem::take(&mut self.out.orders) {
-            self.there[worker].push_back(There::Order(order));
+        for (worker, command) in std::mem::take(&mut self.out.commands) {
+            self.there[worker].push_back(There::Command(command));
         }
         for outcome in std::mem::take(&mut self.out.outcomes) {
             match outcome {
@@ -202,7 +202,7 @@ impl Driver {
                 slow.receive(frame, pools, &mut returns);
                 None
             }
-            There::Order(order) => Some(slow.execute(order, pools, &mut returns)),
+            There::Command(command) => Some(slow.execute(command, pools, &mut returns)),
         };
         self.send_back(worker, returns);
         self.back[worker].extend(answer.map(Back::Answer));
@@ -304,7 +304,7 @@ fn copy(frame: &Frame, node: &mut Node) -> Option<Frame> {
     twin.set_timestamp(frame.timestamp());
     twin.set_received_ns(frame.received_ns());
     twin.set_ordinal(frame.ordinal());
-    twin.set_trip(frame.trip());
+    twin.set_metadata(frame.metadata());
     Some(twin)
 }
 

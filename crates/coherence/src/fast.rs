@@ -3,9 +3,9 @@
 mod retire;
 
 use crate::config::Config;
+use crate::counters::CoherenceCounters;
 use crate::fsm::{Action, Event, Fsm, Packed, Slot};
 use crate::safeguards::All;
-use crate::stats::Stats;
 use twinpath_core::key::Role;
 use twinpath_core::steering::{PlainKey, opener};
 use twinpath_core::wire::layout::{Layout, Plain};
@@ -60,14 +60,14 @@ pub struct StateStage {
     sweep_hand: SlotId,
     /// No more flows are taken.
     is_retiring: bool,
-    stats: Stats,
+    stats: CoherenceCounters,
 }
 
 impl StateStage {
     /// A stage for a chain's fused programs. `seed` is that of the flow hash.
     pub fn new(config: Config, interpreter: Interpreter, seed: u64) -> Self {
         let table = StateTable::new(config.slots, config.ways, interpreter.word_count());
-        let mut stats = Stats::default();
+        let mut stats = CoherenceCounters::default();
         stats.population[Fsm::Initial as usize] = table.slots() as u64;
         let sketch = Sketch::new(config.sketch_width, config.sketch_window);
         Self {
@@ -95,7 +95,7 @@ impl StateStage {
     }
 
     /// What the protocol did so far.
-    pub fn stats(&self) -> &Stats {
+    pub fn counters(&self) -> &CoherenceCounters {
         &self.stats
     }
 

@@ -26,16 +26,16 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod counters;
 pub mod fast;
 pub mod fsm;
 pub mod grant;
 pub mod safeguards;
 pub mod slow;
-pub mod stats;
 
 pub use config::Config;
+pub use counters::CoherenceCounters;
 pub use fast::{Clock, Parsed, StateStage};
 pub use grant::Grant;
 pub use safeguards::{All, Safeguard, Safeguards};
 pub use slow::SlowFlows;
-pub use stats::Stats;

@@ -5,7 +5,8 @@ use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{
-    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Named, Packet, Pools, Trip,
+    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Metadata, Named, Packet,
+    Pools,
 };
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
@@ -25,7 +26,7 @@ pub struct Outgoing {
 
 /// What the workers did.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlowStats {
+pub struct SlowFlowsCounters {
     /// Packets handled.
     pub packets: u64,
     /// Flows made.
@@ -69,7 +70,7 @@ pub struct SlowFlows {
     /// Packets until more of them follow.
     rest: u32,
     drops: DropCounters,
-    stats: SlowStats,
+    stats: SlowFlowsCounters,
 }
 
 /// While flows follow to another chain, some that are not asked for do with one packet in so many.
@@ -96,7 +97,7 @@ impl SlowFlows {
             passage: None,
             rest: 0,
             drops: DropCounters::default(),
-            stats: SlowStats::default(),
+            stats: SlowFlowsCounters::default(),
         }
     }
 
@@ -127,7 +128,7 @@ impl SlowFlows {
     }
 
     /// What the workers did so far.
-    pub fn stats(&self) -> &SlowStats {
+    pub fn counters(&self) -> &SlowFlowsCounters {
         &self.stats
     }
 
@@ -604,10 +605,10 @@ impl SlowFlows {
 /// A frame without its packet, for a message. If it was a header, none is left.
 fn empty(mut frame: Frame) -> Frame {
     frame.fill(&[]);
-    let trip = frame.trip();
-    frame.set_trip(Trip {
+    let metadata = frame.metadata();
+    frame.set_metadata(Metadata {
         parked_bytes: 0,
-        ..trip
+        ..metadata
     });
     frame
 }

@@ -14,7 +14,7 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
-use crate::report::{RuleTableCounts, Sample, SlotCounts, total_drops};
+use crate::report::{RuleTableCounters, Sample, SlotCounters, total_drops};
 use view::{Rates, View};
 
 const TABLE_INTERVAL_NS: u64 = 200_000_000;
@@ -37,9 +37,9 @@ pub struct Snapshot {
     /// Packets sent to the slow path.
     pub packets_slow: u64,
     /// Slots by state.
-    pub slots: SlotCounts,
+    pub slots: SlotCounters,
     /// Cached rules on the fast path.
-    pub rules: RuleTableCounts,
+    pub rules: RuleTableCounters,
     /// How often each worker crashed and began anew.
     pub worker_restarts: Vec<u64>,
     /// Dropped packets by reason.
@@ -205,7 +205,7 @@ mod tests {
             packets_out: packets_in - 45_000,
             packets_fast,
             packets_slow: packets_in - packets_fast,
-            slots: SlotCounts {
+            slots: SlotCounters {
                 capacity: 65_536,
                 initial: 20_010,
                 incomplete: 85,
@@ -213,7 +213,7 @@ mod tests {
                 frozen: 440,
             },
             worker_restarts: Vec::new(),
-            rules: RuleTableCounts::default(),
+            rules: RuleTableCounters::default(),
             drops: drops
                 .into_iter()
                 .map(|(name, n)| (name.to_owned(), n))
@@ -281,13 +281,13 @@ mod tests {
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let mut live = Live::table("edge", None, target);
         let mut with_rules = snapshot(12_345_678, 9_300_000);
-        with_rules.slots = SlotCounts::default();
-        with_rules.rules = RuleTableCounts {
+        with_rules.slots = SlotCounters::default();
+        with_rules.rules = RuleTableCounters {
             capacity: 40_960,
             active: 3_100,
             hits: 9_000_000,
             misses: 1_000_000,
-            ..RuleTableCounts::default()
+            ..RuleTableCounters::default()
         };
         live.update(SECOND_NS, &with_rules);
         let contents = terminal.contents();

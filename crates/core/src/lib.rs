@@ -33,7 +33,7 @@ pub use drop_reason::DropReason;
 pub use key::{FlowKey, Keyed, Side, V4Key};
 pub use named::Named;
 pub use packet::Packet;
-pub use pool::{Frame, Pool, Pools, Ticket, Trip};
+pub use pool::{Frame, Metadata, Pool, Pools, Ticket};
 pub use steering::Steering;
 pub use time::Instant;
 pub use twinpath_wire as wire;

@@ -24,7 +24,7 @@ pub const HEADROOM: usize = 256;
 
 /// What a node remembers of a packet on its way through the chain.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Trip {
+pub struct Metadata {
     /// Which way it goes through the chain.
     pub direction: Direction,
     /// The port that it leaves by, if a function said so.
@@ -60,7 +60,7 @@ struct Bookkeeping {
     head: u32,
     len: u32,
     port: u16,
-    trip: Trip,
+    metadata: Metadata,
     ticket: Ticket,
 }
 
@@ -222,17 +222,17 @@ impl Frame {
 
     /// What the node remembers of the packet.
     #[inline]
-    pub fn trip(&self) -> Trip {
-        self.book().trip
+    pub fn metadata(&self) -> Metadata {
+        self.book().metadata
     }
 
     /// Sets what the node remembers of the packet.
     #[inline]
-    pub fn set_trip(&mut self, trip: Trip) {
-        self.book_mut().trip = trip;
+    pub fn set_metadata(&mut self, metadata: Metadata) {
+        self.book_mut().metadata = metadata;
     }
 
-    /// What names the frame's parked payload: of no meaning unless [`Trip::parked_bytes`] says
+    /// What names the frame's parked payload: of no meaning unless [`Metadata::parked_bytes`] says
     /// that there is one.
     pub fn ticket(&self) -> Ticket {
         self.book().ticket
@@ -246,13 +246,13 @@ impl Frame {
     /// Sets which way the packet goes through the chain.
     #[inline]
     pub fn set_direction(&mut self, direction: Direction) {
-        self.book_mut().trip.direction = direction;
+        self.book_mut().metadata.direction = direction;
     }
 
     /// Sets the port that the packet leaves by.
     #[inline]
     pub fn set_egress(&mut self, egress: Option<u16>) {
-        self.book_mut().trip.egress = egress;
+        self.book_mut().metadata.egress = egress;
     }
 
     /// Asks the processor to fetch the frame's bookkeeping and the packet's first line.
@@ -417,7 +417,7 @@ impl Pool {
         let mut frame = Frame(buffer.0);
         let book = frame.book_mut();
         (book.head, book.len) = (HEADROOM as u32, 0);
-        book.trip = Trip::default();
+        book.metadata = Metadata::default();
         Some(frame)
     }
 
@@ -529,7 +529,7 @@ fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {
         head: HEADROOM as u32,
         len: 0,
         port: 0,
-        trip: Trip::default(),
+        metadata: Metadata::default(),
         ticket: Ticket::default(),
     };
     // SAFETY: `offset` is a multiple of the stride below the region's size, and the region is

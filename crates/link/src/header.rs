@@ -31,7 +31,7 @@
 //! workers and the fast path tell each other about rules.
 
 use twinpath_core::key::{KEY_BYTES, Role, Side};
-use twinpath_core::{Direction, FlowKey, Frame, Instant, Keyed, Ticket, Trip};
+use twinpath_core::{Direction, FlowKey, Frame, Instant, Keyed, Metadata, Ticket};
 
 /// Most state words that a message carries: the 128 bytes of a key-value entry and a few more.
 pub const MAX_WORDS: usize = 36;
@@ -159,8 +159,8 @@ pub struct Header {
     /// The port that the packet arrived on; of the frame that the header is attached to.
     pub ingress: u16,
     /// What the node remembers of the packet; of the frame that the header is attached to.
-    pub trip: Trip,
-    /// What names the parked payload, if the trip says that there is one.
+    pub metadata: Metadata,
+    /// What names the parked payload, if the metadata says that there is one.
     pub ticket: Ticket,
     words: [u32; MAX_WORDS],
     count: u8,
@@ -214,7 +214,7 @@ impl Header {
             chain: 0,
             element: 0,
             ingress: 0,
-            trip: Trip::default(),
+            metadata: Metadata::default(),
             ticket: Ticket::default(),
             words: [0; MAX_WORDS],
             count: 0,
@@ -249,12 +249,12 @@ impl Header {
 
     /// Bytes that the header takes on the link.
     pub fn bytes(&self) -> usize {
-        self.bytes_on(self.trip)
+        self.bytes_on(self.metadata)
     }
 
     #[inline]
-    fn bytes_on(&self, trip: Trip) -> usize {
-        let ticket = if trip.parked_bytes == 0 {
+    fn bytes_on(&self, metadata: Metadata) -> usize {
+        let ticket = if metadata.parked_bytes == 0 {
             0
         } else {
             TICKET_BYTES
@@ -275,7 +275,7 @@ impl Header {
     /// `out` is too short.
     #[inline]
     pub fn write(&self, out: &mut [u8]) -> Result<(), HeaderError> {
-        self.write_for(out, self.ingress, self.trip, self.ticket)
+        self.write_for(out, self.ingress, self.metadata, self.ticket)
     }
 
     #[inline]
@@ -283,21 +283,21 @@ impl Header {
         &self,
         out: &mut [u8],
         ingress: u16,
-        trip: Trip,
+        metadata: Metadata,
         ticket: Ticket,
     ) -> Result<(), HeaderError> {
-        let (have, need) = (out.len(), self.bytes_on(trip));
+        let (have, need) = (out.len(), self.bytes_on(metadata));
         let (Some((fixed, rest)), true) =
             (out.split_first_chunk_mut::<FIXED_BYTES>(), have >= need)
         else {
             return Err(HeaderError::Truncated { have, need });
         };
         self.write_fixed(fixed);
-        write_trip(fixed, ingress, trip);
+        write_metadata(fixed, ingress, metadata);
         for (place, word) in rest.as_chunks_mut::<4>().0.iter_mut().zip(self.words()) {
             *place = word.to_be_bytes();
         }
-        if trip.parked_bytes != 0 {
+        if metadata.parked_bytes != 0 {
             write_ticket(rest, self.words().len(), ticket);
         }
         Ok(())
@@ -351,7 +351,7 @@ impl Header {
     /// Reads what is behind the state words.
     #[inline]
     fn read_ticket(&mut self, behind: &[[u8; 4]]) {
-        if self.trip.parked_bytes != 0
+        if self.metadata.parked_bytes != 0
             && let [slot, generation] = behind
         {
             self.ticket = Ticket {
@@ -389,20 +389,20 @@ impl Header {
         header.ingress = u16::from_be_bytes(lane(bytes, 76));
         header.chain = u16::from_be_bytes(lane(bytes, 4));
         header.element = bytes[80];
-        header.trip = read_trip(bytes, header.message);
+        header.metadata = read_metadata(bytes, header.message);
         header.count = count;
         Ok(header)
     }
 }
 
 /// Whatever comes from the slow path has been there.
-fn read_trip(bytes: &[u8; FIXED_BYTES], message: Message) -> Trip {
+fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
     let direction = match bytes[6] & 16 {
         0 => Direction::Original,
         _ => Direction::Reply,
     };
     let egress = u16::from_be_bytes(lane(bytes, 78));
-    Trip {
+    Metadata {
         direction,
         egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_slow_path: !message.is_to_worker(),
@@ -419,18 +419,18 @@ fn lane<const N: usize>(bytes: &[u8; FIXED_BYTES], from: usize) -> [u8; N] {
         .expect("constant offsets inside the fixed header")
 }
 
-/// Puts a header in front of a frame's packet. The port of arrival, the trip and the ticket are the
+/// Puts a header in front of a frame's packet. The port of arrival, the metadata and the ticket are the
 /// frame's.
 ///
 /// # Errors
 /// No headroom; the frame is unchanged.
 #[inline]
 pub fn attach(frame: &mut Frame, header: &Header) -> Result<(), HeaderError> {
-    let (ingress, trip, ticket) = (frame.port(), frame.trip(), frame.ticket());
+    let (ingress, metadata, ticket) = (frame.port(), frame.metadata(), frame.ticket());
     let place = frame
-        .push_front(header.bytes_on(trip))
+        .push_front(header.bytes_on(metadata))
         .ok_or(HeaderError::Headroom)?;
-    header.write_for(place, ingress, trip, ticket)
+    header.write_for(place, ingress, metadata, ticket)
 }
 
 /// Behind so many state words.
@@ -441,12 +441,12 @@ fn write_ticket(rest: &mut [u8], words: usize, ticket: Ticket) {
     }
 }
 
-fn write_trip(fixed: &mut [u8; FIXED_BYTES], ingress: u16, trip: Trip) {
-    let has_egress = u8::from(trip.egress.is_some());
-    fixed[6] = fixed[6] & !48 | (trip.direction as u8) << 4 | has_egress << 5;
+fn write_metadata(fixed: &mut [u8; FIXED_BYTES], ingress: u16, metadata: Metadata) {
+    let has_egress = u8::from(metadata.egress.is_some());
+    fixed[6] = fixed[6] & !48 | (metadata.direction as u8) << 4 | has_egress << 5;
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
-    fixed[78..80].copy_from_slice(&trip.egress.unwrap_or(0).to_be_bytes());
-    fixed[82..84].copy_from_slice(&trip.parked_bytes.to_be_bytes());
+    fixed[78..80].copy_from_slice(&metadata.egress.unwrap_or(0).to_be_bytes());
+    fixed[82..84].copy_from_slice(&metadata.parked_bytes.to_be_bytes());
 }
 
 /// Gives a frame that carries a header its number in its queue. Numbers are given last, to frames
@@ -482,8 +482,8 @@ pub fn detach(frame: &mut Frame) -> Result<Header, HeaderError> {
     frame.pull_front(header.bytes());
     frame.set_timestamp(header.timestamp);
     frame.set_port(header.ingress);
-    frame.set_trip(header.trip);
-    if header.trip.parked_bytes != 0 {
+    frame.set_metadata(header.metadata);
+    if header.metadata.parked_bytes != 0 {
         frame.set_ticket(header.ticket);
     }
     Ok(header)
@@ -521,7 +521,7 @@ mod tests {
                     (Side::from_bit(bits & 2 != 0), Side::from_bit(bits & 4 != 0));
                 header.role = Role::from_bits((numbers[1] % 3) as u8);
                 (header.ingress, header.element) = (numbers[2] as u16, numbers[3] as u8);
-                header.trip = Trip {
+                header.metadata = Metadata {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
                     egress: (bits & 16 != 0).then_some(numbers[3] as u16),
                     was_on_slow_path: code >= 16,
@@ -531,7 +531,7 @@ mod tests {
                         numbers[1] as u16
                     },
                 };
-                if header.trip.parked_bytes != 0 {
+                if header.metadata.parked_bytes != 0 {
                     let (slot, generation) = (numbers[1], numbers[2]);
                     header.ticket = Ticket { slot, generation };
                 }
@@ -546,7 +546,7 @@ mod tests {
             let mut pool = Pool::new(1, 2048);
             let mut frame = pool.take_filled(&packet).expect("room");
             frame.set_port(header.ingress);
-            frame.set_trip(header.trip);
+            frame.set_metadata(header.metadata);
             frame.set_ticket(header.ticket);
             attach(&mut frame, &header).expect("headroom");
             prop_assert_eq!(frame.len(), header.bytes() + packet.len());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
-use twinpath_rulecache::{Change, RuleFunction};
+use twinpath_rulecache::{Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
@@ -85,8 +85,11 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         self.descriptor().placement
     }
 
-    /// Why the function needs the payloads of packets on the slow path; `None` if headers will do. Of
-    /// packets whose time to live ends it may have the payload all the same.
+    /// Why the function needs the payloads of packets on the slow path: it reads, writes or quotes what
+    /// transport headers carry, changes how much of it there is, makes copies of packets or keeps
+    /// them. `None` if headers will do: then the payload may be elsewhere while the function has the
+    /// packet, zeros stand where it was, and checksums are mended, not computed anew. Packets whose
+    /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
 
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
@@ -109,7 +112,7 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         _former: &dyn FunctionConfig,
         _folder: &Path,
         _seed: u64,
-    ) -> Result<Option<Change>, FunctionError> {
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
         Ok(None)
     }
 

@@ -1,15 +1,10 @@
 //! Single changes of a configuration, as an operator asks for them: one rule, one route, one
 //! backend.
 
-use crate::firewall;
-use crate::firewall::edit::{RuleEditError, with_rule, without_rule};
-use crate::load_balancer::{BackendEditError, NewBackend};
-use crate::router::RouteEditError;
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
-use twinpath_classify::Prefix;
-use twinpath_core::wire::Endpoint;
 
 /// What a function has several of.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,15 +107,9 @@ pub enum EditError {
         /// What is wrong with it.
         why: String,
     },
-    /// A rule.
+    /// What the function says.
     #[error(transparent)]
-    Rule(#[from] RuleEditError),
-    /// A route.
-    #[error(transparent)]
-    Route(#[from] RouteEditError),
-    /// A backend.
-    #[error(transparent)]
-    Backend(#[from] BackendEditError),
+    Function(Box<dyn Error + Send + Sync>),
 }
 
 impl Edit {
@@ -139,68 +128,14 @@ impl Edit {
 }
 
 impl EditError {
-    /// The list would break its limits.
-    pub(crate) fn limit(error: impl fmt::Display) -> Self {
-        RuleEditError::Limit(error.to_string()).into()
+    /// What the function says.
+    pub(crate) fn of(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Function(Box::new(error))
     }
 }
 
-pub(crate) fn edited_rules(
-    rules: &[firewall::rule::Rule],
-    edit: &Edit,
-) -> Result<Vec<firewall::rule::Rule>, EditError> {
-    Ok(match edit {
-        Edit::AddRule { rule, number } => with_rule(rules, rule, *number)?,
-        Edit::DeleteRule { rule } => without_rule(rules, rule)?,
-        other => return Err(EditError::Object(other.object())),
-    })
-}
-
-pub(crate) fn edited_routes(
-    config: &crate::router::Config,
-    edit: &Edit,
-) -> Result<crate::router::Config, EditError> {
-    Ok(match edit {
-        Edit::AddRoute { to, via } => config.with_new_route(prefix(to)?, via)?,
-        Edit::ReplaceRoute { to, via } => config.with_route(prefix(to)?, via)?,
-        Edit::DeleteRoute { to } => config.without_route(prefix(to)?)?,
-        other => return Err(EditError::Object(other.object())),
-    })
-}
-
-pub(crate) fn edited_backends(
-    config: &crate::load_balancer::Config,
-    edit: &Edit,
-) -> Result<crate::load_balancer::Config, EditError> {
-    Ok(match edit {
-        Edit::AddBackend {
-            service,
-            endpoint,
-            weight,
-            mac,
-        } => {
-            let new = NewBackend {
-                endpoint: word(endpoint)?,
-                weight: *weight,
-                mac: mac.as_deref().map(word).transpose()?,
-            };
-            config.with_backend(service.as_deref(), &new)?
-        }
-        Edit::DrainBackend { service, endpoint } => {
-            config.with_drained(service.as_deref(), word::<Endpoint>(endpoint)?)?
-        }
-        Edit::RemoveBackend { service, endpoint } => {
-            config.without_backend(service.as_deref(), word::<Endpoint>(endpoint)?)?
-        }
-        other => return Err(EditError::Object(other.object())),
-    })
-}
-
-fn prefix(text: &str) -> Result<Prefix, EditError> {
-    word(text)
-}
-
-fn word<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, EditError> {
+/// Reads a word of an edit.
+pub(crate) fn word<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, EditError> {
     text.parse().map_err(|why: T::Err| EditError::Word {
         text: text.to_owned(),
         why: why.to_string(),

@@ -33,9 +33,6 @@ pub enum BuildError {
     /// A queue for payloads that cannot be.
     #[error("[parking]: {0}")]
     Parking(#[from] ParkingError),
-    /// Payloads are to wait while functions need them.
-    #[error("{0} needs payloads: expected functions that do without them, or no [parking]")]
-    NeedsPayload(String),
     /// Too many networks inside.
     #[error("the networks inside: {0}")]
     Inside(#[from] RouteError),

@@ -2,7 +2,7 @@
 
 use crate::fast_path::Departure;
 use crate::sink::{CaptureSink, Egress, Sink, Written};
-use crate::udp_port::{SinkCounts, UdpSink};
+use crate::udp_port::{SinkCounters, UdpSink};
 use std::path::Path;
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureWriter, PortFiles, PortPattern};
@@ -23,7 +23,7 @@ pub enum Exit {
 #[derive(Debug, Default)]
 pub struct Told {
     /// What became of frames that left through a socket, if one was served.
-    pub udp: Option<SinkCounts>,
+    pub udp: Option<SinkCounters>,
     /// What a capture lacks, if one was written.
     pub written: Written,
 }
@@ -58,7 +58,7 @@ impl Exit {
         let (written, udp) = match self {
             Self::Capture(sink) => (sink.finish()?, None),
             Self::Captures(sink) => (sink.finish()?, None),
-            Self::Udp(sink) => (Written::default(), Some(sink.counts())),
+            Self::Udp(sink) => (Written::default(), Some(sink.counters())),
             Self::Nowhere => (Written::default(), None),
         };
         Ok(Told { udp, written })

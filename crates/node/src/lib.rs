@@ -19,7 +19,7 @@ pub mod live_drops;
 pub mod machine;
 pub mod observe;
 pub mod operator;
-pub mod place;
+pub mod position;
 pub mod replacement;
 pub mod run;
 pub mod sink;
@@ -38,5 +38,5 @@ pub use fast_path::{
 };
 pub use machine::{Limits, Machine, Output};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
-pub use wiring::{Node, build};
+pub use wiring::{Node, NodeConfig, build};
 pub use worker::{SlowElement, Worker};

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounts,
+    Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 
@@ -67,7 +67,7 @@ impl Observer {
     }
 
     fn snapshot(&self, fast_path: &FastPath, tallies: Tallies) -> Snapshot {
-        let counts = fast_path.counts();
+        let counts = fast_path.counters();
         let Tallies {
             mut drops,
             restarts,
@@ -98,7 +98,7 @@ impl Observer {
     ) {
         let fast_path = machine.path();
         let snapshot = self.snapshot(fast_path, Tallies::of(workers));
-        let counts = fast_path.counts();
+        let counts = fast_path.counters();
         report.totals.packets_in = snapshot.packets_in;
         report.totals.bytes_in = counts.bytes_in;
         report.totals.packets_out = self.packets_out;
@@ -166,10 +166,10 @@ fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
         .collect()
 }
 
-fn slot_counts(fast_path: &FastPath) -> SlotCounts {
-    let mut all = SlotCounts::default();
+fn slot_counts(fast_path: &FastPath) -> SlotCounters {
+    let mut all = SlotCounters::default();
     for stage in fast_path.stages() {
-        let [initial, incomplete, active, frozen] = stage.stats().population;
+        let [initial, incomplete, active, frozen] = stage.counters().population;
         all.capacity += stage.slots() as u64;
         all.initial += initial;
         all.incomplete += incomplete;
@@ -181,9 +181,9 @@ fn slot_counts(fast_path: &FastPath) -> SlotCounts {
 
 fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
     let stats = fast_path.coherence();
-    let counts = fast_path.counts();
+    let counts = fast_path.counters();
     let (reordered, lost) = workers.iter().fold((0, 0), |(reordered, lost), worker| {
-        let link = worker.link_counts();
+        let link = worker.link_counters();
         (reordered + link.reordered, lost + link.lost)
     });
     Coherence {

@@ -26,7 +26,7 @@ use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Instant, Named};
 use twinpath_nf::edit::{Edit, Object};
 use twinpath_nf::napt::{Kind, KindError, Napt, NewNapt};
-use twinpath_rulecache::{Action, CachedRule, Change, Field, NewRule, words};
+use twinpath_rulecache::{Action, CachedRule, Field, NewRule, Reconfiguration, words};
 
 /// The socket of a running service; closed and removed when dropped.
 pub struct Operator {
@@ -212,7 +212,7 @@ impl Control {
             let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
             return Err(format!("{endpoint} has no binding{of}"));
         }
-        let change = Change::of::<Napt>(NewNapt::End(endpoint, kind));
+        let change = Reconfiguration::of::<Napt>(NewNapt::End(endpoint, kind));
         let change = Replacement::of_function(&self.service, place, change).map_err(told)?;
         let service = self.service.clone();
         self.make(change, service)

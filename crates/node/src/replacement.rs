@@ -23,14 +23,14 @@ pub use crate::machine::Replacement;
 pub use crate::worker::{FunctionPlan, SlowPlan};
 
 use crate::build_error::BuildError;
-use crate::wiring;
+use crate::wiring::{self, Buffers, NodeConfig};
+use flows::FlowPlan;
 use std::ops::Range;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Pools;
 use twinpath_nf::descriptor::MigrationError;
-use twinpath_rulecache::{Change, Sides, SlowRules};
-use twinpath_slowpath::Chain;
+use twinpath_rulecache::Reconfiguration;
 
 /// Why a running service cannot become another.
 #[derive(Debug, thiserror::Error)]
@@ -62,35 +62,42 @@ impl Replacement {
     /// # Errors
     /// More than the chain differs, or its new functions cannot be built.
     pub fn between(old: &Service, new: &Service) -> Result<Self, ReplaceError> {
+        Self::with_config(old, &NodeConfig::of(new, old.run.paths)?)
+    }
+
+    /// From a service to what a node is built from.
+    ///
+    /// # Errors
+    /// More than the chain differs, or its new functions cannot be built.
+    pub fn with_config(old: &Service, config: &NodeConfig) -> Result<Self, ReplaceError> {
+        let new = &config.service;
         check_settings(old, new)?;
         check_functions(old, new)?;
         let before = elements(old);
         let origin = |element: Range<usize>| (origin(old, &before, new, &element), element);
         let after: Vec<_> = elements(new).into_iter().map(origin).collect();
-        let chain = wiring::chain(new)?;
-        let flows = flows::Change::between(old, new, &after, &chain)?;
-        let room = wiring::room(new, old.run.paths)?;
+        let flows = FlowPlan::between(old, new, &after)?;
         let mut replacement = Self {
             sides: wiring::sides(new)?,
             steering: wiring::steering(new)?,
             fast: Vec::new(),
             slow: Vec::new(),
-            blueprint: wiring::blueprint(new, old.run.paths),
+            blueprint: config.blueprint(),
             brings_flows_home: flows.brings_home,
             releases_packets: flows.releases_packets,
-            pools: larger_pools(old, new, &chain)?,
+            pools: larger_pools(old, config.buffers)?,
             applied: changes(old, new),
             old_elements: before.len(),
             has_other_sides: old.inside != new.inside || old.inside_ports != new.inside_ports,
         };
-        for ((origin, element), has_room) in after.iter().zip(room) {
-            let plan = plan_fast(old, *origin, new, element, has_room)?;
+        for ((origin, element), has_room) in after.iter().zip(&config.has_room) {
+            let plan = plan_fast(*origin, config, element, *has_room)?;
             replacement.fast.push(plan);
         }
         for _ in 0..new.slow_path.workers {
             let plans = after
                 .iter()
-                .map(|(origin, element)| plan_slow(old, &before, *origin, new, element));
+                .map(|(origin, element)| plan_slow(old, &before, *origin, config, element));
             replacement.slow.push(plans.collect::<Result<_, _>>()?);
         }
         Ok(replacement)
@@ -104,7 +111,7 @@ impl Replacement {
     pub fn of_function(
         service: &Service,
         place: usize,
-        change: Change,
+        change: Reconfiguration,
     ) -> Result<Self, ReplaceError> {
         let mut replacement = Self::between(service, service)?;
         let name = service.chain[place].name.to_string();
@@ -155,17 +162,16 @@ fn changes_in_place(former: &Instance, function: &Instance) -> bool {
 }
 
 fn plan_fast(
-    old: &Service,
     origin: Origin,
-    new: &Service,
+    config: &NodeConfig,
     element: &Range<usize>,
     has_room: bool,
 ) -> Result<FastPlan, ReplaceError> {
     if let Origin::Same(number) | Origin::Changed(number) = origin {
         return Ok(FastPlan::Keep(number));
     }
-    let instances = &new.chain[element.clone()];
-    let element = wiring::fast_element(new, old.run.paths, instances, has_room)?;
+    let instances = &config.service.chain[element.clone()];
+    let element = config.fast_element(instances, has_room)?;
     Ok(FastPlan::New(element))
 }
 
@@ -173,9 +179,10 @@ fn plan_slow(
     old: &Service,
     before: &[Range<usize>],
     origin: Origin,
-    new: &Service,
+    config: &NodeConfig,
     element: &Range<usize>,
 ) -> Result<SlowPlan, ReplaceError> {
+    let new = &config.service;
     match origin {
         Origin::Same(number) => return Ok(SlowPlan::Keep(number)),
         Origin::Changed(number) => {
@@ -188,9 +195,7 @@ fn plan_slow(
         return flows::plan(old, before, new, element);
     }
     let functions = plan_functions(old, before, new, element)?;
-    let config = wiring::slow_rules_config(new, old.run.paths);
-    let rules = SlowRules::new(config, Sides::KNOWN, Vec::new());
-    Ok(SlowPlan::Rules(Box::new(rules), functions))
+    Ok(SlowPlan::Rules(config.slow_rules(), functions))
 }
 
 /// The plan for an element that stays while some of its functions change.
@@ -219,7 +224,7 @@ fn change_from(
     former: &Instance,
     new: &Service,
     function: &Instance,
-) -> Result<Option<Change>, BuildError> {
+) -> Result<Option<Reconfiguration>, BuildError> {
     let former = &*former.config;
     let change = function.config.change_from(former, &new.folder, new.seed);
     change.map_err(|source| BuildError::Function {
@@ -243,15 +248,10 @@ fn check_functions(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     Ok(())
 }
 
-fn larger_pools(
-    old: &Service,
-    new: &Service,
-    chain: &Chain,
-) -> Result<Option<Pools>, ReplaceError> {
-    let before = wiring::pool_frames(old, &wiring::chain(old)?);
-    let (small, large) = wiring::pool_frames(new, chain);
-    let is_larger = small > before.0 || large > before.1;
-    Ok(is_larger.then(|| Pools::new(small, large)))
+fn larger_pools(old: &Service, buffers: Buffers) -> Result<Option<Pools>, BuildError> {
+    let before = wiring::buffers(old)?;
+    let is_larger = buffers.ordinary > before.ordinary || buffers.long > before.long;
+    Ok(is_larger.then(|| buffers.pools()))
 }
 
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {

@@ -10,7 +10,7 @@ use crate::operator::Operator;
 use crate::sink::{Sink, Written};
 use crate::source::Source;
 use crate::threads;
-use crate::udp_port::{SinkCounts, UdpPort, UdpSink};
+use crate::udp_port::{SinkCounters, UdpPort, UdpSink};
 use crate::virtual_time::VirtualRun;
 use crate::wiring::{self, BuildError, Node, build};
 use std::net::SocketAddr;
@@ -135,7 +135,7 @@ pub struct Finished {
     /// That the capture ended in the middle of a packet, if it did.
     pub truncated: Option<String>,
     /// What became of frames that left through a UDP address, if one was served.
-    pub udp: Option<SinkCounts>,
+    pub udp: Option<SinkCounters>,
     /// What the capture that was written lacks.
     pub written: Written,
     /// Whether all that came in had come to its end; if not, what was inside is lost.
@@ -223,7 +223,7 @@ impl Finished {
             order,
             without_port,
         } = self.written;
-        let SinkCounts {
+        let SinkCounters {
             unsendable,
             refused,
             ..

@@ -39,7 +39,7 @@ impl Egress {
     /// An answer leaves by the port that its request came in by, a packet by that which a function
     /// has chosen, or else by the other of two. `None` if there is no such port.
     pub fn of(self, departure: &Departure) -> Option<u16> {
-        let (ingress, chosen) = (departure.frame.port(), departure.frame.trip().egress);
+        let (ingress, chosen) = (departure.frame.port(), departure.frame.metadata().egress);
         let port = match (self.ports, departure.is_reply, chosen) {
             (0 | 1, ..) => 0,
             (_, true, _) => ingress,

@@ -225,8 +225,8 @@ impl<S: Sink> Driver<'_, S> {
         for (worker, frame) in self.output.frames.drain(..) {
             self.seats[worker].send(frame);
         }
-        for (worker, order) in self.output.orders.drain(..) {
-            self.seats[worker].tell(order);
+        for (worker, command) in self.output.commands.drain(..) {
+            self.seats[worker].tell(command);
         }
         for outcome in std::mem::take(&mut self.output.outcomes) {
             self.came_of_command(outcome);

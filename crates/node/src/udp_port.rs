@@ -56,7 +56,7 @@ impl UdpPort {
         let sink = UdpSink {
             socket: Arc::clone(&self.socket),
             local: self.local,
-            counts: SinkCounts::default(),
+            counts: SinkCounters::default(),
         };
         (UdpFeed::new(self.socket, self.local), sink)
     }
@@ -169,7 +169,7 @@ impl MonotonicClock {
 
 /// What became of frames that left.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct SinkCounts {
+pub struct SinkCounters {
     /// Sent as datagrams.
     pub sent: u64,
     /// No UDP, or for the socket itself: nothing that this port can send.
@@ -183,12 +183,12 @@ pub struct SinkCounts {
 pub struct UdpSink {
     socket: Arc<UdpSocket>,
     local: SocketAddr,
-    counts: SinkCounts,
+    counts: SinkCounters,
 }
 
 impl UdpSink {
     /// What became of frames that left.
-    pub fn counts(&self) -> SinkCounts {
+    pub fn counters(&self) -> SinkCounters {
         self.counts
     }
 
@@ -365,10 +365,10 @@ mod tests {
         leave(&mut sink, &to_itself);
         leave(&mut sink, &no_datagram);
         assert_eq!(
-            sink.counts(),
-            SinkCounts {
+            sink.counters(),
+            SinkCounters {
                 unsendable: 2,
-                ..SinkCounts::default()
+                ..SinkCounters::default()
             }
         );
         std::thread::sleep(Duration::from_millis(5));

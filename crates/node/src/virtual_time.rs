@@ -292,14 +292,14 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             let frames = self.output.frames.drain(..);
             self.to_workers
                 .extend(frames.map(|(worker, what)| InFlight { due, worker, what }));
-            let orders = std::mem::take(&mut self.output.orders);
-            if orders.is_empty() {
+            let commands = std::mem::take(&mut self.output.commands);
+            if commands.is_empty() {
                 break;
             }
-            // Nothing is under way when there are orders.
-            for (worker, order) in orders {
+            // Nothing is under way when there are commands.
+            for (worker, command) in commands {
                 let pools = &mut self.node.worker_pools[worker];
-                let answer = self.node.workers[worker].execute(order, pools, &mut self.returns);
+                let answer = self.node.workers[worker].execute(command, pools, &mut self.returns);
                 self.hand_in_at_once(worker);
                 let (clock, out) = (self.clock(), &mut self.output);
                 self.node.machine.answered(worker, answer, clock, out);

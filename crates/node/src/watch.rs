@@ -242,7 +242,7 @@ pub struct FunctionLook {
     /// What it examined of the packet that no function before it had.
     pub examined: Vec<Quantity>,
     /// What it wrote.
-    pub written: Vec<Change>,
+    pub written: Vec<FieldChange>,
     /// The entries of its table that decided.
     pub entries: Vec<EntryLook>,
     /// What it decided.
@@ -251,7 +251,7 @@ pub struct FunctionLook {
 
 /// A field that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct FieldChange {
     /// The field.
     pub field: &'static str,
     /// Its value before.
@@ -437,7 +437,7 @@ impl Watch {
                 Some(_) => self.words(header.element, words, words),
                 None => Vec::new(),
             },
-            parked_bytes: frame.trip().parked_bytes,
+            parked_bytes: frame.metadata().parked_bytes,
         }
     }
 

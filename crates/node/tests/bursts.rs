@@ -85,7 +85,7 @@ fn of_any_size_are_as_packets_one_by_one() {
                 assert!(numbers.is_sorted(), "{what}: {flow}: {numbers:?}");
             }
             let path = both.node.machine.path();
-            let share = path.counts().fast_packets as f64 / trace.len() as f64;
+            let share = path.counters().fast_packets as f64 / trace.len() as f64;
             assert!(share > 0.5, "{what}: {share}");
             let malformed = path.drops().total();
             assert!(malformed > 200, "{what}: {malformed}");

@@ -7,29 +7,27 @@ use common::world::{Mishaps, World};
 use common::{Flows, assert_same, by_flow, copy, generate, run, service, tcp_traffic, traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Once;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Once};
-use twinpath_coherence::SlowFlows;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
-use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_core::program::FastProgram;
+use twinpath_control::service::{Execution, Instance, Pace, Paths, Service};
+use twinpath_core::program::{Exit, FastProgram, Step};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
-use twinpath_core::{FlowKey, Instant, Named, Packet, Steering};
+use twinpath_core::{FlowKey, Instant, Packet, Steering};
 use twinpath_io::{CaptureError, Trace};
+use twinpath_nf::custom::custom;
+use twinpath_nf::descriptor::{Form, Function};
 use twinpath_node::command::no_commands;
 use twinpath_node::machine::Replacement;
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::wiring::{
-    BuildError, elements, flow_function, rule_functions, slow_rules_config,
-};
-use twinpath_node::worker::Blueprint;
-use twinpath_node::{Departure, Node, Ports, SlowElement, Worker, build};
-use twinpath_rulecache::{Answers, Recorded, RuleFunction, Sides, SlowRules, Verdict};
-use twinpath_slowpath::{Chain, Flow, NetworkFunction, Outbox};
+use twinpath_node::wiring::elements;
+use twinpath_node::{Departure, Node, Ports, build};
+use twinpath_rulecache::{Answers, Recorded, RuleFunction, Verdict};
+use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
 /// Packets to this port blow the fuse.
 const POISON: u16 = 4444;
@@ -44,7 +42,18 @@ impl NetworkFunction for Fuse {
     }
 
     fn program(&self) -> FastProgram {
-        FastProgram::default()
+        let (when, then) = (Vec::new(), Vec::new());
+        let step = Step {
+            name: "pass",
+            when,
+            then,
+            exit: Exit::Continue,
+        };
+        FastProgram {
+            name: "fuse".into(),
+            steps: vec![step],
+            ..FastProgram::default()
+        }
     }
 
     fn handle(&mut self, packet: Packet, _flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
@@ -70,40 +79,26 @@ impl RuleFunction for Fuse {
     }
 }
 
-/// What a worker has of a service's chain, with a fuse in front of each element.
-fn fused(service: &Service) -> Result<Vec<SlowElement>, BuildError> {
-    let element = |configs: &[_]| {
-        let rules = rule_functions(service, configs)?;
-        if !rules.is_empty() {
-            let fuse: Box<dyn RuleFunction> = Box::new(Fuse);
-            let mut functions: Vec<Named<dyn RuleFunction>> = vec![fuse.into()];
-            functions.extend(rules);
-            let config = slow_rules_config(service, Paths::Both);
-            let mut rules = SlowRules::new(config, Sides::KNOWN, Vec::new());
-            rules.exchange_functions(functions);
-            return Ok(SlowElement::Rules(Box::new(rules)));
-        }
-        let fuse: Box<dyn NetworkFunction> = Box::new(Fuse);
-        let mut functions: Vec<Named<dyn NetworkFunction>> = vec![fuse.into()];
-        for config in configs {
-            functions.push(flow_function(service, config)?);
-        }
-        let (flows, seed) = (service.slow_path.flows, service.seed);
-        let slow = SlowFlows::new(Chain::named(functions), flows, 1, seed);
-        Ok(SlowElement::Flows(Box::new(slow)))
+/// The service with a fuse in front of each element.
+fn fused(service: &Service) -> Service {
+    let fuse = |form: Form| Instance {
+        name: "fuse".into(),
+        config: custom(form, 0, move |_, _| {
+            Ok(match form {
+                Form::Flow => Function::flow(Fuse),
+                Form::Rules => Function::rules(Fuse),
+            })
+        }),
     };
-    elements(service).map(element).collect()
-}
-
-/// A node whose workers have fuses.
-fn node(service: &Service) -> Node {
-    let mut node = build(service, Paths::Both).expect("a sound service");
-    let own = service.clone();
-    let blueprint: Blueprint = Arc::new(move || fused(&own));
-    for worker in &mut node.workers {
-        *worker = Worker::new(Arc::clone(&blueprint), None).expect("no files");
+    let mut chain = Vec::new();
+    for element in elements(service) {
+        chain.push(fuse(element[0].config.descriptor().form));
+        chain.extend_from_slice(element);
     }
-    node
+    Service {
+        chain,
+        ..service.clone()
+    }
 }
 
 #[derive(Default)]
@@ -121,7 +116,7 @@ fn crash(service: &Service, trace: &Trace, execution: Execution) -> (Vec<Vec<u8>
     blow_quietly();
     let mut service = service.clone();
     (service.run.execution, service.run.pace) = (execution, Some(Pace::Lossless));
-    let mut node = node(&service);
+    let mut node = build(&fused(&service), Paths::Both).expect("a sound service");
     let (mut sink, mut observer) = (Left::default(), Observer::new(Live::hidden()));
     let ports = Ports {
         input: Some(PathBuf::from("memory")),
@@ -401,7 +396,7 @@ fn a_change_leaves_no_rule_of_a_former_life() {
     for crashes in [false, true] {
         let mut world = World::new(&before, Paths::Both, Mishaps::default());
         world.run(&trace);
-        assert!(world.node.machine.path().counts().fast_packets > 10);
+        assert!(world.node.machine.path().counters().fast_packets > 10);
         let replacement = Replacement::between(&before, &after).expect("a good service");
         world.change(replacement, crashes);
         let left = world.order.len();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::changing::{Change, run_changing};
+use common::changing::{ServiceChange, run_changing};
 use common::{
     Outcome, VARIANTS, Variant, assert_same, balanced_traffic, by_direction, captures, generate,
     load, run, service, tcp_traffic, traffic, vary,
@@ -69,7 +69,7 @@ fn made(chain: &[&str], tables: &[&str]) -> Service {
 /// the slow path alone, and the share of packets that stayed on the fast path.
 fn compare_as(
     first: &Service,
-    changes: &[Change],
+    changes: &[ServiceChange],
     trace: &Trace,
     variants: &[Variant],
     what: &str,
@@ -82,7 +82,7 @@ fn compare_as(
             let what = format!("{what} {variant:?} {execution:?}");
             let changes: Vec<_> = changes
                 .iter()
-                .map(|change| Change {
+                .map(|change| ServiceChange {
                     before: change.before,
                     to: vary(&change.to, variant),
                 })
@@ -121,7 +121,7 @@ fn assert_nothing_lost(outcome: &Outcome, what: &str) {
     );
 }
 
-fn compare(first: &Service, changes: &[Change], trace: &Trace, what: &str) -> Outcome {
+fn compare(first: &Service, changes: &[ServiceChange], trace: &Trace, what: &str) -> Outcome {
     let (expected, share) = compare_as(first, changes, trace, &[Variant::Plain], what);
     assert!(share > 0.1, "{what}: the fast path did too little: {share}");
     expected
@@ -136,7 +136,7 @@ fn a_firewall_takes_other_rules() {
     let trace = tcp_traffic(0.02, 20_000);
     let [open, watchful, strict] =
         [FIREWALL, WATCHFUL, STRICT].map(|table| made(&["firewall"], &[table]));
-    let change = |before, to: &Service| Change {
+    let change = |before, to: &Service| ServiceChange {
         before,
         to: to.clone(),
     };
@@ -158,7 +158,7 @@ fn established_connections_outlive_a_change_of_rules() {
     );
     let open = made(&["firewall"], &[FIREWALL]);
     let closed = made(&["firewall"], &["[firewall]\ndefault = \"deny\"\n"]);
-    let change = [Change {
+    let change = [ServiceChange {
         before: 4_000,
         to: closed,
     }];
@@ -178,15 +178,15 @@ fn time_outs_change() {
         timeouts = { tcp_established = \"100ms\", udp_unreplied = \"100ms\", udp_replied = \"100ms\" }\n";
     let hasty = made(&["firewall"], &[hasty]);
     let changes = [
-        Change {
+        ServiceChange {
             before: 2_000,
             to: hasty.clone(),
         },
-        Change {
+        ServiceChange {
             before: 7_000,
             to: patient.clone(),
         },
-        Change {
+        ServiceChange {
             before: 10_000,
             to: hasty,
         },
@@ -210,7 +210,7 @@ fn functions_join_leave_and_change_places() {
     let trace = tcp_traffic(0.1, 21_000);
     let later = chains[1..].iter().zip(1..);
     let changes: Vec<_> = later
-        .map(|(chain, number)| Change {
+        .map(|(chain, number)| ServiceChange {
             before: 3_000 * number,
             to: made(chain, &tables),
         })
@@ -228,11 +228,11 @@ fn a_reassembler_takes_other_limits() {
     let [patient, impatient] = [REASSEMBLER, IMPATIENT]
         .map(|table| made(&["firewall", "reassembler"], &[FIREWALL, table]));
     let changes = [
-        Change {
+        ServiceChange {
             before: 4_000,
             to: impatient,
         },
-        Change {
+        ServiceChange {
             before: 8_000,
             to: patient.clone(),
         },
@@ -249,11 +249,11 @@ fn an_inspector_takes_other_rules() {
     let chain = &["reassembler", "inspector"];
     let [some, others] = [some, others].map(|rules| made(chain, &[REASSEMBLER, &rules]));
     let changes = [
-        Change {
+        ServiceChange {
             before: 5_000,
             to: others.clone(),
         },
-        Change {
+        ServiceChange {
             before: 11_000,
             to: some.clone(),
         },
@@ -283,7 +283,7 @@ fn a_rules_file_is_read_again() {
     assert_eq!(applied(&other).changed, ["inspector"]);
     let trace = tcp_traffic(0.0, 8_000);
     let banned = |outcome: &Outcome| outcome.report.drops["banned"];
-    let change = [Change {
+    let change = [ServiceChange {
         before: 4_000,
         to: other,
     }];
@@ -302,15 +302,15 @@ fn backends_are_drained_removed_and_added() {
         let with = |backends| made(chain, &[FIREWALL, REASSEMBLER, &balancer(backends)]);
         let trace = balanced_traffic(&balancer(TWO), 12_000);
         let changes = [
-            Change {
+            ServiceChange {
                 before: 3_000,
                 to: with(DRAINED),
             },
-            Change {
+            ServiceChange {
                 before: 6_000,
                 to: with(OTHERS),
             },
-            Change {
+            ServiceChange {
                 before: 9_000,
                 to: with(TWO),
             },
@@ -338,11 +338,11 @@ fn a_balancer_joins_and_leaves() {
     let without = made(&["firewall"], &tables);
     let with = made(&["firewall", "load_balancer"], &tables);
     let changes = [
-        Change {
+        ServiceChange {
             before: 3_000,
             to: with,
         },
-        Change {
+        ServiceChange {
             before: 6_000,
             to: without.clone(),
         },
@@ -366,7 +366,7 @@ fn keys_keep_their_values() {
     let changes: Vec<_> = changes
         .into_iter()
         .zip([4_000, 4_500, 9_000])
-        .map(|(to, before)| Change { before, to })
+        .map(|(to, before)| ServiceChange { before, to })
         .collect();
     let found = compare(&store, &changes, &trace, "keys");
     let count = |name: &str| found.report.functions[1].counters[name];
@@ -379,14 +379,14 @@ fn several_workers_change_together() {
     let trace = tcp_traffic(0.05, 12_000);
     let first = made(&["firewall"], &[FIREWALL, workers]);
     let changes = [
-        Change {
+        ServiceChange {
             before: 4_000,
             to: made(
                 &["firewall", "reassembler"],
                 &[WATCHFUL, REASSEMBLER, workers],
             ),
         },
-        Change {
+        ServiceChange {
             before: 8_000,
             to: made(&["reassembler"], &[REASSEMBLER, workers]),
         },
@@ -412,7 +412,7 @@ fn beside_elements_with_rules() {
     let trace = tcp_traffic(0.05, 18_000);
     let later = chains[1..].iter().zip(1..);
     let changes: Vec<_> = later
-        .map(|(chain, number)| Change {
+        .map(|(chain, number)| ServiceChange {
             before: 3_000 * number,
             to: made(chain, &tables),
         })
@@ -428,11 +428,11 @@ fn on_captures() {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let third = trace.len() / 3;
         let changes = [
-            Change {
+            ServiceChange {
                 before: third,
                 to: made(&["reassembler", "firewall"], &tables),
             },
-            Change {
+            ServiceChange {
                 before: 2 * third,
                 to: made(&["inspector", "reassembler"], &tables),
             },
@@ -488,7 +488,7 @@ fn any_chain_becomes_any_other() {
         let mut draw = seed;
         let first = any(&mut draw);
         let changes: Vec<_> = (1..5)
-            .map(|number| Change {
+            .map(|number| ServiceChange {
                 before: number * 1_200,
                 to: any(&mut draw),
             })
@@ -513,7 +513,7 @@ fn a_balancer_keeps_its_connections_beside_cached_rules() {
         made(&["load_balancer", "acl"], &[tables[1], tables[2]]),
         made(&["load_balancer"], &[tables[0]]),
     ];
-    let changes = (1..).zip(&chains[1..]).map(|(number, to)| Change {
+    let changes = (1..).zip(&chains[1..]).map(|(number, to)| ServiceChange {
         before: number * 1_500,
         to: to.clone(),
     });
@@ -564,7 +564,7 @@ fn functions_are_parted_and_joined() {
     ];
     let changes: Vec<_> = (1..)
         .zip(to)
-        .map(|(number, to)| Change {
+        .map(|(number, to)| ServiceChange {
             before: number * 1_200,
             to,
         })

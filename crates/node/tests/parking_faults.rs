@@ -31,7 +31,7 @@ fn check(parking: &str, paths: Paths, mishaps: Mishaps) {
         );
     }
     let stage = world.node.machine.path().parking().expect("with parking");
-    let (stats, counts) = (stage.stats(), stage.counts());
+    let (stats, counts) = (stage.buffer().counters(), stage.counters());
     println!("{parking} {paths:?} {mishaps:?}: {stats:?}");
     assert!(stage.is_empty() && stats.parked == stats.ended());
     assert!(stats.parked > 100 && stats.expired > 0, "{stats:?}");

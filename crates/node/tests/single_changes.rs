@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::changing::{Change, Told, run_changing, run_changing_told};
+use common::changing::{ServiceChange, Told, run_changing, run_changing_told};
 use common::{
     Outcome, assert_same, assert_same_but_for_names, by_direction, generate, run, service, traffic,
 };
@@ -66,13 +66,13 @@ fn delete_route(to: &str) -> Edit {
 }
 
 /// The services that single changes make, one after the other, each so many packets later.
-fn edited(first: &Service, edits: &[(&str, Edit)], packets: usize) -> Vec<Change> {
+fn edited(first: &Service, edits: &[(&str, Edit)], packets: usize) -> Vec<ServiceChange> {
     let each = packets / (edits.len() + 1);
     let mut present = first.clone();
     let mut change = |(number, (function, edit)): (usize, &(&str, Edit))| {
         let edited = present.edited(Some(function), edit);
         present = edited.unwrap_or_else(|error| panic!("{error}"));
-        Change {
+        ServiceChange {
             before: (number + 1) * each,
             to: present.clone(),
         }
@@ -82,7 +82,12 @@ fn edited(first: &Service, edits: &[(&str, Edit)], packets: usize) -> Vec<Change
 
 /// Makes changes on both paths, in virtual time and on threads, and on the slow path alone. Returns what
 /// left the slow path alone, and what each change did in virtual time.
-fn compare(first: &Service, changes: &[Change], trace: &Trace, what: &str) -> (Outcome, Vec<Told>) {
+fn compare(
+    first: &Service,
+    changes: &[ServiceChange],
+    trace: &Trace,
+    what: &str,
+) -> (Outcome, Vec<Told>) {
     let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
     let unchanged = run(first, trace, Paths::Slow, Execution::Virtual);
     assert!(
@@ -199,7 +204,7 @@ fn files_are_applied_entry_by_entry() {
             "{ via = \"lab\", to = \"192.0.2.4/30\" }, { to = \"2001:db8::2/127\", via = \"lab\" }, { to = \"any\", via = \"uplink\" }")
         .replace("{ action = \"deny\", protocol = \"udp\", to_port = 443 },", "# nothing");
     let other = made(chain, &other);
-    let changes = [(5_000, &other), (10_000, &first)].map(|(before, to)| Change {
+    let changes = [(5_000, &other), (10_000, &first)].map(|(before, to)| ServiceChange {
         before,
         to: to.clone(),
     });
@@ -220,7 +225,7 @@ fn several_functions_change_together() {
     ] {
         other = other.edited(Some(function), &edit).expect("possible");
     }
-    let changes = [Change {
+    let changes = [ServiceChange {
         before: 8_000,
         to: other,
     }];
@@ -244,7 +249,7 @@ fn rules_of_a_firewall_leave_connections_where_they_are() {
     let changes = edited(&first, &edits, PACKETS);
     let (expected, _) = compare(&first, &changes, &trace, "firewall");
     assert!(expected.report.drops["denied"] > 0);
-    let share = |changes: &[Change]| {
+    let share = |changes: &[ServiceChange]| {
         run_changing(&first, changes, &trace, Paths::Both, Execution::Virtual)
             .report
             .fast
@@ -331,7 +336,7 @@ fn drained_backends_leave_connections_where_they_are() {
     let first = made_without_inside(&["load_balancer"], BALANCER);
     let changes = edited(&first, &backends()[..2], PACKETS);
     let trace = requests();
-    let share = |changes: &[Change]| {
+    let share = |changes: &[ServiceChange]| {
         run_changing(&first, changes, &trace, Paths::Both, Execution::Virtual)
             .report
             .fast
@@ -361,10 +366,10 @@ fn a_translation_changes_in_parts() {
         text("", inside) + "timeouts = { udp = \"2m\" }\n",
         text("", inside) + "ports = \"2000-65535\"\n",
     ];
-    let changes: Vec<Change> = steps
+    let changes: Vec<ServiceChange> = steps
         .iter()
         .zip(1..)
-        .map(|(tables, number)| Change {
+        .map(|(tables, number)| ServiceChange {
             before: number * 3_000,
             to: made(chain, tables),
         })
@@ -398,7 +403,7 @@ fn a_translation_changes_in_parts() {
         "and back: {told:?}"
     );
     let added = made(chain, &text(", \"198.51.100.3\"", inside));
-    let changes = [Change {
+    let changes = [ServiceChange {
         before: 8_000,
         to: added,
     }];

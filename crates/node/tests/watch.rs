@@ -55,7 +55,7 @@ struct Leaving(Vec<(u64, Option<u16>, Vec<u8>)>);
 impl Sink for Leaving {
     fn packet(&mut self, departure: &Departure) -> Result<(), twinpath_io::CaptureError> {
         let frame = &departure.frame;
-        let (at, egress) = (frame.timestamp().0, frame.trip().egress);
+        let (at, egress) = (frame.timestamp().0, frame.metadata().egress);
         self.0.push((at, egress, frame.bytes().to_vec()));
         Ok(())
     }

@@ -2,11 +2,11 @@
 
 use crate::config::{Config, ConfigError, Late, Order, Variant};
 use crate::controller::{Controller, Reading};
+use crate::counters::BufferCounters;
 use crate::latency::Fit;
 use crate::order::{Numbers, Partitions, Position, Turns};
 use crate::queue::ByteQueue;
 use crate::slots::{Awaited, Slots};
-use crate::stats::Stats;
 use twinpath_core::{Frame, Instant, Ticket};
 
 /// The shortest packet on a wire: what an empty payload takes in a queue, in bytes.
@@ -45,7 +45,7 @@ pub struct PayloadBuffer<P, H> {
     going_round_bytes: u64,
     /// Whole packets that must wait for others do so even where the queue has no room.
     is_lossless: bool,
-    stats: Stats,
+    stats: BufferCounters,
 }
 
 #[derive(Debug)]
@@ -197,7 +197,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             controller,
             going_round_bytes: 0,
             is_lossless: false,
-            stats: Stats::default(),
+            stats: BufferCounters::default(),
             config,
         })
     }
@@ -440,7 +440,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     }
 
     /// What has been counted.
-    pub fn stats(&self) -> &Stats {
+    pub fn counters(&self) -> &BufferCounters {
         &self.stats
     }
 

@@ -5,7 +5,6 @@ use crate::buffer::{Answer, Dequeued, End, Followed, Load, PayloadBuffer, Receiv
 use crate::config::{Config, ConfigError};
 use crate::port::{Port, PortConfig};
 use crate::split::{cut, header_bytes, join, split};
-use crate::stats::Stats;
 use twinpath_core::wire::{Layout, fields};
 use twinpath_core::{Frame, Instant, Pools, Ticket};
 
@@ -14,13 +13,13 @@ use twinpath_core::{Frame, Instant, Pools, Ticket};
 pub struct Stage {
     buffer: PayloadBuffer<Parcel, Parcel>,
     port: Port,
-    counts: StageCounts,
+    counts: StageCounters,
 }
 
 /// What a stage counts beside its [`PayloadBuffer`]. Packets that went to the slow path whole are in one of the
 /// first five.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct StageCounts {
+pub struct StageCounters {
     /// Whole: too little payload.
     pub small: u64,
     /// Whole: no TCP or UDP packet in one piece, or one whose time to live ends.
@@ -43,7 +42,7 @@ pub struct StageCounts {
     pub most_queue_bytes: u64,
 }
 
-impl StageCounts {
+impl StageCounters {
     /// Packets that went to the slow path whole.
     pub fn whole(&self) -> u64 {
         self.small + self.unsuited + self.no_buffer + self.no_room + self.with_state
@@ -125,7 +124,7 @@ impl Stage {
         Ok(Self {
             buffer: PayloadBuffer::new(config)?,
             port: Port::new(port),
-            counts: StageCounts::default(),
+            counts: StageCounters::default(),
         })
     }
 
@@ -215,13 +214,13 @@ impl Stage {
 
     /// Whether the flow's hash matters to what leaves now.
     pub fn asks_for_flow(&self, frame: &Frame) -> bool {
-        let is_header = frame.trip().parked_bytes != 0;
+        let is_header = frame.metadata().parked_bytes != 0;
         is_header && self.buffer.keeps_order() || self.buffer.may_hold_back()
     }
 
     /// A frame has passed the chain and is about to leave.
     pub fn leave(&mut self, mut parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
-        if parcel.frame.trip().parked_bytes == 0 {
+        if parcel.frame.metadata().parked_bytes == 0 {
             return self.follow(parcel, flow_hash, now);
         }
         let ticket = parcel.frame.ticket();
@@ -302,13 +301,8 @@ impl Stage {
         &self.buffer
     }
 
-    /// What the buffer has counted.
-    pub fn stats(&self) -> &Stats {
-        self.buffer.stats()
-    }
-
     /// What the stage itself has counted.
-    pub fn counts(&self) -> &StageCounts {
+    pub fn counters(&self) -> &StageCounters {
         &self.counts
     }
 }

@@ -31,7 +31,7 @@
 //!
 //! | what happens | what becomes of it | counted |
 //! |---|---|---|
-//! | too little payload; a fragment; neither TCP nor UDP; a time to live that may end in the chain, whose end quotes it; no buffer | crosses whole | [`StageCounts`](fast::StageCounts) |
+//! | too little payload; a fragment; neither TCP nor UDP; a time to live that may end in the chain, whose end quotes it; no buffer | crosses whole | [`StageCounters`](fast::StageCounters) |
 //! | no room in the queue, no slot | crosses whole, or is dropped, as the operator chose; with flow state it always crosses | there |
 //! | the header comes back | leaves with its payload | `departed` |
 //! | a function drops the packet | the payload is freed by a notice | `declined` |
@@ -52,13 +52,14 @@
 //!   would have left without parking, whatever became of others.
 //! * **A target that follows the workers' latency** ([`latency`]): the paper takes it for constant.
 //!   When the buffer is too small for the latency seen, [`PayloadBuffer::fit`] says so.
-//! * **Every end of a packet is counted** ([`Stats`]), and the counts add up.
+//! * **Every end of a packet is counted** ([`BufferCounters`]), and the counts add up.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod buffer;
 pub mod config;
 pub mod controller;
+pub mod counters;
 pub mod facts;
 pub mod fast;
 pub mod latency;
@@ -68,15 +69,14 @@ mod queue;
 mod slots;
 pub mod slow;
 pub mod split;
-pub mod stats;
 
 pub use buffer::{
     Answer, Dequeued, End, Followed, Load, PayloadBuffer, Received, Refusal, Refused, Resident,
 };
 pub use config::{Config, ConfigError, Correction, Late, Multicast, Order, Small, Target, Variant};
 pub use controller::Reading;
+pub use counters::BufferCounters;
 pub use fast::Stage;
 pub use latency::Fit;
 pub use port::PortConfig;
-pub use stats::Stats;
 pub use twinpath_core::Ticket;

@@ -180,6 +180,9 @@ mod tests {
         };
         assert_eq!(end, End::Expired);
         assert!((600_000..602_000).contains(&at.0), "{at:?}");
-        assert!(buffer.stats().recirculations > 500, "skipped rounds count");
+        assert!(
+            buffer.counters().recirculations > 500,
+            "skipped rounds count"
+        );
     }
 }

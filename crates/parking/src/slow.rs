@@ -2,7 +2,7 @@
 //! they have dropped.
 
 use crate::split::{cut, stretch};
-use twinpath_core::{Frame, Ticket, Trip};
+use twinpath_core::{Frame, Metadata, Ticket};
 
 /// Headers that are on the slow path. Functions work on them as if they were packets: the frame is as
 /// long as the whole packet, with zeros for what is parked.
@@ -20,7 +20,7 @@ impl PendingHeaders {
     /// A frame has come. `false` if it is no header of a packet that fits its buffer.
     #[must_use]
     pub fn receive(&mut self, frame: &mut Frame) -> bool {
-        let parked_bytes = frame.trip().parked_bytes;
+        let parked_bytes = frame.metadata().parked_bytes;
         if parked_bytes == 0 {
             return true;
         }
@@ -39,7 +39,7 @@ impl PendingHeaders {
     /// `false` if it is shorter than what is parked; then it counts as dropped.
     #[must_use]
     pub fn give_back(&mut self, frame: &mut Frame) -> bool {
-        if frame.trip().parked_bytes == 0 {
+        if frame.metadata().parked_bytes == 0 {
             return true;
         }
         let goes = cut(frame);
@@ -65,9 +65,9 @@ impl PendingHeaders {
             ticket,
             parked_bytes,
         } = header;
-        notice.set_trip(Trip {
+        notice.set_metadata(Metadata {
             parked_bytes,
-            ..notice.trip()
+            ..notice.metadata()
         });
         notice.set_ticket(ticket);
     }

@@ -1,7 +1,7 @@
 //! Where a packet is cut, and how it is put together again.
 
 use twinpath_core::wire::layout::{Fragment, Layout, Transport};
-use twinpath_core::{Frame, Pools, Trip};
+use twinpath_core::{Frame, Metadata, Pools};
 
 /// How many bytes of a frame are headers: all up to the end of TCP's or UDP's. Anything else, as a
 /// fragment or an ICMP error, has its whole frame for a header: there the workers may look further.
@@ -42,9 +42,9 @@ pub fn split(mut frame: Frame, at: usize, pools: &mut Pools) -> Result<(Frame, F
     header.set_received_ns(frame.received_ns());
     header.set_ordinal(frame.ordinal());
     header.set_port(frame.port());
-    header.set_trip(Trip {
+    header.set_metadata(Metadata {
         parked_bytes,
-        ..frame.trip()
+        ..frame.metadata()
     });
     frame.pull_front(at);
     Ok((header, frame))
@@ -62,9 +62,9 @@ pub fn join(header: Frame, mut payload: Frame) -> Result<(Frame, Frame), (Frame,
     front.copy_from_slice(header.bytes());
     payload.set_timestamp(header.timestamp());
     payload.set_port(header.port());
-    payload.set_trip(Trip {
+    payload.set_metadata(Metadata {
         parked_bytes: 0,
-        ..header.trip()
+        ..header.metadata()
     });
     Ok((payload, header))
 }
@@ -72,7 +72,7 @@ pub fn join(header: Frame, mut payload: Frame) -> Result<(Frame, Frame), (Frame,
 /// Makes a header look as long as the packet that it was cut from, so that who checks lengths finds
 /// them in order. What stands there is zero, of no meaning, and never leaves.
 pub fn stretch(header: &mut Frame) -> bool {
-    let (from, parked) = (header.len(), usize::from(header.trip().parked_bytes));
+    let (from, parked) = (header.len(), usize::from(header.metadata().parked_bytes));
     let fits = header.set_len(from + parked);
     if fits {
         header.bytes_mut()[from..].fill(0);
@@ -82,7 +82,7 @@ pub fn stretch(header: &mut Frame) -> bool {
 
 /// Cuts off again what [`stretch`] has added. Returns whether the frame is that long.
 pub fn cut(header: &mut Frame) -> bool {
-    let parked = usize::from(header.trip().parked_bytes);
+    let parked = usize::from(header.metadata().parked_bytes);
     let header_bytes = header.len().checked_sub(parked);
     header_bytes.is_some_and(|bytes| header.set_len(bytes))
 }

@@ -15,7 +15,8 @@ use twinpath_parking::fast::{Left, Output, Parcel, Sent};
 use twinpath_parking::slow::PendingHeaders;
 use twinpath_parking::split::stretch;
 use twinpath_parking::{
-    Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Stats, Target, Variant,
+    BufferCounters, Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Target,
+    Variant,
 };
 
 /// What happens in one step of the world.
@@ -236,7 +237,7 @@ impl World {
         let Some(mut frame) = take(&mut self.to_worker, pick) else {
             return;
         };
-        let is_header = frame.trip().parked_bytes != 0;
+        let is_header = frame.metadata().parked_bytes != 0;
         match fate {
             // A header's payload counts, when it has waited in vain.
             Fate::Lose if is_header => return,
@@ -261,13 +262,13 @@ impl World {
         let Some(mut frame) = take(&mut self.to_switch, pick) else {
             return;
         };
-        let is_header = frame.trip().parked_bytes != 0;
+        let is_header = frame.metadata().parked_bytes != 0;
         // Two of a whole packet are two packets also without parking. Of notices that come late one
         // each is counted.
         if doubled && is_header && frame.len() > 0 {
             let mut copy = self.pool.take_filled(frame.bytes()).expect("a buffer");
             copy.set_ordinal(frame.ordinal());
-            copy.set_trip(frame.trip());
+            copy.set_metadata(frame.metadata());
             copy.set_ticket(frame.ticket());
             self.to_switch.push(copy);
         }
@@ -371,7 +372,7 @@ proptest! {
         let once: BTreeSet<u64> = world.left.iter().copied().collect();
         prop_assert_eq!(once.len(), world.left.len(), "a packet left twice");
         prop_assert!(!ordered || is_in_order(&world), "a flow lost its order: {:?}", world.left);
-        let (stats, counts): (Stats, _) = (*world.stage.stats(), *world.stage.counts());
+        let (stats, counts): (BufferCounters, _) = (*world.stage.buffer().counters(), *world.stage.counters());
         prop_assert!(world.stage.is_empty(), "the queue never ends");
         prop_assert_eq!(stats.parked, stats.ended());
         prop_assert_eq!(stats.refused(), counts.refused + counts.no_room);
@@ -400,7 +401,7 @@ fn without_faults_every_packet_leaves() {
     }
     world.settle();
     assert_eq!(world.left.len(), 100);
-    assert!(world.stage.stats().departed > 90);
+    assert!(world.stage.buffer().counters().departed > 90);
 }
 
 /// Rounds in which nothing happens are counted, not made.
@@ -419,7 +420,7 @@ fn a_long_wait_costs_no_time() {
     let hour = Instant(3_599_000_000_000);
     assert!(world.stage.pass(hour).is_none());
     // One byte a nanosecond.
-    let passes = world.stage.stats().recirculations;
+    let passes = world.stage.buffer().counters().recirculations;
     assert!((3_598_000_000..3_600_000_000).contains(&passes), "{passes}");
     world.now = hour;
     world.settle();

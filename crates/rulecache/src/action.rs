@@ -291,33 +291,13 @@ pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
 /// [`Rewrites::apply`] of an action's lanes.
 #[inline(always)]
 pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
-    if is_nothing(lanes) {
-        return;
+    if !is_nothing(lanes) {
+        rewrite_packet(lanes, frame, layout);
     }
-    if plain::is_settled(lanes) {
-        let done = match layout.transport {
-            Transport::Tcp => plain::apply_settled::<{ tcp::CHECKSUM_AT }>(lanes, frame, layout),
-            Transport::Udp => plain::apply_settled::<{ udp::CHECKSUM_AT }>(lanes, frame, layout),
-            _ => false,
-        };
-        if done {
-            return;
-        }
-    }
-    apply_unsettled(lanes, frame, layout);
-}
-
-/// Whether the packet stays as it is, but for where it leaves.
-#[inline(always)]
-fn is_nothing(lanes: &ActionLanes) -> bool {
-    const EGRESS: u16 = Fields::of(&[Field::Egress]).bits();
-    let written = written_in(lanes).bits() & !EGRESS;
-    let again = lanes[6] as u16;
-    written | again == 0 && decrements_in(lanes) == 0
 }
 
 #[inline(never)]
-fn apply_unsettled(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
+fn rewrite_packet(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
     let is_plain = lanes[6] as u16 == 0 && layout.network == Network::V4;
     let done = is_plain
         && match layout.transport {
@@ -328,6 +308,15 @@ fn apply_unsettled(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
     if !done {
         apply_any(lanes, frame, layout);
     }
+}
+
+/// Whether the packet stays as it is, but for where it leaves.
+#[inline(always)]
+fn is_nothing(lanes: &ActionLanes) -> bool {
+    const EGRESS: u16 = Fields::of(&[Field::Egress]).bits();
+    let written = written_in(lanes).bits() & !EGRESS;
+    let again = lanes[6] as u16;
+    written | again == 0 && decrements_in(lanes) == 0
 }
 
 #[inline(never)]

@@ -6,7 +6,7 @@
 //! | 0 | source address 32, destination address 32 |
 //! | 1 | as in the key: ports 32, protocol 8, zero 8, direction 8, shape 8 |
 //! | 2 | new source address 32, new destination address 32 |
-//! | 3 | new ports 32, change of the IP header's checksum 16, of the transport's 16 |
+//! | 3 | new ports 32, changes of the checksums of the IP header and of the transport's 32 |
 //! | 4 | rule 32, egress port or reason to drop 16, place of the MAC addresses 8, of the idle time-out 8 |
 //! | 5 | last use, ns |
 //! | 6 | bytes |
@@ -16,17 +16,13 @@
 //! second one, which nobody has fetched. Lane 1 of a free line is zero. What there are
 //! few different ones of (next hops, time-outs) lies in small tables beside.
 
-mod write;
-
-pub(crate) use write::write_line;
-
 use crate::action::{ActionLanes, written_in};
-use crate::field::{Field, Fields};
+use crate::field::Field;
+use crate::headers::{Macs, NewHeaders, changes_in};
 use crate::key::{self, KeyLanes, MatchKey};
 use crate::message::{RuleId, Uses};
 use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
-use twinpath_core::wire::checksum::{Delta, KeptDelta};
 use twinpath_core::wire::layout::{Plain, PlainEnds};
 use twinpath_core::{Direction, DropReason, Instant};
 
@@ -108,42 +104,6 @@ impl LineKey {
     const fn is_let_in(self, line: &Line) -> bool {
         let (mask, value) = ((line[7] >> 8) as u8, line[7] as u8);
         (self.flags ^ value) & mask == 0
-    }
-}
-
-/// New MAC addresses.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Macs {
-    /// Which of them are written.
-    pub written: Fields,
-    /// The destination's, and the source's, as they lie in a frame.
-    pub bytes: [u8; 12],
-}
-
-impl Macs {
-    fn of(lanes: &ActionLanes) -> Self {
-        let written = written_in(lanes);
-        let mut macs = Self::default();
-        if written.has(Field::DestinationMac) {
-            macs.written.add(Field::DestinationMac);
-            macs.bytes[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
-        }
-        if written.has(Field::SourceMac) {
-            macs.written.add(Field::SourceMac);
-            macs.bytes[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
-        }
-        macs
-    }
-
-    /// Writes them to the start of a frame.
-    #[inline]
-    pub fn write(&self, frame: &mut [u8; 12]) {
-        if self.written.has(Field::DestinationMac) {
-            frame[..6].copy_from_slice(&self.bytes[..6]);
-        }
-        if self.written.has(Field::SourceMac) {
-            frame[6..].copy_from_slice(&self.bytes[6..]);
-        }
     }
 }
 
@@ -481,13 +441,15 @@ pub(crate) const fn decrements(line: &Line) -> u8 {
     (line[7] >> 24) as u8
 }
 
-/// What a line's rule does to the checksums of the IP header and the transport's.
+/// The headers that a line's rule makes.
 #[inline(always)]
-pub(crate) const fn checksum_changes(line: &Line) -> [KeptDelta; 2] {
-    [
-        KeptDelta::from_bits((line[3] >> 16) as u16),
-        KeptDelta::from_bits(line[3] as u16),
-    ]
+pub(crate) const fn new_headers(line: &Line) -> NewHeaders {
+    NewHeaders {
+        addresses: line[2],
+        ports: (line[3] >> 32) as u32,
+        decrements: decrements(line),
+        changes: changes_in(line[3]),
+    }
 }
 
 #[inline(never)]
@@ -500,10 +462,6 @@ fn drop_for(reason: u16) -> Verdict {
 #[inline(always)]
 const fn rule_in(line: &Line) -> RuleId {
     (line[4] >> 32) as RuleId
-}
-
-fn kept(sum: u32) -> u64 {
-    KeptDelta::of(Delta::from_sum(sum)).bits().into()
 }
 
 /// A line for a settled action.
@@ -521,13 +479,11 @@ fn line(
         0 => (0, 0),
         reason => (DROP, reason - 1),
     };
-    let changes = action[0];
-    let [header, transport] = [changes >> 32, changes & 0xffff_ffff].map(|sum| kept(sum as u32));
     [
         key.addresses,
         key.rest,
         action[2],
-        action[4] >> 32 << 32 | header << 16 | transport,
+        action[4] >> 32 << 32 | action[0],
         u64::from(id) << 32 | where_to << 16 | shared,
         last.0,
         0,
@@ -539,6 +495,7 @@ fn line(
 mod tests {
     use super::*;
     use crate::action::{Action, Fate, Rewrites, settle};
+    use crate::field::Fields;
     use proptest::prelude::*;
     use std::collections::HashMap;
     use std::time::Duration;

@@ -90,7 +90,7 @@ impl<'a> Answers<'a> {
 /// - Two packets that agree in the recorded bits and meet the same entries are treated alike,
 ///   except for statistics ([`Self::credit`]) and idle times.
 ///
-/// A function is `Any`, so that a [`Change`](crate::Change) of its configuration can get at it.
+/// A function is `Any`, so that a [`Reconfiguration`](crate::Reconfiguration) of its configuration can get at it.
 pub trait RuleFunction: Send + Any {
     /// What kind of function it is; reports show the name that it has in its chain.
     fn name(&self) -> &'static str;
@@ -117,13 +117,6 @@ pub trait RuleFunction: Send + Any {
 
     /// Ends an entry whose idle time has passed and that is free.
     fn forget(&mut self, _entry: u32, _now: Instant) {}
-
-    /// Whether the function reads, writes or quotes what transport headers carry. If not, the
-    /// payload may be elsewhere while the function has the packet: then zeros stand where it was.
-    /// Of packets whose time to live ends the payload is there always.
-    fn reads_payload(&self) -> bool {
-        true
-    }
 
     /// Calls `each` with every counter's name and value.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}

@@ -1,7 +1,10 @@
 //! The headers of what nearly every packet is, TCP or UDP over IPv4, to be rewritten.
 
-use twinpath_core::wire::ipv4;
-use twinpath_core::wire::layout::Layout;
+use crate::action::{ActionLanes, written_in};
+use crate::field::{Field, Fields};
+use twinpath_core::wire::checksum::KeptDelta;
+use twinpath_core::wire::layout::{Layout, PlainEnds};
+use twinpath_core::wire::{ipv4, udp};
 
 /// The headers of a packet.
 pub(crate) struct Headers<'a> {
@@ -35,5 +38,101 @@ impl<'a> Headers<'a> {
     #[inline(always)]
     pub fn ttl(&self) -> u8 {
         self.ip[ipv4::TTL_AT]
+    }
+
+    /// Addresses and ports.
+    #[inline(always)]
+    pub fn ends(&self) -> PlainEnds {
+        let addresses = self.ip[ipv4::SOURCE_AT..].first_chunk();
+        let ports = self.transport.first_chunk();
+        PlainEnds {
+            addresses: addresses.map_or(0, |bytes| u64::from_be_bytes(*bytes)),
+            ports: ports.map_or(0, |bytes| u32::from_be_bytes(*bytes)),
+        }
+    }
+
+    /// Rewrites the packet, but for its MAC addresses.
+    #[inline(always)]
+    pub fn write<const CHECKSUM_AT: usize>(self, new: NewHeaders) {
+        let Self { ip, transport, .. } = self;
+        ip[ipv4::SOURCE_AT..ipv4::SOURCE_AT + 8].copy_from_slice(&new.addresses.to_be_bytes());
+        ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(new.decrements);
+        transport[..4].copy_from_slice(&new.ports.to_be_bytes());
+        let [header, segment] = new.changes;
+        if let Some(checksum) = ip[ipv4::CHECKSUM_AT..].first_chunk_mut() {
+            header.mend(checksum);
+        }
+        if let Some(checksum) = transport[CHECKSUM_AT..].first_chunk_mut() {
+            match CHECKSUM_AT {
+                udp::CHECKSUM_AT => segment.mend_udp(checksum),
+                _ => segment.mend(checksum),
+            }
+        }
+    }
+}
+
+/// What headers become.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewHeaders {
+    /// Source address and destination address.
+    pub addresses: u64,
+    /// Source port and destination port.
+    pub ports: u32,
+    /// The time to live is less by so much.
+    pub decrements: u8,
+    /// What that does to the checksums of the IP header and of the transport's.
+    pub changes: [KeptDelta; 2],
+}
+
+/// Changes of both checksums that lie in the lower half of a lane.
+#[inline(always)]
+pub(crate) const fn changes_in(lane: u64) -> [KeptDelta; 2] {
+    [
+        KeptDelta::from_bits((lane >> 16) as u16),
+        KeptDelta::from_bits(lane as u16),
+    ]
+}
+
+/// The same as the lower half of a lane.
+pub(crate) fn changes_to_lane(changes: [KeptDelta; 2]) -> u64 {
+    let [header, transport] = changes.map(|change| u64::from(change.bits()));
+    header << 16 | transport
+}
+
+/// New MAC addresses.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Macs {
+    /// Which of them are written.
+    pub written: Fields,
+    /// The destination's, and the source's, as they lie in a frame.
+    pub bytes: [u8; 12],
+}
+
+impl Macs {
+    /// Those that an action writes.
+    #[inline(always)]
+    pub fn of(lanes: &ActionLanes) -> Self {
+        let written = written_in(lanes);
+        let mut macs = Self::default();
+        if written.has(Field::DestinationMac) {
+            macs.written.add(Field::DestinationMac);
+            macs.bytes[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
+        }
+        if written.has(Field::SourceMac) {
+            macs.written.add(Field::SourceMac);
+            macs.bytes[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
+        }
+        macs
+    }
+
+    /// Writes them to the start of a frame.
+    #[inline(always)]
+    pub fn write(&self, frame: &mut [u8; 12]) {
+        if self.written.has(Field::DestinationMac) {
+            frame[..6].copy_from_slice(&self.bytes[..6]);
+        }
+        if self.written.has(Field::SourceMac) {
+            frame[6..].copy_from_slice(&self.bytes[6..]);
+        }
     }
 }

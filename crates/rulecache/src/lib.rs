@@ -24,7 +24,6 @@
 
 pub mod action;
 pub mod chain;
-pub mod change;
 mod exact;
 pub mod field;
 mod flows;
@@ -36,6 +35,7 @@ pub mod manager;
 mod matches;
 pub mod message;
 mod pending;
+pub mod reconfigure;
 pub mod recorded;
 pub mod recording;
 pub mod selection;
@@ -51,13 +51,13 @@ pub mod words;
 
 pub use action::{Action, Fate, Rewrites};
 pub use chain::{Passage, RuleChain};
-pub use change::{Affected, Change, ChangeError, Concern, Reconfigure};
 pub use field::{Field, Fields};
 pub use flows::LineKey;
 pub use function::{Answers, Hits, RuleFunction, Verdict};
 pub use key::MatchKey;
 pub use manager::{CachedRule, Manager, ManagerConfig, ManagerCounters, Offer};
 pub use message::{CacheMessage, Gone, MessageError, NewRule, RuleId, RuleName, Uses};
+pub use reconfigure::{Affected, Concern, Reconfiguration, Reconfigure, ReconfigureError};
 pub use recorded::{Dependents, NoRules, Recorded};
 pub use recording::{Dependencies, Dependency, EntryId, Obstacle, Pattern, Recording};
 pub use selection::{Selection, SelectionConfig, SelectionCounters};

@@ -17,11 +17,11 @@ mod tests;
 
 pub use config::{ManagerConfig, ManagerCounters, Offer};
 
-use crate::change::Affected;
 use crate::function::Hits;
 use crate::index::{Index, Link};
 use crate::key::MatchKey;
 use crate::message::{CacheMessage, NewRule, RuleId, RuleName, Uses};
+use crate::reconfigure::Affected;
 use crate::recorded::Dependents;
 use crate::recording::EntryId;
 use crate::synthesis::Rule;

@@ -8,12 +8,12 @@
 
 use crate::action::Fate;
 use crate::chain::{Passage, RuleChain};
-use crate::change::{Affected, Change, ChangeError};
 use crate::function::{Answers, RuleFunction};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
 use crate::message::CacheMessage;
 use crate::pending::{Flow, Pending, Progress, Suspended, Ticket};
+use crate::reconfigure::{Affected, Reconfiguration, ReconfigureError};
 use crate::recorded::Dependents;
 use crate::recording::{EntryId, Obstacle, Recording};
 use crate::selection::{Selection, SelectionConfig};
@@ -301,12 +301,12 @@ impl SlowRules {
     pub fn begin_change(
         &mut self,
         place: u8,
-        change: &Change,
+        change: &Reconfiguration,
         now: Instant,
         out: &mut Vec<Output>,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, ReconfigureError> {
         let function = self.chain.function(place);
-        let function = function.ok_or(ChangeError::NoFunction(place))?;
+        let function = function.ok_or(ReconfigureError::NoFunction(place))?;
         let affected = change.affected(function)?;
         Ok(self.take_out(place, affected, now, out))
     }
@@ -334,10 +334,14 @@ impl SlowRules {
     ///
     /// # Errors
     /// There is no such function; nothing has changed.
-    pub fn finish_change(&mut self, place: u8, change: &mut Change) -> Result<(), ChangeError> {
+    pub fn finish_change(
+        &mut self,
+        place: u8,
+        change: &mut Reconfiguration,
+    ) -> Result<(), ReconfigureError> {
         debug_assert!(self.may_change(), "rules are still out there");
         let function = self.chain.function(place);
-        change.apply(function.ok_or(ChangeError::NoFunction(place))?)
+        change.apply(function.ok_or(ReconfigureError::NoFunction(place))?)
     }
 
     /// All changes have been made that were begun, or will not be: rules are admitted again.

@@ -8,7 +8,7 @@ use common::virtual_link::Outcome;
 use twinpath_classify::acl::Rule;
 use twinpath_core::DropReason;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
-use twinpath_rulecache::{Affected, Change, ChangeError, Concern, RuleFunction};
+use twinpath_rulecache::{Affected, Concern, Reconfiguration, ReconfigureError, RuleFunction};
 
 fn packet() -> PacketBuilder<'static> {
     let from: Endpoint = "10.0.0.1:40000".parse().expect("v4");
@@ -21,7 +21,11 @@ fn denying() -> Firewall {
     firewall
 }
 
-fn begin(direct: &mut Direct, place: u8, change: &Change) -> Result<usize, ChangeError> {
+fn begin(
+    direct: &mut Direct,
+    place: u8,
+    change: &Reconfiguration,
+) -> Result<usize, ReconfigureError> {
     let mut out = Vec::new();
     let begun = direct
         .slow
@@ -35,7 +39,7 @@ fn a_change_takes_effect_when_the_old_decisions_are_gone() {
     let mut direct = Direct::new(vec![Box::new(Firewall::new(0)), Box::new(Router::new())]);
     let before = direct.cache(&packet());
     assert_eq!(direct.send(&packet()), (true, before.clone()));
-    let mut change = Change::of::<Firewall>(denying());
+    let mut change = Reconfiguration::of::<Firewall>(denying());
     direct.delayed = Some(Vec::new());
     begin(&mut direct, 0, &change).expect("a firewall");
     assert!(!direct.slow.may_change(), "the rule is still out there");
@@ -97,10 +101,10 @@ fn a_change_for_another_function_does_not_begin() {
     let from = "10.0.0.9:1".parse().expect("v4");
     let mut direct = Direct::new(vec![Box::new(ConstantSource(from))]);
     direct.cache(&packet());
-    let change = Change::of::<Firewall>(denying());
+    let change = Reconfiguration::of::<Firewall>(denying());
     let wrong = begin(&mut direct, 0, &change);
-    assert!(matches!(wrong, Err(ChangeError::OtherFunction(_))));
+    assert!(matches!(wrong, Err(ReconfigureError::OtherFunction(_))));
     let nowhere = begin(&mut direct, 7, &change);
-    assert!(matches!(nowhere, Err(ChangeError::NoFunction(7))));
+    assert!(matches!(nowhere, Err(ReconfigureError::NoFunction(7))));
     assert!(direct.send(&packet()).0, "rules are left alone");
 }

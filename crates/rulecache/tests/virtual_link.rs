@@ -4,7 +4,7 @@ mod common;
 
 use common::functions::*;
 use common::traffic::{Spec, specs};
-use common::virtual_link::{Change, Scenario, World};
+use common::virtual_link::{ChainEdit, Scenario, World};
 use proptest::prelude::*;
 use twinpath_classify::acl::{PortRange, Rule};
 use twinpath_core::wire::{Address, Endpoint};
@@ -70,7 +70,7 @@ fn replace(chain: &mut RuleChain, place: u8, with: Box<dyn RuleFunction>) {
     *found.expect("in the chain").1 = with;
 }
 
-fn changes(count: usize) -> Vec<(usize, u8, Affected, Change)> {
+fn changes(count: usize) -> Vec<(usize, u8, Affected, ChainEdit)> {
     vec![
         (count / 5, 0, concern(0, PORT_80), deny_port_80),
         (2 * count / 5, 2, concern(1, Rule::ANY), other_next_hop),

@@ -156,14 +156,6 @@ pub trait NetworkFunction: Any + Send {
         None
     }
 
-    /// Whether the function reads, writes or quotes what transport headers carry, changes how much
-    /// of it there is, makes copies of packets or keeps them. If not, the payload may be elsewhere
-    /// while the function has the packet: then zeros stand where it was. Checksums are mended, not
-    /// computed anew. Of packets whose time to live ends the payload is there always.
-    fn reads_payload(&self) -> bool {
-        true
-    }
-
     /// Most frames that the function may keep at any time: pools are sized by it.
     fn most_held_frames(&self) -> usize {
         0

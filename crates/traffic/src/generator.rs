@@ -35,12 +35,12 @@ pub struct Generator {
     errors: Oddity,
     second_fragment: SecondFragment,
     kv: Option<KvSource>,
-    stats: GeneratorStats,
+    stats: GeneratorCounters,
 }
 
 /// What a generator has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GeneratorStats {
+pub struct GeneratorCounters {
     /// Packets made.
     pub packets: u64,
     /// Their bytes, without the checksums (FCS).
@@ -79,9 +79,9 @@ impl Generator {
         Ok(Self {
             clock: ArrivalClock::new(&config.arrivals, config.start_ns, clock_random),
             limits: Limits::new(config),
-            stats: GeneratorStats {
+            stats: GeneratorCounters {
                 flows: count,
-                ..GeneratorStats::default()
+                ..GeneratorCounters::default()
             },
             chooser: Chooser::new(&config.popularity, config.flows),
             selection: Random::stream(seed, streams::SELECTION),
@@ -108,7 +108,7 @@ impl Generator {
     }
 
     /// What has been done so far.
-    pub fn stats(&self) -> GeneratorStats {
+    pub fn counters(&self) -> GeneratorCounters {
         self.stats
     }
 
@@ -416,7 +416,7 @@ impl Iterator for Frames {
 
 impl Frames {
     /// What has been done so far.
-    pub fn stats(&self) -> GeneratorStats {
+    pub fn counters(&self) -> GeneratorCounters {
         self.generator.stats
     }
 }

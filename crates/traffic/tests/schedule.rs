@@ -59,10 +59,10 @@ fn a_short_buffer_is_refused_and_costs_nothing() {
     let mut buffer = vec![0; generator.frame_bytes_max()];
     let short = buffer.len() - 1;
     assert_eq!(generator.next_into(&mut buffer[..short]), None);
-    assert_eq!(generator.stats().refused_buffers, 1);
+    assert_eq!(generator.counters().refused_buffers, 1);
     assert!(generator.next_into(&mut buffer).is_some());
     assert_eq!(generator.next_into(&mut buffer), None);
-    assert_eq!(generator.stats().packets, 1);
+    assert_eq!(generator.counters().packets, 1);
 }
 
 #[test]

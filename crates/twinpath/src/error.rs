@@ -1,7 +1,10 @@
 //! Why a command gave no answer.
 
-use crate::commands::kv::KvError;
-use crate::commands::trace::HexError;
+mod kv;
+
+pub use kv::KvError;
+
+use crate::hex::HexError;
 use std::io;
 use std::path::PathBuf;
 use twinpath_check::faults::SetupError;

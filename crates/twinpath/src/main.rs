@@ -16,6 +16,7 @@
 mod commands;
 mod error;
 mod flags;
+mod hex;
 mod output;
 mod stop;
 mod traffic;

@@ -96,20 +96,6 @@ impl Delta {
     /// Nothing changed.
     pub const NONE: Self = Self(0);
 
-    /// The change as a number, to be kept.
-    #[must_use]
-    #[inline(always)]
-    pub const fn sum(self) -> u32 {
-        self.0
-    }
-
-    /// The change that [`Self::sum`] gave.
-    #[must_use]
-    #[inline(always)]
-    pub const fn from_sum(sum: u32) -> Self {
-        Self(sum)
-    }
-
     /// A 16-bit word changed.
     #[must_use]
     #[inline(always)]
@@ -140,14 +126,16 @@ impl Delta {
     #[must_use]
     #[inline(always)]
     pub const fn apply(self, checksum: u16) -> u16 {
-        let sum = !checksum as u32 + self.0;
-        let once = (sum >> 16) + (sum & 0xffff);
-        let twice = (once >> 16) + (once & 0xffff);
-        if self.0 == 0 {
-            checksum
-        } else {
-            !(twice as u16)
+        match self.0 {
+            0 => checksum,
+            _ => !Self(!checksum as u32 + self.0).folded(),
         }
+    }
+
+    #[inline(always)]
+    const fn folded(self) -> u16 {
+        let once = (self.0 >> 16) + (self.0 & 0xffff);
+        ((once >> 16) + (once & 0xffff)) as u16
     }
 
     /// Like [`apply`](Self::apply) for UDP: an absent checksum stays absent, and a computed zero
@@ -174,8 +162,9 @@ pub struct KeptDelta(u16);
 impl KeptDelta {
     /// The change, to be kept.
     #[must_use]
+    #[inline(always)]
     pub const fn of(delta: Delta) -> Self {
-        Self(fold(delta.0 as u64).to_be())
+        Self(delta.folded().to_be())
     }
 
     /// As a number, in the machine's order of bytes.

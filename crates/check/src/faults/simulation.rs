@@ -105,7 +105,7 @@ impl Simulation {
             Next::Resume { worker } => slow_path::resume(run, worker),
             Next::Crash { worker } => slow_path::crash(run, worker),
             Next::Calm => calm_down(run),
-            Next::Order { worker } => slow_path::execute(run, worker),
+            Next::Command { worker } => slow_path::execute(run, worker),
             Next::Stop => fast_path::stop(run),
             Next::LateArrival => arrivals::arrive_late(run),
         }
@@ -172,7 +172,7 @@ fn calm_down(run: &mut Run) {
     for (worker, remote) in world.workers.iter_mut().enumerate() {
         remote.paused_until = remote.paused_until.min(world.now);
         world.agenda.add(world.now, Next::Resume { worker });
-        world.agenda.add(world.now, Next::Order { worker });
+        world.agenda.add(world.now, Next::Command { worker });
     }
     let has_rules = world.scenario.elements.have_rules();
     if has_rules {
@@ -195,7 +195,7 @@ fn rest(run: &mut Run) {
 
 /// In the end nothing waits, and every payload has come to one end.
 fn settle_parking(world: &World, record: &mut Record) {
-    let Some(stats) = world.parking().map(|stage| *stage.stats()) else {
+    let Some(stats) = world.parking().map(|stage| *stage.buffer().counters()) else {
         return;
     };
     let (parked, ended) = (stats.parked, stats.ended());

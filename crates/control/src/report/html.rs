@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn a_chain_without_flow_state_shows_no_slots() {
         let report = Report {
-            slots: super::super::SlotCounts::default(),
+            slots: super::super::SlotCounters::default(),
             ..edge_report()
         };
         let text = text(&render(&report).unwrap());

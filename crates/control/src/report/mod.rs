@@ -31,8 +31,8 @@ use twinpath_core::DropReason;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
 pub use rules::{
-    RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts, RuleTableCounts, Rules,
-    SlowRuleCounts,
+    RuleCounters, RuleElement, RuleManagerCounters, RuleSelectionCounters, RuleTableCounters,
+    Rules, SlowRuleCounters,
 };
 pub use series::{MAX_SAMPLES, Series};
 pub use summary::summary;
@@ -68,7 +68,7 @@ pub struct Report {
     #[serde(default)]
     pub worker_restarts: Vec<u64>,
     /// Slots of the fast path's state table at the end of the run.
-    pub slots: SlotCounts,
+    pub slots: SlotCounters,
     /// Cached rules (SFCache §III).
     #[serde(default)]
     pub rules: Rules,
@@ -206,7 +206,7 @@ pub struct Coherence {
 
 /// Slots of the fast path's state table by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotCounts {
+pub struct SlotCounters {
     /// All slots.
     pub capacity: u64,
     /// Free.
@@ -375,7 +375,7 @@ impl Default for Report {
             drops: BTreeMap::new(),
             coherence: Coherence::default(),
             worker_restarts: Vec::new(),
-            slots: SlotCounts::default(),
+            slots: SlotCounters::default(),
             rules: Rules::default(),
             parking: None,
             latency: Latency::default(),

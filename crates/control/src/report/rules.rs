@@ -30,7 +30,7 @@ macro_rules! counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// The sum over all elements.
-    pub total: RuleCounts,
+    pub total: RuleCounters,
     /// The elements, in chain order.
     pub elements: Vec<RuleElement>,
 }
@@ -41,28 +41,28 @@ pub struct RuleElement {
     /// The functions' names, in chain order.
     pub functions: Vec<String>,
     /// What happened.
-    pub counts: RuleCounts,
+    pub counts: RuleCounters,
 }
 
 /// What happened to rules, on both paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RuleCounts {
+pub struct RuleCounters {
     /// The fast path's table.
-    pub table: RuleTableCounts,
+    pub table: RuleTableCounters,
     /// The workers' run through the functions.
-    pub slow_path: SlowRuleCounts,
+    pub slow_path: SlowRuleCounters,
     /// Packets that made no rule, by the reason.
     pub obstacles: BTreeMap<String, u64>,
     /// Which rules were found hot.
-    pub selection: RuleSelectionCounts,
+    pub selection: RuleSelectionCounters,
     /// The book of cached rules.
-    pub manager: RuleManagerCounts,
+    pub manager: RuleManagerCounters,
 }
 
 counts! {
     /// The table of rules on the fast path: `capacity` and `active` at the end
     /// of the run, all else since the start.
-    RuleTableCounts {
+    RuleTableCounters {
         /// Rules that it can hold.
         capacity,
         /// Rules that packets meet.
@@ -94,7 +94,7 @@ counts! {
 
 counts! {
     /// The workers' run through the functions.
-    SlowRuleCounts {
+    SlowRuleCounters {
         /// Packets that came.
         packets,
         /// Packets that waited until rules were gone or reported.
@@ -108,7 +108,7 @@ counts! {
 
 counts! {
     /// Which rules were found hot.
-    RuleSelectionCounts {
+    RuleSelectionCounters {
         /// Packets whose way through the functions makes a rule.
         cacheable,
         /// Rules found hot.
@@ -118,7 +118,7 @@ counts! {
 
 counts! {
     /// The book of cached rules on the slow path.
-    RuleManagerCounts {
+    RuleManagerCounters {
         /// Rules sent to the fast path.
         added,
         /// Rules taken out for hotter ones.
@@ -147,7 +147,7 @@ impl Rules {
     }
 }
 
-impl RuleCounts {
+impl RuleCounters {
     fn add(&mut self, other: &Self) {
         self.table.add(&other.table);
         self.slow_path.add(&other.slow_path);
@@ -160,7 +160,7 @@ impl RuleCounts {
     }
 }
 
-impl RuleTableCounts {
+impl RuleTableCounters {
     /// Packets that met a rule, as a fraction of those that were looked up.
     pub fn hit_ratio(&self) -> f64 {
         units::fraction(self.hits, self.looked_up())
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn the_total_is_the_sum_of_the_elements() {
-        let (rules, zero) = (rules(), RuleCounts::default());
+        let (rules, zero) = (rules(), RuleCounters::default());
         let [first, second] = [0, 1].map(|place| &rules.elements[place].counts);
         assert!(rules.total.table.hits > first.table.hits);
         let manager = first.manager.aged + second.manager.aged;
         assert_eq!(rules.total.manager.aged, manager);
-        let of = |counts: &RuleCounts| counts.obstacles.get("not_plain").copied();
+        let of = |counts: &RuleCounters| counts.obstacles.get("not_plain").copied();
         let sum = of(first).unwrap_or(0) + of(second).unwrap_or(0);
         assert_eq!(of(&rules.total), Some(sum));
         assert_eq!(zero.table.hit_ratio(), 0.0);

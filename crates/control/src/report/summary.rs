@@ -1,7 +1,7 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounts, ranked,
+    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounters, ranked,
     restarts_in_words, units,
 };
 
@@ -222,7 +222,7 @@ fn rules(report: &Report) -> Vec<String> {
     if report.rules.is_empty() {
         return Vec::new();
     }
-    let RuleCounts {
+    let RuleCounters {
         table,
         obstacles,
         manager,

@@ -35,7 +35,7 @@ pub fn edge_report() -> Report {
         ]),
         coherence: coherence(),
         worker_restarts: vec![0, 2],
-        slots: SlotCounts {
+        slots: SlotCounters {
             capacity: 65_536,
             initial: 20_010,
             incomplete: 85,
@@ -203,9 +203,9 @@ pub fn rules() -> Rules {
     rules
 }
 
-fn rule_counts(scale: u64) -> RuleCounts {
-    RuleCounts {
-        table: RuleTableCounts {
+fn rule_counts(scale: u64) -> RuleCounters {
+    RuleCounters {
+        table: RuleTableCounters {
             capacity: 40_960,
             active: 3_100 * scale,
             hits: 2_400_000 * scale,
@@ -220,18 +220,18 @@ fn rule_counts(scale: u64) -> RuleCounts {
             no_room: 0,
             marks_repeated: 2,
         },
-        slow_path: SlowRuleCounts {
+        slow_path: SlowRuleCounters {
             packets: 101_012 * scale,
             waited: 17,
             overflowed: 0,
             stuck: 0,
         },
         obstacles: counters(&[("not_plain", 812 * scale), ("state_changed", 9_300)]),
-        selection: RuleSelectionCounts {
+        selection: RuleSelectionCounters {
             cacheable: 90_900 * scale,
             selected: 5_230 * scale,
         },
-        manager: RuleManagerCounts {
+        manager: RuleManagerCounters {
             added: 5_210 * scale,
             replaced: 5,
             aged: 1_960 * scale,

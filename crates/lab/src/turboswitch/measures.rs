@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use crate::model::Column;
 use twinpath_engine::Time;
 use twinpath_engine::stats::Samples;
-use twinpath_parking::{Fit, Stats, facts};
+use twinpath_parking::{BufferCounters, Fit, facts};
 
 const fn column(name: &'static str, meaning: &'static str) -> Column {
     Column { name, meaning }
@@ -76,8 +76,8 @@ pub(crate) struct Measures {
     pub(crate) busy: Time,
     began: Option<Time>,
     duration: Time,
-    before: Stats,
-    counted: Stats,
+    before: BufferCounters,
+    counted: BufferCounters,
     out_bytes: u64,
     reordered: u64,
     recirculations: Samples,
@@ -91,14 +91,14 @@ pub(crate) struct Measures {
 
 impl Measures {
     /// The warm-up is over.
-    pub(crate) fn begin(&mut self, stats: &Stats, now: Time) {
+    pub(crate) fn begin(&mut self, stats: &BufferCounters, now: Time) {
         self.began = Some(now);
         self.before = *stats;
         self.busy = Time::ZERO;
     }
 
     /// The last packet has arrived.
-    pub(crate) fn end(&mut self, stats: &Stats, now: Time, events: u64) {
+    pub(crate) fn end(&mut self, stats: &BufferCounters, now: Time, events: u64) {
         self.duration = now - self.began.unwrap_or(now);
         self.counted = *stats;
         self.events = events;
@@ -132,7 +132,7 @@ impl Measures {
         self.latency_ps.record(latency.0);
     }
 
-    fn count(&self, of: impl Fn(&Stats) -> u64) -> f64 {
+    fn count(&self, of: impl Fn(&BufferCounters) -> u64) -> f64 {
         (of(&self.counted) - of(&self.before)) as f64
     }
 }
@@ -141,7 +141,7 @@ impl Measures {
 pub(crate) fn row(parameters: &Parameters, measures: &Measures) -> [f64; COLUMNS.len()] {
     let m = measures;
     let parked = m.count(|stats| stats.parked);
-    let refused = m.count(Stats::refused);
+    let refused = m.count(BufferCounters::refused);
     let arrivals = m.queue_bytes.count() as f64;
     let seconds = m.duration.s_f64();
     let (queue, packets, latency) = (&m.queue_bytes, &m.queue_packets, &m.latency_ps);

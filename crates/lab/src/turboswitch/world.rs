@@ -92,7 +92,7 @@ pub(crate) fn run(parameters: &Parameters) -> Result<Measures, ParameterError> {
         testbed.happen(event, &mut agenda);
         events += 1;
     }
-    let stats = *testbed.buffer.stats();
+    let stats = *testbed.buffer.counters();
     let mut measures = testbed.measures;
     measures.end(&stats, agenda.now(), events);
     Ok(measures)
@@ -156,7 +156,7 @@ impl<'a> Testbed<'a> {
         let (now, number) = (agenda.now(), self.arrived);
         self.arrived += 1;
         if number == self.warm_up {
-            self.measures.begin(self.buffer.stats(), now);
+            self.measures.begin(self.buffer.counters(), now);
         }
         self.park(number, agenda);
         let queue = (

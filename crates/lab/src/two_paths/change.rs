@@ -1,6 +1,7 @@
 //! Another chain in mid-traffic, as production changes it: packets wait in front of the fast path until
 //! those inside have left (SFCache §V-D).
 
+use super::node::node_config;
 use super::parameters::Setting;
 use crate::model::ParameterError;
 use std::collections::VecDeque;
@@ -29,7 +30,7 @@ pub(super) fn check(setting: &Setting) -> Result<(), ParameterError> {
 }
 
 fn replacement(before: &Setting, after: &Setting) -> Result<Replacement, ParameterError> {
-    let change = Replacement::between(&before.service()?, &after.service()?);
+    let change = Replacement::with_config(&before.service()?, &node_config(after)?);
     change.map_err(|error| ParameterError::new("replace_chain", error.to_string()))
 }
 

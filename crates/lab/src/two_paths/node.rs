@@ -1,17 +1,10 @@
-//! The node of a system: production's, or production's parts put together otherwise.
+//! The node of a system: production's, with less on the fast path in some.
 
 use super::parameters::{Setting, System};
-use super::read_only::ReadOnly;
 use crate::model::ParameterError;
-use std::sync::Arc;
-use twinpath_coherence::{SlowFlows, StateStage};
-use twinpath_control::service::{Instance, Paths, Service};
-use twinpath_core::{Named, Steering};
-use twinpath_fastpath::Interpreter;
-use twinpath_node::wiring::{self, BuildError};
-use twinpath_node::worker::Blueprint;
-use twinpath_node::{FastElement, FastPath, Limits, Node, SlowElement, Worker};
-use twinpath_slowpath::{Chain, NetworkFunction};
+use twinpath_control::service::{Instance, Paths};
+use twinpath_core::Steering;
+use twinpath_node::{Limits, Node, NodeConfig, wiring};
 
 /// Whether a node can be built, without building its tables.
 pub(super) fn check(setting: &Setting) -> Result<(), ParameterError> {
@@ -56,61 +49,24 @@ const LIMITS: Limits = Limits {
 
 /// Builds the node.
 pub(super) fn build(setting: &Setting) -> Result<Node, ParameterError> {
-    let service = setting.service()?;
-    let built = match setting.parameters.system {
-        System::TwoPaths => wiring::build(&service, Paths::Both),
-        System::ServerOnly | System::HeaderSplit => wiring::build(&service, Paths::Slow),
-        System::RuleCache => rules_alone(&service),
-        System::ReadOnlyCache => read_only(&service),
-    };
+    let built = node_config(setting)?.build();
     let mut node = built.map_err(|error| ParameterError::new("chain", error.to_string()))?;
     node.machine.set_limits(LIMITS);
     Ok(node)
 }
 
-/// Rules are cached; functions with flow state have all their packets on the cores (SFCache §III-B).
-fn rules_alone(service: &Service) -> Result<Node, BuildError> {
-    let mut node = wiring::build(service, Paths::Both)?;
-    let elements = wiring::elements(service).map(|configs| match configs[0].makes_rules() {
-        true => wiring::fast_rules(service, Paths::Both),
-        false => FastElement::OnSlowPath,
-    });
-    let steering = wiring::steering(service)?;
-    let sides = wiring::sides(service)?;
-    *node.machine.path_mut() =
-        FastPath::new(steering, sides, elements.collect(), node.workers.len());
-    Ok(node)
-}
-
-/// Flow state may be read on the fast path and is written on the cores alone.
-fn read_only(service: &Service) -> Result<Node, BuildError> {
-    let mut node = wiring::build(service, Paths::Both)?;
-    let chain = read_only_chain(service)?;
-    let interpreter = Interpreter::new(&chain.programs())?;
-    let stage = StateStage::new(wiring::coherence(service), interpreter, service.seed);
-    let elements = vec![FastElement::State(Box::new(stage))];
-    let steering = wiring::steering(service)?;
-    let sides = wiring::sides(service)?;
-    *node.machine.path_mut() = FastPath::new(steering, sides, elements, node.workers.len());
-    let read_only = service.clone();
-    let blueprint: Blueprint = Arc::new(move || {
-        let chain = read_only_chain(&read_only)?;
-        let cores = SlowFlows::new(chain, read_only.slow_path.flows, 1, read_only.seed);
-        Ok(vec![SlowElement::Flows(Box::new(cores))])
-    });
-    for worker in &mut node.workers {
-        *worker = Worker::new(Arc::clone(&blueprint), None)?;
+/// What the node is built from.
+pub(super) fn node_config(setting: &Setting) -> Result<NodeConfig, ParameterError> {
+    let system = setting.parameters.system;
+    let paths = match system {
+        System::ServerOnly | System::HeaderSplit => Paths::Slow,
+        System::TwoPaths | System::RuleCache | System::ReadOnlyCache => Paths::Both,
+    };
+    let config = NodeConfig::of(&setting.service()?, paths);
+    let mut config = config.map_err(|error| ParameterError::new("chain", error.to_string()))?;
+    if system == System::RuleCache {
+        // Functions with flow state have all their packets on the cores (SFCache §III-B).
+        config.has_room.fill(false);
     }
-    Ok(node)
-}
-
-fn read_only_chain(service: &Service) -> Result<Chain, BuildError> {
-    let sharing = service.chain.iter().filter(|one| !one.makes_rules());
-    let functions = sharing.map(|instance| {
-        let Named { name, function } = wiring::flow_function(service, instance)?;
-        let function: Box<dyn NetworkFunction> = Box::new(ReadOnly(function));
-        Ok(Named { name, function })
-    });
-    let functions: Result<_, BuildError> = functions.collect();
-    Ok(Chain::named(functions?))
+    Ok(config)
 }

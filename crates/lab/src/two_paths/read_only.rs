@@ -1,13 +1,31 @@
 //! A function whose state may be read on the fast path, but written on the cores alone.
 
+use std::sync::Arc;
+use twinpath_control::service::Instance;
 use twinpath_core::program::{Action, Exit, FastProgram, Operand, Step};
 use twinpath_core::steering::Alias;
 use twinpath_core::{Instant, Packet};
+use twinpath_nf::custom::custom;
+use twinpath_nf::descriptor::{Form, Function};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
 /// Any function, with each step of its fast program that writes state left to the cores: what caches
 /// do that are not written to by packets (NetCache; SwitchNIC §6.4.2).
-pub(super) struct ReadOnly(pub(super) Box<dyn NetworkFunction>);
+struct ReadOnly(Box<dyn NetworkFunction>);
+
+/// Makes a function that shares flow state such a one.
+pub(super) fn make_read_only(instance: &mut Instance) {
+    let whole = Arc::clone(&instance.config);
+    if whole.makes_rules() {
+        return;
+    }
+    instance.config = custom(Form::Flow, 0, move |folder, seed| {
+        Ok(match whole.build(folder, seed)? {
+            Function::Flow(function) => Function::flow(ReadOnly(function)),
+            rules => rules,
+        })
+    });
+}
 
 /// The same step, if it writes nothing; else the packet and the state go to the cores.
 fn reading(mut step: Step) -> Step {

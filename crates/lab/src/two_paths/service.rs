@@ -1,6 +1,7 @@
 //! The service file that a plan's chain becomes, and what its functions must meet.
 
 use super::parameters::{Setting, System};
+use super::read_only::make_read_only;
 use crate::model::ParameterError;
 use crate::traffic::SERVICE;
 use std::fmt::Write;
@@ -33,12 +34,17 @@ impl Setting {
         self.functions.iter().any(|name| name == function)
     }
 
-    /// The service, as a file would say it.
+    /// The service, as a file would say it, but for functions whose state may only be read.
     pub(super) fn service(&self) -> Result<Service, ParameterError> {
         let text = self.service_text();
         let path = self.folder.join("service.toml");
-        Service::parse(&text, &path)
-            .map_err(|error| ParameterError::new("chain", error.to_string()))
+        let service = Service::parse(&text, &path);
+        let mut service =
+            service.map_err(|error| ParameterError::new("chain", error.to_string()))?;
+        if self.parameters.system == System::ReadOnlyCache {
+            service.chain.iter_mut().for_each(make_read_only);
+        }
+        Ok(service)
     }
 
     fn service_text(&self) -> String {

@@ -199,8 +199,8 @@ impl<'a> Testbed<'a> {
         for (worker, frame) in output.frames.drain(..) {
             self.punt(worker, frame, now + self.pipeline, agenda);
         }
-        for (worker, order) in output.orders.drain(..) {
-            self.execute(worker, order, agenda);
+        for (worker, command) in output.commands.drain(..) {
+            self.execute(worker, command, agenda);
         }
         for outcome in output.outcomes.drain(..) {
             self.came_of_change(outcome, agenda);
@@ -236,7 +236,7 @@ impl<'a> Testbed<'a> {
         let path = self.node.machine.path();
         let mut counts = NodeCounts::default();
         if let Some(stage) = path.stage() {
-            let stats = stage.stats();
+            let stats = stage.counters();
             counts.pulls = stats.pulls;
             counts.cancelled = stats.cancellations;
             counts.collisions = stats.collisions;

@@ -2,13 +2,14 @@
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
-use crate::edit::{Edit, EditError, Object, edited_rules};
+use crate::edit::{Edit, EditError, Object};
+use crate::firewall::edit::edited_rules;
 use serde::Deserialize;
 use serde::de::Error;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
-use twinpath_rulecache::Change;
+use twinpath_rulecache::Reconfiguration;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -61,10 +62,10 @@ impl FunctionConfig for Config {
         former: &dyn FunctionConfig,
         _folder: &Path,
         _seed: u64,
-    ) -> Result<Option<Change>, FunctionError> {
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
         let list = former.of().map(|former| NewList::between(former, self));
         let list = list.transpose().map_err(FunctionError::of)?;
-        Ok(list.map(Change::of::<AccessList>))
+        Ok(list.map(Reconfiguration::of::<AccessList>))
     }
 
     fn changes_in_place(&self, _former: &dyn FunctionConfig) -> bool {
@@ -81,6 +82,6 @@ impl FunctionConfig for Config {
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
         let edited = self.with_rules(edited_rules(self.rules(), edit)?);
-        Ok(Arc::new(edited.map_err(EditError::limit)?))
+        Ok(Arc::new(edited.map_err(EditError::of)?))
     }
 }

@@ -133,10 +133,6 @@ impl RuleFunction for AccessList {
         self.count(entry, hits.packets);
     }
 
-    fn reads_payload(&self) -> bool {
-        false
-    }
-
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("allowed", self.allowed);
         each("denied", self.denied);

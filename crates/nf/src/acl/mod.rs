@@ -50,7 +50,7 @@
 //!
 //! # Changes
 //! The list can be changed while packets flow ([`NewList`], with a
-//! [`Change`](twinpath_rulecache::Change)), which is prepared on another thread: building a list of
+//! [`Reconfiguration`](twinpath_rulecache::Reconfiguration)), which is prepared on another thread: building a list of
 //! 10,000 rules takes a tenth of a second. Two lists are compared rule by rule. Cached rules go
 //! that came from a rule which is gone, or whose packets a new rule may match that something
 //! behind it has decided about so far; all others stay, and so do the hits of their rules.

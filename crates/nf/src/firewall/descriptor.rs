@@ -1,8 +1,9 @@
 //! What the catalogue knows of firewalls.
 
+use super::edit::edited_rules;
 use super::{Config, Firewall, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
-use crate::edit::{Edit, EditError, Object, edited_rules};
+use crate::edit::{Edit, EditError, Object};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,6 +49,6 @@ impl FunctionConfig for Config {
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
         let edited = self.with_rules(edited_rules(self.rules(), edit)?);
-        Ok(Arc::new(edited.map_err(EditError::limit)?))
+        Ok(Arc::new(edited.map_err(EditError::of)?))
     }
 }

@@ -1,10 +1,11 @@
 //! Single changes of a list of rules.
 
 use super::rule::{Rule, RuleTextError};
+use crate::edit::{Edit, EditError};
 
 /// Why a rule is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RuleEditError {
+enum RuleEditError {
     /// No rule.
     #[error("the rule cannot be read: {0}")]
     Unreadable(#[from] RuleTextError),
@@ -22,16 +23,26 @@ pub enum RuleEditError {
     /// A rule that is not in the list.
     #[error("there is no rule {0:?}")]
     NotThere(String),
-    /// The list would break its limits.
-    #[error("{0}")]
-    Limit(String),
+}
+
+/// The rules after a single change.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn edited_rules(rules: &[Rule], edit: &Edit) -> Result<Vec<Rule>, EditError> {
+    let edited = match edit {
+        Edit::AddRule { rule, number } => with_rule(rules, rule, *number),
+        Edit::DeleteRule { rule } => without_rule(rules, rule),
+        other => return Err(EditError::Object(other.object())),
+    };
+    edited.map_err(EditError::of)
 }
 
 /// The rules with another one, which gets this number, counted from 1; it comes last without.
 ///
 /// # Errors
 /// The list has no such place, or the text is no rule.
-pub(crate) fn with_rule(
+fn with_rule(
     rules: &[Rule],
     text: &str,
     number: Option<usize>,
@@ -52,7 +63,7 @@ pub(crate) fn with_rule(
 ///
 /// # Errors
 /// There is no such rule.
-pub(crate) fn without_rule(rules: &[Rule], text: &str) -> Result<Vec<Rule>, RuleEditError> {
+fn without_rule(rules: &[Rule], text: &str) -> Result<Vec<Rule>, RuleEditError> {
     let place = match text.trim().parse::<usize>() {
         Ok(_) if rules.is_empty() => return Err(RuleEditError::Empty),
         Ok(number) if (1..=rules.len()).contains(&number) => number - 1,

@@ -307,10 +307,6 @@ impl NetworkFunction for Firewall {
         true
     }
 
-    fn reads_payload(&self) -> bool {
-        false
-    }
-
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let counters = &self.counters;
         each("connections_opened", counters.opened);

@@ -2,7 +2,7 @@
 
 use super::{Config, LoadBalancer, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
-use crate::edit::{Edit, EditError, Object, edited_backends};
+use crate::edit::{Edit, EditError, Object};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,6 +47,6 @@ impl FunctionConfig for Config {
     }
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
-        Ok(Arc::new(edited_backends(self, edit)?))
+        Ok(Arc::new(self.after(edit)?))
     }
 }

@@ -4,12 +4,13 @@ use super::config::{Config, Service};
 use super::error::ConfigError;
 use super::schedule::Backend;
 use super::values::{EndpointText, Weight};
+use crate::edit::{Edit, EditError, word};
 use crate::text::Text;
 use twinpath_wire::{Endpoint, MacAddress};
 
 /// Why a backend is not changed.
 #[derive(Debug, thiserror::Error)]
-pub enum BackendEditError {
+enum BackendEditError {
     /// No service of that name.
     #[error("there is no service {service:?}: expected one of {known}")]
     NoService {
@@ -58,7 +59,7 @@ impl From<ConfigError> for BackendEditError {
 
 /// A backend that is to be added.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct NewBackend {
+struct NewBackend {
     /// Where it is.
     pub endpoint: Endpoint,
     /// 1 if absent.
@@ -68,12 +69,42 @@ pub struct NewBackend {
 }
 
 impl Config {
+    /// The same after a single change.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn after(&self, edit: &Edit) -> Result<Self, EditError> {
+        let edited = match edit {
+            Edit::AddBackend {
+                service,
+                endpoint,
+                weight,
+                mac,
+            } => {
+                let new = NewBackend {
+                    endpoint: word(endpoint)?,
+                    weight: *weight,
+                    mac: mac.as_deref().map(word).transpose()?,
+                };
+                self.with_backend(service.as_deref(), &new)
+            }
+            Edit::DrainBackend { service, endpoint } => {
+                self.with_drained(service.as_deref(), word(endpoint)?)
+            }
+            Edit::RemoveBackend { service, endpoint } => {
+                self.without_backend(service.as_deref(), word(endpoint)?)
+            }
+            other => return Err(EditError::Object(other.object())),
+        };
+        edited.map_err(EditError::of)
+    }
+
     /// The same with another backend of a service, or with one that was drained and no longer is.
     /// The service may be left out if there is one only.
     ///
     /// # Errors
     /// It is a backend already, or cannot be one.
-    pub fn with_backend(
+    fn with_backend(
         &self,
         service: Option<&str>,
         new: &NewBackend,
@@ -106,7 +137,7 @@ impl Config {
     ///
     /// # Errors
     /// It is none, or is drained.
-    pub fn with_drained(
+    fn with_drained(
         &self,
         service: Option<&str>,
         endpoint: Endpoint,
@@ -132,7 +163,7 @@ impl Config {
     ///
     /// # Errors
     /// It is none, or the only one.
-    pub fn without_backend(
+    fn without_backend(
         &self,
         service: Option<&str>,
         endpoint: Endpoint,

@@ -290,10 +290,6 @@ impl NetworkFunction for LoadBalancer {
         self.backends.aliases()
     }
 
-    fn reads_payload(&self) -> bool {
-        false
-    }
-
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let Counters {
             new_connections,

@@ -100,7 +100,6 @@ mod values;
 
 pub use config::Config;
 pub use descriptor::FUNCTION;
-pub use edit::{BackendEditError, NewBackend};
 pub use error::ConfigError;
 pub use function::LoadBalancer;
 pub use limits::{

@@ -3,7 +3,7 @@
 use super::{Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use std::path::Path;
-use twinpath_rulecache::Change;
+use twinpath_rulecache::Reconfiguration;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -36,8 +36,10 @@ impl FunctionConfig for Config {
         _former: &dyn FunctionConfig,
         _folder: &Path,
         seed: u64,
-    ) -> Result<Option<Change>, FunctionError> {
-        Ok(Some(Change::of::<Monitor>(NewMonitor::new(self, seed))))
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
+        Ok(Some(Reconfiguration::of::<Monitor>(NewMonitor::new(
+            self, seed,
+        ))))
     }
 
     fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {

@@ -179,10 +179,6 @@ impl RuleFunction for Monitor {
         }
     }
 
-    fn reads_payload(&self) -> bool {
-        false
-    }
-
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("packets", self.total.packets);
         each("bytes", self.total.bytes);

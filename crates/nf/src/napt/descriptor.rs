@@ -6,7 +6,7 @@ use crate::descriptor::{
 };
 use crate::edit::Object;
 use std::path::Path;
-use twinpath_rulecache::Change;
+use twinpath_rulecache::Reconfiguration;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -46,8 +46,8 @@ impl FunctionConfig for Config {
         _former: &dyn FunctionConfig,
         _folder: &Path,
         seed: u64,
-    ) -> Result<Option<Change>, FunctionError> {
-        Ok(Some(Change::of::<Napt>(NewNapt::new(self, seed))))
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
+        Ok(Some(Reconfiguration::of::<Napt>(NewNapt::new(self, seed))))
     }
 
     fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {

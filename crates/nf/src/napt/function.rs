@@ -390,10 +390,6 @@ impl RuleFunction for Napt {
         }
     }
 
-    fn reads_payload(&self) -> bool {
-        false
-    }
-
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("bindings", self.table.binding_count() as u64);
         each("sessions", self.table.session_count() as u64);

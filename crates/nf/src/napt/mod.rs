@@ -69,7 +69,7 @@
 //!
 //! # Changes
 //! Any part of the configuration can change while packets flow ([`NewNapt`], with a
-//! [`Change`](twinpath_rulecache::Change)). That concerns the cached rules of packets from and to
+//! [`Reconfiguration`](twinpath_rulecache::Reconfiguration)). That concerns the cached rules of packets from and to
 //! addresses and prefixes that join or leave, and of protocols with another time-out; another
 //! filtering concerns all. An operator can end the bindings of an endpoint: its next packet opens
 //! new ones. Bindings and sessions

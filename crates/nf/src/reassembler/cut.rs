@@ -38,7 +38,7 @@ pub(super) fn duplicate(packet: &Packet, pools: &mut Pools) -> Option<Packet> {
     frame.set_received_ns(packet.frame.received_ns());
     frame.set_ordinal(packet.frame.ordinal());
     frame.set_port(packet.frame.port());
-    frame.set_trip(packet.frame.trip());
+    frame.set_metadata(packet.frame.metadata());
     Some(Packet {
         frame,
         layout: packet.layout,

@@ -1,5 +1,7 @@
 //! What the reassembler does on the slow path.
 
+mod giving_up;
+
 use super::NAME;
 use super::config::{Config, Retransmissions};
 use super::counters::Counters;

@@ -75,7 +75,6 @@ mod counters;
 mod cut;
 mod descriptor;
 mod function;
-mod giving_up;
 mod held;
 mod overlap;
 mod program;

@@ -51,12 +51,7 @@ impl Config {
         changes.extend(self.removed_next_hops(former));
         let answers = |config: &Self| {
             let addresses = (config.address, config.address6);
-            (
-                config.no_route,
-                addresses,
-                config.errors_per_second,
-                config.quotes_payloads(),
-            )
+            (config.no_route, addresses, config.errors_per_second)
         };
         if answers(self) != answers(former) {
             changes.push(RouteChange::SetAnswers);
@@ -212,7 +207,6 @@ impl Router {
             }
             RouteChange::SetAnswers => {
                 self.no_route = after.no_route;
-                self.quotes_payloads = after.quotes_payloads();
                 self.errors.configure(after);
             }
         }

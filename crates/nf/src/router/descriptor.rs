@@ -2,12 +2,12 @@
 
 use super::{Config, NAME, NewRoutes, Router};
 use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
-use crate::edit::{Edit, EditError, Object, edited_routes};
+use crate::edit::{Edit, EditError, Object};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
-use twinpath_rulecache::Change;
+use twinpath_rulecache::Reconfiguration;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -43,7 +43,7 @@ impl FunctionConfig for Config {
         former: &dyn FunctionConfig,
         folder: &Path,
         _seed: u64,
-    ) -> Result<Option<Change>, FunctionError> {
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
         let changes = former.of().and_then(|former| self.changes_from(former));
         let routes = match changes {
             Some(changes) => NewRoutes::Changes(changes, Box::new(self.clone())),
@@ -52,7 +52,7 @@ impl FunctionConfig for Config {
                 NewRoutes::Whole(Box::new(router))
             }
         };
-        Ok(Some(Change::of::<Router>(routes)))
+        Ok(Some(Reconfiguration::of::<Router>(routes)))
     }
 
     fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
@@ -69,7 +69,7 @@ impl FunctionConfig for Config {
     }
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
-        Ok(Arc::new(edited_routes(self, edit)?))
+        Ok(Arc::new(self.after(edit)?))
     }
 }
 

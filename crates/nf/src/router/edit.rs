@@ -1,13 +1,14 @@
 //! Single changes of a configuration.
 
 use super::config::{Config, ConfigError, DISCARD_NAME, Route};
+use crate::edit::{Edit, EditError, word};
 use crate::text::Text;
 use std::sync::Arc;
 use twinpath_classify::Prefix;
 
 /// Why a route is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RouteEditError {
+pub(super) enum RouteEditError {
     /// Via nobody.
     #[error("{0}; the next hops are {1}")]
     NextHop(ConfigError, String),
@@ -25,11 +26,25 @@ pub enum RouteEditError {
 }
 
 impl Config {
+    /// The same after a single change.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn after(&self, edit: &Edit) -> Result<Self, EditError> {
+        let edited = match edit {
+            Edit::AddRoute { to, via } => self.with_new_route(word(to)?, via),
+            Edit::ReplaceRoute { to, via } => self.with_route(word(to)?, via),
+            Edit::DeleteRoute { to } => self.without_route(word(to)?),
+            other => return Err(EditError::Object(other.object())),
+        };
+        edited.map_err(EditError::of)
+    }
+
     /// The same with another route; one to the same prefix may not be there.
     ///
     /// # Errors
     /// It is there, or goes via nobody.
-    pub fn with_new_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
+    fn with_new_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
         match self.route(to) {
             Some(via) => Err(RouteEditError::There {
                 to,
@@ -43,7 +58,7 @@ impl Config {
     ///
     /// # Errors
     /// It goes via nobody.
-    pub fn with_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
+    pub(super) fn with_route(&self, to: Prefix, via: &str) -> Result<Self, RouteEditError> {
         if via != DISCARD_NAME && !self.next_hops.iter().any(|hop| hop.name == via) {
             let names: Vec<&str> = self.next_hops.iter().map(|hop| hop.name.as_str()).collect();
             let via = via.to_owned();
@@ -61,7 +76,7 @@ impl Config {
     ///
     /// # Errors
     /// There is none.
-    pub fn without_route(&self, to: Prefix) -> Result<Self, RouteEditError> {
+    pub(super) fn without_route(&self, to: Prefix) -> Result<Self, RouteEditError> {
         let mut config = self.clone();
         match config.forget_route(to) {
             true => Ok(config),

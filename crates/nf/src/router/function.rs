@@ -21,8 +21,6 @@ pub struct Router {
     pub(super) table: RouteTable,
     /// By number, which one keeps for as long as it is there.
     pub(super) hops: Vec<Option<Hop>>,
-    /// Whether packets without a route may be answered.
-    pub(super) quotes_payloads: bool,
     pub(super) no_route: NoRoute,
     pub(super) errors: Errors,
     pub(super) counters: Counters,
@@ -77,7 +75,6 @@ impl Router {
             table: routes::fill(config, |name| names.number(name))?,
             hops: config.next_hops.iter().map(Hop::new).map(Some).collect(),
             no_route: config.no_route,
-            quotes_payloads: config.quotes_payloads(),
             errors: Errors::new(config.address, config.address6, config.errors_per_second),
             counters: Counters::default(),
         })
@@ -197,10 +194,6 @@ impl RuleFunction for Router {
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
         self.count(entry, hits.packets, hits.bytes);
-    }
-
-    fn reads_payload(&self) -> bool {
-        self.quotes_payloads
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

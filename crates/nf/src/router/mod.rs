@@ -41,7 +41,7 @@
 //!
 //! # Changes
 //! Routes and next hops change while packets flow ([`NewRoutes`], with a
-//! [`Change`](twinpath_rulecache::Change)), one by one as far as two configurations differ. A
+//! [`Reconfiguration`](twinpath_rulecache::Reconfiguration)), one by one as far as two configurations differ. A
 //! change of a route concerns the cached rules of packets to its prefix that came from the next
 //! hop which covered that so far; one of a next hop those that came from it. If very much changes
 //! another router, built on another thread, takes this one's place, and that concerns all rules.
@@ -71,7 +71,6 @@ mod tests;
 pub use change::{NewRoutes, RouteChange};
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
 pub use descriptor::FUNCTION;
-pub use edit::RouteEditError;
 pub use function::Router;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;

@@ -7,6 +7,7 @@
 //! the packet's, and searches if not. A hint that is lost or wrong costs time alone.
 
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
+use twinpath_fastpath::state_table::{NO_SLOT, SlotId};
 
 /// Elements of a chain that hints are kept for.
 const HINTED: usize = 3;
@@ -59,6 +60,19 @@ impl Hints {
     const fn of_lanes(one: u64, other: u64) -> Self {
         Self([one as u32, (other >> 32) as u32, other as u32])
     }
+}
+
+/// A slot as a hint.
+#[inline(always)]
+pub(super) const fn of_slot(slot: SlotId) -> u32 {
+    slot.wrapping_add(1)
+}
+
+/// The slot of a hint.
+#[inline(always)]
+pub(super) const fn slot_of(hint: u32) -> SlotId {
+    const { assert!(NO_SLOT == SlotId::MAX) };
+    hint.wrapping_sub(1)
 }
 
 /// Hints by hash: four in a cache line, each with a tag that is not zero.

@@ -5,7 +5,8 @@ use super::{BATCH, Departure, Via};
 use twinpath_coherence::Parsed;
 use twinpath_core::steering::PlainKey;
 use twinpath_core::wire::layout::{Layout, Plain, PlainEnds};
-use twinpath_core::{Decision, Direction, Frame};
+use twinpath_core::{Decision, Direction, Frame, Steering};
+use twinpath_fastpath::state_table::NO_SLOT;
 
 /// What is known of a packet before it walks.
 #[derive(Copy, Clone, Default)]
@@ -38,6 +39,23 @@ impl Shape<'_> {
         match self {
             Self::Plain(plain) => plain.layout(),
             Self::Other(parsed) => parsed.layout,
+        }
+    }
+
+    /// The packet and its flow, as it is now.
+    pub fn parsed(&self, steering: &Steering, frame: &Frame) -> Parsed {
+        let layout = self.layout();
+        // Only packets with an IP header are let into the chain, and those have a flow.
+        let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
+        let hash = match self {
+            Self::Other(before) if before.keyed.key == keyed.key => before.hash,
+            _ => keyed.key.hash(steering.seed()),
+        };
+        Parsed {
+            layout,
+            keyed,
+            hash,
+            suspect: NO_SLOT,
         }
     }
 }

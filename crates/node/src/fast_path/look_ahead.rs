@@ -4,15 +4,15 @@
 //! A chain of one element is asked itself; for one of several an earlier packet of the flow has
 //! left [hints](super::hints).
 
-use super::hints::Hints;
+use super::hints::{Hints, of_slot, slot_of};
 use super::lane::{Ahead, Batch, Known};
-use super::{BATCH, FETCHED_AHEAD, FastElement, FastPath, Io, RuleStage};
+use super::{BATCH, FETCHED_AHEAD, FastElement, FastPath, RuleStage};
 use std::vec::Drain;
 use twinpath_coherence::Parsed;
 use twinpath_core::wire::layout::{Layout, Network, Plain};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Frame, Instant, Side, Steering};
-use twinpath_fastpath::state_table::{Finder, NO_SLOT, SlotId};
+use twinpath_fastpath::state_table::{Finder, NO_SLOT};
 use twinpath_rulecache::Found;
 
 /// How a chain tells where its elements will find a packet's flow.
@@ -124,19 +124,6 @@ const fn one_way(hash: u64, side: Side) -> u64 {
     hash ^ (side as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A slot as a hint.
-#[inline(always)]
-pub(super) const fn of_slot(slot: SlotId) -> u32 {
-    slot.wrapping_add(1)
-}
-
-/// The slot of a hint.
-#[inline(always)]
-pub(super) const fn slot_of(hint: u32) -> SlotId {
-    const { assert!(NO_SLOT == SlotId::MAX) };
-    hint.wrapping_sub(1)
-}
-
 /// Time does not run backwards from packet to packet.
 fn never_before(mut latest: Instant) -> impl FnMut(Frame) -> Frame {
     move |mut frame| {
@@ -167,14 +154,13 @@ impl FastPath {
         }
     }
 
-    /// Finds out about the next [`BATCH`] frames, and sorts them by direction. What is no IP leaves.
+    /// Finds out about the next [`BATCH`] frames, and sorts them: by direction, and what is no IP.
     #[inline(always)]
     pub(super) fn look_ahead(
         &mut self,
         arrivals: &mut Drain<'_, Frame>,
         is_fetched: bool,
         batch: &mut Batch,
-        io: &mut Io<'_>,
     ) {
         let count = arrivals.len().min(BATCH);
         let (frames, next) = arrivals.as_slice().split_at(count);
@@ -193,22 +179,17 @@ impl FastPath {
             }
             _ => self.look(&InHints(self), coming, &mut batch.ahead),
         };
-        let mut flowless = std::mem::take(&mut self.flowless);
         let frames = arrivals.take(count);
         match seen.is_early {
-            false => batch.sort(frames, &mut flowless),
+            false => batch.sort(frames, &mut self.flowless),
             true => {
                 let latest = self.under_way.latest();
-                batch.sort(frames.map(never_before(latest)), &mut flowless);
+                batch.sort(frames.map(never_before(latest)), &mut self.flowless);
             }
         }
         self.under_way.arrive(count, seen.latest);
         self.counts.packets_in += count as u64;
         self.counts.bytes_in += seen.bytes_in;
-        for frame in flowless.drain(..) {
-            self.without_flow(frame, io);
-        }
-        self.flowless = flowless;
     }
 
     /// Looks at the frames of a batch, in columns: what one loop does keeps its values in registers.

@@ -17,13 +17,13 @@ use rules::RULES_HASH;
 pub use rules::RuleStage;
 
 use crate::leftovers::Leftovers;
-use crate::place::Place;
+use crate::position::Position;
 use crate::under_way::UnderWay;
 use crate::watch::{Step, Watch};
 use hints::HintTable;
 use lane::Batch;
 use parking::Parking;
-use twinpath_coherence::{Clock, StateStage, Stats};
+use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
@@ -68,7 +68,7 @@ pub struct FastOutput {
 
 /// Packets and bytes seen.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct PathCounters {
     /// Packets in.
     pub packets_in: u64,
     /// Bytes in.
@@ -141,7 +141,7 @@ pub struct FastPath {
     /// When the run began.
     started: Instant,
     /// What stages did that are gone.
-    former: Stats,
+    former: CoherenceCounters,
     returns: Vec<Receiver>,
     /// Each worker's life, as far as known.
     epochs: Vec<u32>,
@@ -153,7 +153,7 @@ pub struct FastPath {
     /// Of the packet that a state stage has last sent to a worker.
     header: Header,
     drops: DropCounters,
-    counts: Counts,
+    counts: PathCounters,
     /// Where payloads wait while their headers are on the slow path.
     parking: Option<Box<Parking>>,
     /// Which packets are inside.
@@ -179,13 +179,13 @@ impl FastPath {
             header: Header::new(Message::Plain, FlowKey::default()),
             elements,
             started: Instant::ZERO,
-            former: Stats::default(),
+            former: CoherenceCounters::default(),
             returns: vec![Receiver::default(); workers.max(1)],
             epochs: vec![0; workers.max(1)],
             batch: Some(Box::default()),
             flowless: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
-            counts: Counts::default(),
+            counts: PathCounters::default(),
             parking: None,
             under_way: UnderWay::default(),
             watch: None,
@@ -225,9 +225,10 @@ impl FastPath {
     }
 
     /// What the protocol of flow state did so far.
-    pub fn coherence(&self) -> Stats {
+    pub fn coherence(&self) -> CoherenceCounters {
         let mut stats = self.former;
-        self.stages().for_each(|stage| stats.absorb(stage.stats()));
+        self.stages()
+            .for_each(|stage| stats.absorb(stage.counters()));
         stats
     }
 
@@ -260,7 +261,7 @@ impl FastPath {
         &self.drops
     }
 
-    /// Counts a drop that happened in front of the fast path or on its way to the slow path.
+    /// PathCounters a drop that happened in front of the fast path or on its way to the slow path.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.drops.count(reason);
     }
@@ -311,7 +312,7 @@ impl FastPath {
     }
 
     /// Packets and bytes.
-    pub fn counts(&self) -> &Counts {
+    pub fn counters(&self) -> &PathCounters {
         &self.counts
     }
 
@@ -331,7 +332,7 @@ impl FastPath {
     #[inline]
     fn depart(&mut self, frame: Frame, is_reply: bool, io: &mut Io<'_>) {
         let counts = &mut self.counts;
-        let (via, packets, bytes) = match frame.trip().was_on_slow_path {
+        let (via, packets, bytes) = match frame.metadata().was_on_slow_path {
             false => (Via::Fast, &mut counts.fast_packets, &mut counts.fast_bytes),
             true => (Via::Slow, &mut counts.slow_packets, &mut counts.slow_bytes),
         };
@@ -350,15 +351,22 @@ impl FastPath {
         ((hash >> 32 & 0xffff) as usize * self.returns.len()) >> 16
     }
 
-    /// Hands a packet to the slow path, for the element at `place`.
-    fn punt(&mut self, frame: Frame, mut header: Header, place: Place, hash: u64, io: &mut Io<'_>) {
-        (header.chain, header.element) = (self.chain, place.element);
+    /// Hands a packet to the slow path, for the element at `position`.
+    fn punt(
+        &mut self,
+        frame: Frame,
+        mut header: Header,
+        position: Position,
+        hash: u64,
+        io: &mut Io<'_>,
+    ) {
+        (header.chain, header.element) = (self.chain, position.element);
         self.tell(&frame, |watch| Step::Punt {
-            element: place.element,
+            element: position.element,
             worker: self.worker(hash),
             message: watch.message(&header, &frame),
         });
-        match frame.trip().was_on_slow_path {
+        match frame.metadata().was_on_slow_path {
             false => {
                 self.counts.punted_packets += 1;
                 self.counts.punted_bytes += frame.len() as u64;
@@ -452,7 +460,7 @@ impl FastPath {
             io.pools.give(frame);
             return self.tick_rules(io);
         }
-        if header.trip.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
+        if header.metadata.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
             return io.pools.give(frame);
         }
         if header.has_packet {
@@ -473,13 +481,13 @@ impl FastPath {
 
     /// A packet that was on the slow path goes on behind its element.
     fn came_back(&mut self, frame: Frame, header: &Header, io: &mut Io<'_>) {
-        let place = Place {
+        let position = Position {
             element: header.element,
-            direction: header.trip.direction,
+            direction: header.metadata.direction,
         };
         match header.is_reply {
             true => self.depart(frame, true, io),
-            false => self.go_on(frame, place, io),
+            false => self.go_on(frame, position, io),
         }
     }
 
@@ -593,7 +601,7 @@ impl FastPath {
         }
         // What a former one counted stays counted.
         for former in state_stages(&old) {
-            self.former.absorb(former.stats());
+            self.former.absorb(former.counters());
         }
         left.add(old);
         (self.sides, self.steering) = (sides, steering);

@@ -102,7 +102,7 @@ impl FastPath {
     /// A frame for the slow path could not be sent: if it is a header, its payload need not wait.
     #[inline]
     pub fn header_dropped(&mut self, frame: &Frame) {
-        if frame.trip().parked_bytes != 0 {
+        if frame.metadata().parked_bytes != 0 {
             self.free_payload(frame);
         }
     }
@@ -117,7 +117,7 @@ impl FastPath {
     /// Sends a packet to the slow path, as a header if that can be.
     #[cold]
     pub(super) fn park(&mut self, frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
-        if frame.trip().parked_bytes != 0 {
+        if frame.metadata().parked_bytes != 0 {
             return self.send_again(frame, header, hash, io);
         }
         let (Some(parking), Ok(layout)) = (&mut self.parking, dissect(frame.bytes())) else {
@@ -130,7 +130,7 @@ impl FastPath {
         match sent {
             Sent::Header(frame) => {
                 if let Some(watch) = &self.watch {
-                    let bytes = frame.trip().parked_bytes;
+                    let bytes = frame.metadata().parked_bytes;
                     watch.part(buffer, &frame);
                     watch.tell(buffer, || Step::Park { bytes });
                 }
@@ -167,7 +167,7 @@ impl FastPath {
     /// It may be one of two of a header, the other of which goes on; its payload counts as lost
     /// when it has waited in vain.
     pub(super) fn drop_reordered(&mut self, frame: Frame, io: &mut Io<'_>) {
-        if frame.trip().parked_bytes == 0 {
+        if frame.metadata().parked_bytes == 0 {
             self.tell(&frame, |_| Step::drop(DropReason::LinkReordered));
             self.drops.count(DropReason::LinkReordered);
         }
@@ -198,7 +198,7 @@ impl FastPath {
                 false => 0,
             };
             let (ordinal, at) = (frame.ordinal(), frame.timestamp());
-            let (is_whole, buffer) = (frame.trip().parked_bytes == 0, frame.buffer());
+            let (is_whole, buffer) = (frame.metadata().parked_bytes == 0, frame.buffer());
             let parcel = Parcel { frame, is_reply };
             let left = parking.stage.leave(parcel, hash, parking.now);
             if let (Some(watch), Left::Waits) = (&self.watch, &left) {
@@ -242,7 +242,7 @@ fn tell_of(output: &Output, watch: &Watch) {
 
 fn departure(parcel: Parcel) -> Departure {
     let Parcel { frame, is_reply } = parcel;
-    let via = match frame.trip().was_on_slow_path {
+    let via = match frame.metadata().was_on_slow_path {
         false => Via::Fast,
         true => Via::Slow,
     };

@@ -12,18 +12,19 @@
 //! So at each element packets of a flow and direction are in the order of arrival. Where a packet is
 //! treated alone, whoever [follows](crate::watch) it is told.
 
+mod effects;
+
+use super::hints::{of_slot, slot_of};
 use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
-use super::look_ahead::{of_slot, slot_of};
 use super::rules::RULES_HASH;
 use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
-use crate::place::Place;
+use crate::position::Position;
 use crate::watch::Step;
 use std::vec::Drain;
 use twinpath_coherence::{Clock, Parsed, StateStage};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed, Pools, Steering};
-use twinpath_fastpath::state_table::NO_SLOT;
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::Held;
 
@@ -60,7 +61,10 @@ impl FastPath {
     ) {
         let mut batch = self.batch.take().unwrap_or_default();
         let first = self.under_way.arrived();
-        self.look_ahead(arrivals, is_fetched, &mut batch, io);
+        self.look_ahead(arrivals, is_fetched, &mut batch);
+        if !self.flowless.is_empty() {
+            self.pass_flowless(io);
+        }
         let next = arrivals.as_slice();
         for direction in Direction::BOTH {
             let (lane, ahead) = batch.lane(direction);
@@ -87,11 +91,11 @@ impl FastPath {
         if self.watch.is_some() {
             self.tell_of_lane(lane, direction);
         }
-        let mut next = Some(Place::first(direction, self.elements.len()));
-        while let Some(place) = next.filter(|_| !lane.frames.is_empty()) {
-            self.pass(lane, ahead, (place, first, fetched), io);
+        let mut next = Some(Position::first(direction, self.elements.len()));
+        while let Some(position) = next.filter(|_| !lane.frames.is_empty()) {
+            self.pass(lane, ahead, (position, first, fetched), io);
             fetched = &[];
-            next = place.next(self.elements.len());
+            next = position.next(self.elements.len());
         }
         self.counts.fast_packets += lane.frames.len() as u64;
         let bytes = lane.frames.iter().map(|frame| frame.len() as u64);
@@ -115,13 +119,13 @@ impl FastPath {
         &mut self,
         lane: &mut Lane,
         ahead: &mut Ahead,
-        (place, first, next): (Place, u64, &[Frame]),
+        (position, first, next): (Position, u64, &[Frame]),
         io: &mut Io<'_>,
     ) {
         let mut done = 0;
         loop {
             let (passed, decision) = match self.watch {
-                None => self.pass_along(lane.from(done, ahead, next), place),
+                None => self.pass_along(lane.from(done, ahead, next), position),
                 // Whoever follows packets sees them pass one by one.
                 Some(_) => (0, None),
             };
@@ -129,7 +133,7 @@ impl FastPath {
             if done == lane.frames.len() {
                 return;
             }
-            let goes_on = self.pass_one((lane, ahead), done, decision, place, first, io);
+            let goes_on = self.pass_one((lane, ahead), done, decision, position, first, io);
             done += usize::from(goes_on);
         }
     }
@@ -139,17 +143,17 @@ impl FastPath {
     fn pass_along<'a>(
         &mut self,
         mut packets: impl Iterator<Item = InFront<'a>>,
-        place: Place,
+        position: Position,
     ) -> Passed {
         let elements = self.elements.len();
-        match self.elements.get_mut(usize::from(place.element)) {
-            Some(FastElement::Rules(stage)) => stage.pass_along(packets, place),
+        match self.elements.get_mut(usize::from(position.element)) {
+            Some(FastElement::Rules(stage)) => stage.pass_along(packets, position),
             Some(FastElement::State(stage)) => {
-                let is_first = place == Place::first(place.direction, elements);
-                let steering = self.steering.at(place.element);
+                let is_first = position == Position::first(position.direction, elements);
+                let steering = self.steering.at(position.element);
                 let is_known = is_first && std::ptr::eq(steering, &self.steering);
                 let steering = Some(steering).filter(|_| !is_known);
-                pass_state(stage, steering, packets, place)
+                pass_state(stage, steering, packets, position)
             }
             Some(FastElement::OnSlowPath) | None => {
                 // Each gets a header; what is in front of later packets is fetched meanwhile.
@@ -168,31 +172,31 @@ impl FastPath {
         (lane, ahead): (&mut Lane, &mut Ahead),
         at: usize,
         decision: Option<Decision>,
-        place: Place,
+        position: Position,
         first: u64,
         io: &mut Io<'_>,
     ) -> bool {
         let Some((frame, number, known, shape)) = lane.at(at, ahead) else {
             return true;
         };
-        let hint = known.hints.at(place.element);
+        let hint = known.hints.at(position.element);
         let (decision, found) = match decision {
             Some(decision) => (decision, hint),
-            None => self.meet(frame, &shape, place, hint, io.clock),
+            None => self.meet(frame, &shape, position, hint, io.clock),
         };
         let layout = shape.layout();
         if let Decision::Forward { egress } = decision {
             set_egress(frame, egress);
         }
         if found != hint {
-            ahead.found(number, place.element, found);
+            ahead.found(number, position.element, found);
         }
         if matches!(decision, Decision::Forward { .. }) {
             return true;
         }
         let mut frame = lane.take(at);
         frame.set_ordinal(first + u64::from(number));
-        self.stop(decision, frame, &layout, place, io);
+        self.stop(decision, frame, &layout, position, io);
         false
     }
 
@@ -201,15 +205,15 @@ impl FastPath {
         &mut self,
         frame: &mut Frame,
         shape: &Shape<'_>,
-        place: Place,
+        position: Position,
         hint: u32,
         clock: Clock,
     ) -> (Decision, u32) {
-        let seen = self.see(frame, shape, place);
-        let met = match self.elements.get_mut(usize::from(place.element)) {
-            Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), place, hint),
+        let seen = self.see(frame, shape, position);
+        let met = match self.elements.get_mut(usize::from(position.element)) {
+            Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), position, hint),
             Some(FastElement::State(stage)) => {
-                let mut parsed = parsed(self.steering.at(place.element), frame, shape);
+                let mut parsed = shape.parsed(self.steering.at(position.element), frame);
                 parsed.suspect = slot_of(hint);
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.suspect))
@@ -217,7 +221,7 @@ impl FastPath {
             Some(FastElement::OnSlowPath) | None => (Decision::Punt, hint),
         };
         if let Some(seen) = seen {
-            self.tell_met(seen, frame, place, met);
+            self.tell_met(seen, frame, position, met);
         }
         met
     }
@@ -228,31 +232,31 @@ impl FastPath {
         decision: Decision,
         mut frame: Frame,
         layout: &Layout,
-        place: Place,
+        position: Position,
         io: &mut Io<'_>,
     ) {
-        frame.set_direction(place.direction);
+        frame.set_direction(position.direction);
         match decision {
             Decision::Forward { egress } => {
                 set_egress(&mut frame, egress);
-                self.go_on(frame, place, io);
+                self.go_on(frame, position, io);
             }
             Decision::Reply => self.depart(frame, true, io),
             Decision::Drop(reason) => self.drop(frame, reason, io),
-            Decision::Hold => self.hold(frame, layout, place, io),
+            Decision::Hold => self.hold(frame, layout, position, io),
             Decision::Punt => {
-                let (header, hash) = self.punt_header(&frame, layout, place);
-                self.punt(frame, header, place, hash, io);
+                let (header, hash) = self.punt_header(&frame, layout, position);
+                self.punt(frame, header, position, hash, io);
             }
         }
     }
 
-    /// A packet goes on behind the element at `place`.
-    pub(super) fn go_on(&mut self, mut frame: Frame, mut place: Place, io: &mut Io<'_>) {
-        let element = place.element;
+    /// A packet goes on behind the element at `position`.
+    pub(super) fn go_on(&mut self, mut frame: Frame, mut position: Position, io: &mut Io<'_>) {
+        let element = position.element;
         self.tell(&frame, |_| Step::GoOn { element });
-        while let Some(next) = place.next(self.elements.len()) {
-            place = next;
+        while let Some(next) = position.next(self.elements.len()) {
+            position = next;
             let layout = match dissect(frame.bytes()) {
                 Ok(layout) => layout,
                 Err(malformed) => return self.drop(frame, DropReason::Malformed(malformed), io),
@@ -262,22 +266,22 @@ impl FastPath {
                 ..Parsed::default()
             };
             let shape = Shape::Other(&parsed);
-            match self.meet(&mut frame, &shape, place, 0, io.clock).0 {
+            match self.meet(&mut frame, &shape, position, 0, io.clock).0 {
                 Decision::Forward { egress } => set_egress(&mut frame, egress),
-                decision => return self.stop(decision, frame, &layout, place, io),
+                decision => return self.stop(decision, frame, &layout, position, io),
             }
         }
         self.depart(frame, false, io);
     }
 
     /// What goes to the slow path with a packet, and what chooses its worker.
-    fn punt_header(&self, frame: &Frame, layout: &Layout, place: Place) -> (Header, u64) {
-        let element = self.elements.get(usize::from(place.element));
+    fn punt_header(&self, frame: &Frame, layout: &Layout, position: Position) -> (Header, u64) {
+        let element = self.elements.get(usize::from(position.element));
         let header = match element {
             Some(FastElement::State(_)) => self.header.clone(),
             // Packets that have a key need no more than their element on the slow path.
             Some(FastElement::Rules(stage))
-                if stage.key(frame, layout, place.direction).is_some() =>
+                if stage.key(frame, layout, position.direction).is_some() =>
             {
                 let header = Header::of_packet(Message::Plain, frame, &Keyed::default());
                 return (header, RULES_HASH);
@@ -285,7 +289,7 @@ impl FastPath {
             _ => Header::of_packet(
                 Message::Plain,
                 frame,
-                &self.keyed(frame, layout, place.element),
+                &self.keyed(frame, layout, position.element),
             ),
         };
         let hash = header.key.hash(self.steering.seed());
@@ -293,11 +297,11 @@ impl FastPath {
     }
 
     /// A packet waits for a rule.
-    fn hold(&mut self, frame: Frame, layout: &Layout, place: Place, io: &mut Io<'_>) {
-        let (layout, element) = (*layout, place.element);
+    fn hold(&mut self, frame: Frame, layout: &Layout, position: Position, io: &mut Io<'_>) {
+        let (layout, element) = (*layout, position.element);
         self.tell(&frame, |_| Step::Hold { element });
         let stage = self.rules(element);
-        match stage.and_then(|stage| stage.key(&frame, &layout, place.direction)) {
+        match stage.and_then(|stage| stage.key(&frame, &layout, position.direction)) {
             Some(key) => self.hold_for_rule(Held { frame, layout, key }, element, io),
             None => self.drop(frame, DropReason::BadLinkFrame, io),
         }
@@ -305,12 +309,16 @@ impl FastPath {
 
     /// Frames that are no IP pass; malformed ones are dropped.
     #[cold]
-    pub(super) fn without_flow(&mut self, frame: Frame, io: &mut Io<'_>) {
-        self.tell_arrival(&frame, None);
-        match dissect(frame.bytes()) {
-            Ok(_) => self.depart(frame, false, io),
-            Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+    fn pass_flowless(&mut self, io: &mut Io<'_>) {
+        let mut flowless = std::mem::take(&mut self.flowless);
+        for frame in flowless.drain(..) {
+            self.tell_arrival(&frame, None);
+            match dissect(frame.bytes()) {
+                Ok(_) => self.depart(frame, false, io),
+                Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+            }
         }
+        self.flowless = flowless;
     }
 }
 
@@ -321,14 +329,14 @@ fn pass_state<'a>(
     stage: &mut StateStage,
     steering: Option<&Steering>,
     packets: impl Iterator<Item = InFront<'a>>,
-    place: Place,
+    position: Position,
 ) -> Passed {
     let mut passed = 0;
     let Some(mut stage) = stage.plain() else {
         return (0, None);
     };
     for (frame, known, shape) in packets {
-        let slot = slot_of(known.hints.at(place.element));
+        let slot = slot_of(known.hints.at(position.element));
         let decision = match (shape, steering) {
             (Shape::Plain(plain), None) => stage.packet(frame, plain, &known.flow, slot),
             (Shape::Plain(plain), Some(steering)) => {
@@ -337,7 +345,7 @@ fn pass_state<'a>(
             }
             (Shape::Other(parsed), None) => stage.other_packet(frame, parsed, slot),
             (Shape::Other(_), Some(steering)) => {
-                stage.other_packet(frame, &parsed(steering, frame, &shape), slot)
+                stage.other_packet(frame, &shape.parsed(steering, frame), slot)
             }
         };
         match decision {
@@ -346,21 +354,4 @@ fn pass_state<'a>(
         }
     }
     (passed, None)
-}
-
-/// A packet and its flow, as it is now.
-pub(super) fn parsed(steering: &Steering, frame: &Frame, shape: &Shape<'_>) -> Parsed {
-    let layout = shape.layout();
-    // Only packets with an IP header are let into the chain, and those have a flow.
-    let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
-    let hash = match shape {
-        Shape::Other(before) if before.keyed.key == keyed.key => before.hash,
-        _ => keyed.key.hash(steering.seed()),
-    };
-    Parsed {
-        layout,
-        keyed,
-        hash,
-        suspect: NO_SLOT,
-    }
 }

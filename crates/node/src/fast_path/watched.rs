@@ -1,9 +1,8 @@
 //! What whoever follows packets is told of their walk on the fast path.
 
 use super::lane::{Lane, Shape};
-use super::walk::parsed;
 use super::{FastElement, FastPath, RuleStage};
-use crate::place::Place;
+use crate::position::Position;
 use crate::watch::{CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, Step, Watch};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_coherence::{Parsed, StateStage};
@@ -72,21 +71,26 @@ impl FastPath {
 
     /// What a packet that is followed is about to meet.
     #[inline]
-    pub(super) fn see(&mut self, frame: &Frame, shape: &Shape<'_>, place: Place) -> Option<Seen> {
+    pub(super) fn see(
+        &mut self,
+        frame: &Frame,
+        shape: &Shape<'_>,
+        position: Position,
+    ) -> Option<Seen> {
         match &self.watch {
             None => None,
             Some(watch) if !watch.follows(frame.buffer()) => None,
-            Some(_) => Some(self.seen(frame, shape, place)),
+            Some(_) => Some(self.seen(frame, shape, position)),
         }
     }
 
     #[cold]
-    fn seen(&mut self, frame: &Frame, shape: &Shape<'_>, place: Place) -> Seen {
-        let parsed = parsed(self.steering.at(place.element), frame, shape);
+    fn seen(&mut self, frame: &Frame, shape: &Shape<'_>, position: Position) -> Seen {
+        let parsed = shape.parsed(self.steering.at(position.element), frame);
         let (mut key, mut slot) = (None, None);
-        match self.elements.get_mut(usize::from(place.element)) {
+        match self.elements.get_mut(usize::from(position.element)) {
             Some(FastElement::Rules(stage)) => {
-                key = stage.key(frame, &parsed.layout, place.direction)
+                key = stage.key(frame, &parsed.layout, position.direction)
             }
             Some(FastElement::State(stage)) => slot = slot_before(stage, frame, &parsed),
             Some(FastElement::OnSlowPath) | None => {}
@@ -105,17 +109,17 @@ impl FastPath {
         &self,
         seen: Seen,
         frame: &Frame,
-        place: Place,
+        position: Position,
         (decision, hint): (Decision, u32),
     ) {
         let is_changed = frame.bytes() != seen.bytes;
         self.tell(frame, |watch| {
             Step::Meet(Box::new(Meeting {
-                element: place.element,
+                element: position.element,
                 flow: seen.parsed.keyed.key.to_string(),
-                found: match self.elements.get(usize::from(place.element)) {
+                found: match self.elements.get(usize::from(position.element)) {
                     Some(FastElement::Rules(stage)) => found_rule(stage, seen.key, hint),
-                    Some(FastElement::State(stage)) => found_slot(stage, seen, place, watch),
+                    Some(FastElement::State(stage)) => found_slot(stage, seen, position, watch),
                     Some(FastElement::OnSlowPath) | None => Found::Nothing,
                 },
                 decision: told(decision),
@@ -138,7 +142,7 @@ fn found_rule(stage: &RuleStage, key: Option<MatchKey>, hint: u32) -> Found {
 }
 
 /// The slot of a packet's flow, before and behind the packet.
-fn found_slot(stage: &StateStage, seen: Seen, place: Place, watch: &Watch) -> Found {
+fn found_slot(stage: &StateStage, seen: Seen, position: Position, watch: &Watch) -> Found {
     let Some(before) = seen.slot else {
         return Found::NoSlot;
     };
@@ -147,7 +151,7 @@ fn found_slot(stage: &StateStage, seen: Seen, place: Place, watch: &Watch) -> Fo
     Found::Slot(SlotLook {
         state: before.fsm.name(),
         state_after: after.map_or(Fsm::Initial, |(slot, _)| slot.fsm).name(),
-        words: watch.words(place.element, Some(&before.words), words),
+        words: watch.words(position.element, Some(&before.words), words),
         programs: before.steps.iter().map(program_look).collect(),
     })
 }

@@ -14,7 +14,7 @@
 
 use super::{Machine, Output, Replacement};
 use crate::leftovers::Leftovers;
-use crate::worker::{Answer, Order, Replaced, SlowPlan};
+use crate::worker::{Answer, Replaced, SlowPlan, WorkerCommand};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
@@ -168,7 +168,7 @@ impl Machine {
         }
         let step = match replacement.brings_flows_home {
             true => Step::ComingHome,
-            false => Step::Quiescing(first_order(&replacement)),
+            false => Step::Quiescing(first_command(&replacement)),
         };
         self.phase = Phase(Some(Task::new(Goal::Change(replacement), step)));
         Ok(())
@@ -271,7 +271,7 @@ impl Machine {
         let are_home = self.path.bring_flows_home(room, clock, pools, punts);
         self.put_out(out);
         if are_home && let Goal::Change(replacement) = &task.goal {
-            task.goes_to(Step::Quiescing(first_order(replacement)));
+            task.goes_to(Step::Quiescing(first_command(replacement)));
         } else if task.is_late(clock.link) {
             return self.give_up(task, Refusal::FlowsAway, out);
         }
@@ -328,13 +328,17 @@ impl Machine {
             }
             (_, Goal::Change(replacement)) => {
                 let chain = self.path.next_chain();
-                let orders = (0..workers)
-                    .map(|worker| (worker, order(replacement, worker, next, chain, now)));
-                out.orders.extend(orders);
+                let commands = (0..workers).map(|worker| {
+                    (
+                        worker,
+                        worker_command(replacement, worker, next, chain, now),
+                    )
+                });
+                out.commands.extend(commands);
             }
             (_, Goal::Stop) => {
-                let orders = (0..workers).map(|worker| (worker, Order::Finish));
-                out.orders.extend(orders);
+                let commands = (0..workers).map(|worker| (worker, WorkerCommand::Finish));
+                out.commands.extend(commands);
             }
         }
         task.goes_to(Step::Asking(workers, next));
@@ -383,7 +387,7 @@ impl Machine {
 }
 
 /// What workers are told first.
-fn first_order(replacement: &Replacement) -> Next {
+fn first_command(replacement: &Replacement) -> Next {
     match replacement.needs_preparation() {
         true => Next::Prepare,
         false => Next::Replace,
@@ -391,24 +395,24 @@ fn first_order(replacement: &Replacement) -> Next {
 }
 
 /// What a worker is told of a change.
-fn order(
+fn worker_command(
     replacement: &mut Replacement,
     worker: usize,
     next: Next,
     chain: u16,
     now: Instant,
-) -> Order {
+) -> WorkerCommand {
     if next == Next::Keep {
-        return Order::Keep;
+        return WorkerCommand::Keep;
     }
     let plans = std::mem::take(&mut replacement.slow[worker]);
     match next {
-        Next::Prepare => Order::Prepare {
+        Next::Prepare => WorkerCommand::Prepare {
             plans,
             releases_packets: replacement.releases_packets,
             now,
         },
-        _ => Order::Replace {
+        _ => WorkerCommand::Replace {
             plans,
             blueprint: Arc::clone(&replacement.blueprint),
             steering: replacement.steering.clone(),

@@ -1,5 +1,5 @@
 //! The node as one machine without input or output of its own: bursts, frames and time go in, bursts,
-//! frames and orders come out.
+//! frames and commands to workers come out.
 //!
 //! [`Machine`] is the fast path and everything around it that decides: what may be under way to each
 //! [worker](crate::Worker), which packets are inside, how a chain becomes another, how a run comes to
@@ -12,7 +12,7 @@
 //!    to workers and what those give back to [`Machine::returned`], in order, each way.
 //! 3. When all that a worker gave back has been handed in, it says [how far the worker
 //!    is](Machine::progress).
-//! 4. It takes [orders](Output::orders) to workers behind the frames before them, and their
+//! 4. It takes [commands](Output::commands) to workers behind the frames before them, and their
 //!    [answers](Machine::answered) back behind the frames that they gave back before.
 //! 5. It says what time it is ([`Machine::advance`]): after bursts, and when the
 //!    [deadline](Machine::next_deadline) comes.
@@ -25,7 +25,7 @@ pub use change::{Changed, Outcome, Refusal};
 pub use replacement::Replacement;
 
 use crate::fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
-pub use crate::worker::{Answer, Order, Progress, Replaced};
+pub use crate::worker::{Answer, Progress, Replaced, WorkerCommand};
 
 use crate::watch::{PacketLook, Step, Watch};
 use change::Phase;
@@ -56,8 +56,8 @@ pub struct Output {
     /// Frames, each for a worker.
     pub frames: Vec<(usize, Frame)>,
     /// What workers are to do, each for one.
-    pub orders: Vec<(usize, Order)>,
-    /// What became of commands.
+    pub commands: Vec<(usize, WorkerCommand)>,
+    /// What became of a change, or of the run.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -129,11 +129,6 @@ impl Machine {
     /// The fast path, for whoever looks on.
     pub fn path(&self) -> &FastPath {
         &self.path
-    }
-
-    /// The fast path, for models that give its elements other programs.
-    pub fn path_mut(&mut self) -> &mut FastPath {
-        &mut self.path
     }
 
     /// Whether the run is over and all that came in has come to its end.
@@ -358,7 +353,7 @@ fn tell_of(departures: &[Departure], watch: &Watch) {
     {
         watch.tell(frame.buffer(), || Step::PutOut {
             is_reply: *is_reply,
-            egress: frame.trip().egress,
+            egress: frame.metadata().egress,
             packet: PacketLook::of(frame.bytes()),
         });
     }

@@ -5,7 +5,7 @@ use twinpath_parking::Stage;
 
 /// What happened to payloads.
 pub(super) fn parking(stage: &Stage) -> Parking {
-    let (stats, counts) = (stage.stats(), stage.counts());
+    let (stats, counts) = (stage.buffer().counters(), stage.counters());
     Parking {
         parked: stats.parked,
         whole_small: counts.small,

@@ -4,15 +4,15 @@ use crate::fast_path::{FastElement, FastPath};
 use crate::worker::{SlowElement, Worker};
 use std::collections::BTreeMap;
 use twinpath_control::report::{
-    RuleCounts, RuleElement, RuleManagerCounts, RuleSelectionCounts, RuleTableCounts, Rules,
-    SlowRuleCounts,
+    RuleCounters, RuleElement, RuleManagerCounters, RuleSelectionCounters, RuleTableCounters,
+    Rules, SlowRuleCounters,
 };
 use twinpath_core::Named;
 use twinpath_rulecache::{Obstacle, RuleTable, SlowRules};
 
 /// The tables of all elements together, as they stand.
-pub(super) fn tables(fast_path: &FastPath) -> RuleTableCounts {
-    let mut all = RuleTableCounts::default();
+pub(super) fn tables(fast_path: &FastPath) -> RuleTableCounters {
+    let mut all = RuleTableCounters::default();
     for stage in fast_path.rule_stages() {
         all.add(&table(&stage.table));
     }
@@ -30,11 +30,11 @@ pub(super) fn rules(fast_path: &FastPath, workers: &[Worker]) -> Rules {
         if let SlowElement::Rules(slow_path) = element {
             let table = match fast {
                 FastElement::Rules(stage) => table(&stage.table),
-                _ => RuleTableCounts::default(),
+                _ => RuleTableCounters::default(),
             };
             rules.push(RuleElement {
                 functions: Named::names(slow_path.functions()),
-                counts: RuleCounts {
+                counts: RuleCounters {
                     table,
                     ..on_the_slow_path(slow_path)
                 },
@@ -44,9 +44,9 @@ pub(super) fn rules(fast_path: &FastPath, workers: &[Worker]) -> Rules {
     rules
 }
 
-fn table(table: &RuleTable) -> RuleTableCounts {
+fn table(table: &RuleTable) -> RuleTableCounters {
     let counters = table.counters();
-    RuleTableCounts {
+    RuleTableCounters {
         capacity: table.capacity() as u64,
         active: table.active() as u64,
         hits: counters.hits,
@@ -63,24 +63,24 @@ fn table(table: &RuleTable) -> RuleTableCounts {
     }
 }
 
-fn on_the_slow_path(slow_path: &SlowRules) -> RuleCounts {
+fn on_the_slow_path(slow_path: &SlowRules) -> RuleCounters {
     let counters = slow_path.counters();
     let selection = slow_path.selection().counters();
     let manager = slow_path.manager().counters();
-    RuleCounts {
-        table: RuleTableCounts::default(),
-        slow_path: SlowRuleCounts {
+    RuleCounters {
+        table: RuleTableCounters::default(),
+        slow_path: SlowRuleCounters {
             packets: counters.packets,
             waited: counters.waited,
             overflowed: counters.overflowed,
             stuck: counters.stuck,
         },
         obstacles: obstacles(slow_path),
-        selection: RuleSelectionCounts {
+        selection: RuleSelectionCounters {
             cacheable: selection.cacheable,
             selected: selection.selected,
         },
-        manager: RuleManagerCounts {
+        manager: RuleManagerCounters {
             added: manager.added,
             replaced: manager.replaced,
             aged: manager.aged,

@@ -5,42 +5,42 @@ use crate::build_error::BuildError;
 use crate::wiring;
 use std::ops::Range;
 use twinpath_control::service::{Instance, Service};
-use twinpath_slowpath::{Chain, NextFunction};
+use twinpath_slowpath::NextFunction;
 
 /// What a change means for flows.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct FlowPlan {
     /// The fast path must give their state back.
     pub brings_home: bool,
     /// Functions must let go of packets that they keep.
     pub releases_packets: bool,
 }
 
-impl Change {
-    /// Between two services; `chain` is of what shares flow state in the new one.
+impl FlowPlan {
+    /// Between two services.
     pub fn between(
         old: &Service,
         new: &Service,
         origins: &[(Origin, Range<usize>)],
-        chain: &Chain,
     ) -> Result<Self, BuildError> {
         let (before, after) = (sharing(old), sharing(new));
         let goes_on = |number: usize| {
             let is_it = |origin: &Origin| matches!(origin, Origin::Same(old) | Origin::Changed(old) if *old == number);
             origins.iter().any(|(origin, _)| is_it(origin))
         };
-        // Packets that are kept have passed functions in front, in the order that there was, and
-        // were told apart by the backends that there were.
-        let releases_packets = names(old, &before) != names(new, &after)
-            || wiring::chain(old)?.aliases() != chain.aliases();
         let all = elements(old);
         let numbers = before
             .iter()
             .filter_map(|range| all.iter().position(|one| one == range));
         let brings_home = !numbers.into_iter().all(goes_on);
+        // Packets that are kept have passed functions in front, in the order that there was, and
+        // were told apart by the backends that there were.
+        let releases_packets = brings_home
+            && (names(old, &before) != names(new, &after)
+                || wiring::chain(old)?.aliases() != wiring::chain(new)?.aliases());
         Ok(Self {
             brings_home,
-            releases_packets: brings_home && releases_packets,
+            releases_packets,
         })
     }
 }

@@ -4,7 +4,7 @@ use super::Backoff;
 use crate::command::Question;
 use crate::fast_path::BATCH;
 use crate::live_drops::LiveDrops;
-use crate::machine::{Answer, Order, Progress};
+use crate::machine::{Answer, Progress, WorkerCommand};
 use crate::worker::Worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Shared {
 
 /// Something that a worker does between two frames.
 enum Task {
-    Order(Order),
+    Command(WorkerCommand),
     Question(Question),
 }
 
@@ -93,8 +93,8 @@ impl Seat {
     }
 
     /// A worker that is gone answers nobody, and whoever asked hears that.
-    pub fn tell(&self, order: Order) {
-        let _ = self.tasks.send(Task::Order(order));
+    pub fn tell(&self, command: WorkerCommand) {
+        let _ = self.tasks.send(Task::Command(command));
     }
 
     pub fn ask(&self, question: Question) {
@@ -200,8 +200,8 @@ impl<'a> WorkerThread<'a> {
                 Task::Question(question) => {
                     let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker)));
                 }
-                Task::Order(order) => {
-                    let answer = self.worker.execute(order, self.pools, &mut self.returns);
+                Task::Command(command) => {
+                    let answer = self.worker.execute(command, self.pools, &mut self.returns);
                     self.give_back();
                     // If nobody listens any more the run is over.
                     let _ = self.end.answers.send(answer);

@@ -1,7 +1,7 @@
 //! Writes down what functions do while they do it.
 
 use super::look::{entry_look, quantities, rule_look};
-use super::{Change, FunctionLook, NoRule, RulesRun};
+use super::{FieldChange, FunctionLook, NoRule, RulesRun};
 use twinpath_core::wire::fields;
 use twinpath_core::{Instant, Named, Packet};
 use twinpath_rulecache::{
@@ -66,14 +66,14 @@ impl Functions {
 
 /// What was written between two moments: fields that have another value, or that nobody had
 /// written before.
-fn changes(before: &(Recording, Values), after: &(Recording, Values)) -> Vec<Change> {
+fn changes(before: &(Recording, Values), after: &(Recording, Values)) -> Vec<FieldChange> {
     let written = |field: &Field| {
         let place = *field as usize;
         let is_new = !before.0.rewrites().written.has(*field);
         let differs = before.1.0[place] != after.1.0[place];
         differs || (is_new && after.0.rewrites().written.has(*field))
     };
-    let change = |field: Field| Change {
+    let change = |field: Field| FieldChange {
         field: words::name(field),
         old: before.1.0[field as usize].clone(),
         new: after.1.0[field as usize].clone(),

@@ -1,17 +1,17 @@
 //! One worker of the slow path.
 
+mod command;
 mod crash;
-mod order;
 mod rebuild;
 mod rules;
 mod watched;
 
+pub use command::{Answer, Progress, Replaced, WorkerCommand};
 pub use crash::Blueprint;
-pub use order::{Answer, Order, Progress, Replaced};
 pub use rebuild::{FunctionPlan, SlowPlan};
 
 use crate::build_error::BuildError;
-use crate::place::Place;
+use crate::position::Position;
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use twinpath_rulecache::{Output, RuleFunction, SlowRules};
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounts {
+pub struct LinkCounters {
     /// Frames from the fast path that overtook others.
     pub reordered: u64,
     /// Frames from the fast path that never came.
@@ -69,7 +69,7 @@ pub struct Worker {
     outgoing: Vec<Outgoing>,
     /// What has passed the last element; empty between frames.
     finished: Vec<Outgoing>,
-    onward: VecDeque<(Place, Frame)>,
+    onward: VecDeque<(Position, Frame)>,
     outputs: Vec<Output>,
     /// When the run began.
     started: Instant,
@@ -83,7 +83,7 @@ pub struct Worker {
     /// Headers that are here while their payloads wait on the fast path's side.
     pending: PendingHeaders,
     drops: DropCounters,
-    counts: LinkCounts,
+    counts: LinkCounters,
     /// Whoever follows packets.
     watch: Option<Watch>,
 }
@@ -116,7 +116,7 @@ impl Worker {
             rules_taken_out: 0,
             pending: PendingHeaders::default(),
             drops: DropCounters::default(),
-            counts: LinkCounts::default(),
+            counts: LinkCounters::default(),
             watch: None,
         })
     }
@@ -287,7 +287,7 @@ impl Worker {
     }
 
     /// What happened on the link.
-    pub fn link_counts(&self) -> &LinkCounts {
+    pub fn link_counters(&self) -> &LinkCounters {
         &self.counts
     }
 
@@ -377,7 +377,7 @@ impl Worker {
 
     /// A packet whose payload waits counts as lost when that has waited in vain.
     fn drop_reordered(&mut self, frame: Frame, pools: &mut Pools) {
-        if frame.trip().parked_bytes == 0 {
+        if frame.metadata().parked_bytes == 0 {
             self.tell(frame.buffer(), |_| Step::drop(DropReason::LinkReordered));
             self.drops.count(DropReason::LinkReordered);
         }
@@ -486,7 +486,7 @@ impl Worker {
     }
 
     /// A packet meets the element at a place.
-    fn go_on(&mut self, place: Place, frame: Frame, pools: &mut Pools) {
+    fn go_on(&mut self, place: Position, frame: Frame, pools: &mut Pools) {
         let layout = match dissect(frame.bytes()) {
             Ok(layout) => layout,
             Err(malformed) => {
@@ -500,7 +500,7 @@ impl Worker {
         let keyed = steering.and_then(|steering| steering.key(frame.bytes(), &layout));
         let keyed = keyed.unwrap_or_default();
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
-        (header.element, header.trip) = (place.element, frame.trip());
+        (header.element, header.metadata) = (place.element, frame.metadata());
         self.meet(&header, frame, pools);
     }
 
@@ -550,15 +550,15 @@ impl Worker {
 }
 
 /// The element that a packet goes on with, if it is one that goes on.
-fn onward(outgoing: &Outgoing, elements: usize) -> Option<Place> {
+fn onward(outgoing: &Outgoing, elements: usize) -> Option<Position> {
     let header = &outgoing.header;
     let frame = outgoing.frame.as_ref()?;
     if !header.has_packet || header.is_reply {
         return None;
     }
-    let place = Place {
+    let place = Position {
         element: header.element,
-        direction: frame.trip().direction,
+        direction: frame.metadata().direction,
     };
     place.next(elements)
 }
@@ -568,7 +568,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use twinpath_core::Trip;
+    use twinpath_core::Metadata;
     use twinpath_core::wire::{Endpoint, PacketBuilder};
     use twinpath_link::{Header, Message, Sender, number};
     use twinpath_slowpath::Chain;
@@ -628,14 +628,16 @@ mod tests {
     #[test]
     fn what_is_about_another_chain_is_left_alone() {
         let mut bench = Bench::new(8);
-        let order = Order::Replace {
+        let command = WorkerCommand::Replace {
             plans: vec![SlowPlan::Keep(0)],
             blueprint: Arc::clone(&bench.worker.blueprint),
             steering: Steering::new(SEED),
             chain: 1,
             now: Instant::ZERO,
         };
-        let answer = bench.worker.execute(order, &mut bench.own, &mut Vec::new());
+        let answer = bench
+            .worker
+            .execute(command, &mut bench.own, &mut Vec::new());
         assert!(matches!(answer, Answer::Replaced(_)));
         let answers = bench.ask(Message::Pull, 1, Instant(5));
         assert_eq!((answers, bench.worker.drops().total()), (Vec::new(), 0));
@@ -727,7 +729,7 @@ mod tests {
             .iter()
             .filter(|frame| says(frame) == Message::Acknowledge);
         assert_eq!(acknowledged.count(), 500);
-        assert_eq!(bench.worker.link_counts().no_buffer, 0);
+        assert_eq!(bench.worker.link_counters().no_buffer, 0);
         drop(returns);
         assert_eq!(bench.buffers.small().available(), 1000, "all came home");
     }
@@ -763,9 +765,9 @@ mod tests {
         let mut header = Header::new(Message::Pull, FlowKey([2, 0, 0, 0, 1]));
         header.has_packet = true;
         let mut frame = bench.buffers.take_filled(&[0; 54]).expect("a buffer");
-        frame.set_trip(Trip {
+        frame.set_metadata(Metadata {
             parked_bytes: 20,
-            ..Trip::default()
+            ..Metadata::default()
         });
         attach(&mut frame, &header).expect("headroom");
         number(&mut frame, bench.sender.number());

@@ -4,7 +4,7 @@ use super::SlowElement;
 use crate::leftovers::Leftovers;
 use twinpath_coherence::SlowFlows;
 use twinpath_core::{DropCounters, Instant, Named};
-use twinpath_rulecache::{Change, RuleFunction, SlowRules};
+use twinpath_rulecache::{Reconfiguration, RuleFunction, SlowRules};
 use twinpath_slowpath::{NetworkFunction, NextFunction};
 
 /// One element of the new chain on the slow path.
@@ -12,7 +12,7 @@ pub enum SlowPlan {
     /// That of the old chain with this number.
     Keep(usize),
     /// That of the old chain with this number, some of whose functions change: by their places.
-    ChangeRules(usize, Vec<(u8, Change)>),
+    ChangeRules(usize, Vec<(u8, Reconfiguration)>),
     /// The same where functions share flow state.
     ChangeFlows(usize, Vec<(usize, Named<dyn NetworkFunction>)>),
     /// A new one, still without functions, and those that it gets.
@@ -45,7 +45,7 @@ pub enum FunctionPlan {
         /// Its place there.
         place: u8,
         /// Its new configuration, if that is another.
-        change: Option<Change>,
+        change: Option<Reconfiguration>,
     },
     /// A new one.
     New(Named<dyn RuleFunction>),
@@ -199,7 +199,10 @@ impl OldParts {
 }
 
 /// Makes changes whose rules are gone; what they replaced is left.
-fn changed(rules: &mut SlowRules, mut changes: Vec<(u8, Change)>) -> Vec<(u8, Change)> {
+fn changed(
+    rules: &mut SlowRules,
+    mut changes: Vec<(u8, Reconfiguration)>,
+) -> Vec<(u8, Reconfiguration)> {
     for (place, change) in &mut changes {
         let made = rules.finish_change(*place, change);
         debug_assert!(made.is_ok(), "the function was there when the change began");

@@ -8,7 +8,7 @@ use twinpath_core::wire::dissect;
 use twinpath_core::{DropReason, FlowKey, Frame, Instant, Packet, Pools};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
-use twinpath_rulecache::{Change, Output, SlowRules};
+use twinpath_rulecache::{Output, Reconfiguration, SlowRules};
 
 impl Worker {
     /// A packet, or what the fast path tells of rules, meets an element whose decisions are
@@ -59,7 +59,7 @@ impl Worker {
         &mut self,
         element: u8,
         place: u8,
-        change: &Change,
+        change: &Reconfiguration,
         now: Instant,
         pools: &mut Pools,
     ) -> bool {
@@ -88,7 +88,7 @@ impl Worker {
         };
         let packet = Packet {
             layout,
-            direction: frame.trip().direction,
+            direction: frame.metadata().direction,
             role: header.role,
             alias_row: 0,
             frame,
@@ -209,9 +209,9 @@ fn append(frame: &mut Frame, message: &twinpath_rulecache::CacheMessage) -> bool
 
 fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
     let mut frame = packet.frame;
-    let mut trip = frame.trip();
-    trip.egress = egress.or(trip.egress);
-    frame.set_trip(trip);
+    let mut metadata = frame.metadata();
+    metadata.egress = egress.or(metadata.egress);
+    frame.set_metadata(metadata);
     outgoing(frame, false)
 }
 

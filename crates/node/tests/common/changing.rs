@@ -16,7 +16,7 @@ use twinpath_node::source::{Fed, Feed, Source};
 use twinpath_node::{Ports, build};
 
 /// What a service becomes, and in front of which packet.
-pub struct Change {
+pub struct ServiceChange {
     pub before: usize,
     pub to: Service,
 }
@@ -101,7 +101,7 @@ fn settled(service: &Service, paths: Paths, execution: Execution) -> Service {
 /// Runs a service over packets in memory; it becomes others on the way.
 pub fn run_changing(
     service: &Service,
-    changes: &[Change],
+    changes: &[ServiceChange],
     trace: &Trace,
     paths: Paths,
     execution: Execution,
@@ -112,7 +112,7 @@ pub fn run_changing(
 /// The same, with what each change did.
 pub fn run_changing_told(
     service: &Service,
-    changes: &[Change],
+    changes: &[ServiceChange],
     trace: &Trace,
     paths: Paths,
     execution: Execution,

@@ -140,7 +140,7 @@ pub struct Leaving {
 impl Sink for Leaving {
     fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
         let frame = &departure.frame;
-        *self.ports.entry(frame.trip().egress).or_default() += 1;
+        *self.ports.entry(frame.metadata().egress).or_default() += 1;
         let at = frame.timestamp().0;
         self.packets.push((at, frame.bytes().to_vec()));
         Ok(())

@@ -136,7 +136,7 @@ impl<'a> World<'a> {
         for departure in self.out.departures.drain(..) {
             self.leaving.packet(&departure).expect("memory never fails");
             let frame = departure.frame;
-            assert_eq!(frame.trip().parked_bytes, 0, "a header leaves alone");
+            assert_eq!(frame.metadata().parked_bytes, 0, "a header leaves alone");
             // What a function answers is no packet that came in.
             let twice = match departure.is_reply {
                 true => None,
@@ -214,7 +214,7 @@ impl<'a> World<'a> {
     /// A header's payload is counted when it has waited in vain.
     fn lose(&mut self, frame: &Frame) {
         let header = Header::read(frame.bytes()).expect("a link header");
-        let is_whole = carries_packet(frame) && header.trip.parked_bytes == 0;
+        let is_whole = carries_packet(frame) && header.metadata.parked_bytes == 0;
         self.lost += u64::from(is_whole);
     }
 
@@ -227,13 +227,13 @@ impl<'a> World<'a> {
             self.now = Instant(self.now.0 + 100_000);
             self.advance();
             self.carry(0);
-            for (worker, order) in std::mem::take(&mut self.out.orders) {
+            for (worker, command) in std::mem::take(&mut self.out.commands) {
                 if std::mem::take(&mut crashes) {
                     self.crash();
                     self.to_machine.clear();
                 }
                 let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
-                let answer = self.node.workers[0].execute(order, pools, &mut returns);
+                let answer = self.node.workers[0].execute(command, pools, &mut returns);
                 self.give_back(returns);
                 self.carry(0);
                 let (clock, out) = (self.clock(), &mut self.out);

@@ -68,7 +68,7 @@ fn a_payload_waits_for_its_header() {
     );
     assert_eq!([step(&mut buffer, 3), step(&mut buffer, 4)], ["h", "empty"]);
     assert_eq!(
-        (buffer.stats().departed, buffer.stats().recirculations),
+        (buffer.counters().departed, buffer.counters().recirculations),
         (1, 2)
     );
 }
@@ -92,7 +92,7 @@ fn a_lost_header_costs_its_packet_alone() {
         Received::Stale
     );
     assert_eq!(
-        (buffer.stats().expired, buffer.stats().headers_stale),
+        (buffer.counters().expired, buffer.counters().headers_stale),
         (1, 1)
     );
 }
@@ -139,7 +139,7 @@ fn each_refusal_is_told_and_counted() {
         (config.order, config.slots, config.limit_bytes) = (ordered(), 100, 10_000);
     });
     let parked = (0..100).filter(|_| window.park(64, 0, NOW).is_ok()).count();
-    assert_eq!((parked, window.stats().window_full), (64, 36));
+    assert_eq!((parked, window.counters().window_full), (64, 36));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn who_is_declined_holds_nobody_up() {
         [step(&mut buffer, 2), step(&mut buffer, 3)],
         ["second", "declined"]
     );
-    assert_eq!(buffer.stats().ended(), 2);
+    assert_eq!(buffer.counters().ended(), 2);
 }
 
 /// The second header is back first, so its packet is the first; a whole packet of the flow comes
@@ -220,7 +220,10 @@ fn packets_leave_as_their_headers_came_back() {
     );
     assert!(!buffer.may_hold_back());
     assert_eq!(
-        (buffer.stats().followers, buffer.stats().followers_refused),
+        (
+            buffer.counters().followers,
+            buffer.counters().followers_refused
+        ),
         (1, 1)
     );
 }
@@ -231,7 +234,7 @@ fn a_port_chosen_by_the_slow_path_costs_one_more_pass() {
     let ticket = buffer.park(1000, 0, NOW).unwrap();
     buffer.answered(ticket, Answer::Header("h"), NOW);
     assert_eq!([step(&mut buffer, 1), step(&mut buffer, 2)], ["again", "h"]);
-    assert_eq!(buffer.stats().port_passes, 1);
+    assert_eq!(buffer.counters().port_passes, 1);
 }
 
 /// The controller keeps 2048 bytes below the limit.
@@ -244,7 +247,7 @@ fn copies_go_in_front_and_end_at_the_other_side() {
     let target = Target::Fixed { bytes: 2000 };
     let mut buffer = filled(4048, multicast(target, Late::Discard));
     let ticket = buffer.park(500, 0, NOW).unwrap();
-    assert_eq!((buffer.stats().copies, buffer.queue_bytes()), (4, 2500));
+    assert_eq!((buffer.counters().copies, buffer.queue_bytes()), (4, 2500));
     buffer.answered(ticket, Answer::Header("h"), NOW);
     let out: Vec<_> = (0..6).map(|_| step(&mut buffer, 1)).collect();
     assert_eq!(out, ["copy", "copy", "copy", "copy", "h", "empty"]);
@@ -256,7 +259,7 @@ fn copies_end_where_the_multicast_engine_does() {
     let mut buffer = filled(4048, multicast(target, Late::Discard));
     buffer.park(64, 0, NOW).unwrap();
     assert_eq!(
-        (buffer.stats().copies, buffer.stats().copies_limited),
+        (buffer.counters().copies, buffer.counters().copies_limited),
         (8, 1)
     );
 }
@@ -276,7 +279,7 @@ fn copies_end_where_the_queue_does() {
     );
     assert!(buffer.park(500, 0, NOW).is_ok() && buffer.park(500, 0, NOW).is_ok());
     assert_eq!(
-        (buffer.stats().copies, buffer.stats().copies_no_room),
+        (buffer.counters().copies, buffer.counters().copies_no_room),
         (6, 1)
     );
     assert_eq!(buffer.queue_bytes(), 4000);
@@ -359,5 +362,5 @@ fn a_late_header_moves_the_target_and_a_small_buffer_is_told() {
         }
     ));
     buffer.park(500, 0, Instant(10_000)).unwrap();
-    assert_eq!(buffer.stats().target_beyond_buffer, 1);
+    assert_eq!(buffer.counters().target_beyond_buffer, 1);
 }

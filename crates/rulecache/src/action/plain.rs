@@ -6,18 +6,16 @@
 //!
 //! | lane | bits from the top |
 //! |---|---|
-//! | 0 | change of the IP header's checksum 32, of the transport's 32 |
+//! | 0 | free 32, changes of the checksums of the IP header and of the transport's 32 |
 //! | 2 | source address 32, destination address 32 |
 //! | 4 | as before, with the ports that the packet has if they are not rewritten, and [`SETTLED`] |
 
 use super::{Action, ActionLanes, decrements_in, written_in};
 use crate::field::Field;
-use crate::headers::Headers;
+use crate::headers::{Headers, Macs, NewHeaders, changes_in, changes_to_lane};
 use crate::key::MatchKey;
-use twinpath_core::wire::checksum::Delta;
-use twinpath_core::wire::ipv4;
-use twinpath_core::wire::layout::Layout;
-use twinpath_core::wire::udp;
+use twinpath_core::wire::checksum::{Delta, KeptDelta};
+use twinpath_core::wire::layout::{Layout, PlainEnds};
 
 /// In lane 4, where no field has its bit: the action knows the packets that it is for.
 pub(super) const SETTLED: u64 = 1 << 15;
@@ -35,60 +33,67 @@ pub(crate) fn settle(action: &Action, mask: &MatchKey, value: &MatchKey) -> Acti
     if !is_plain || !mask.is_of_a_flow() {
         return lanes;
     }
-    let written = action.rewrites.written;
-    let pick = |field: Field, new: u64, old: u64| if written.has(field) { new } else { old };
-    let old = &value.0;
-    let source = pick(Field::SourceAddress, lanes[1], old[1]) as u32;
-    let destination = pick(Field::DestinationAddress, lanes[3], old[3]) as u32;
-    let from = pick(Field::SourcePort, lanes[4], old[4]) >> 48;
-    let to = pick(Field::DestinationPort, lanes[4], old[4]) >> 32 & 0xffff;
-    let addresses = Delta::of32(old[1] as u32, source) + Delta::of32(old[3] as u32, destination);
-    let ports = Delta::of16((old[4] >> 48) as u16, from as u16)
-        + Delta::of16((old[4] >> 32) as u16, to as u16);
-    // Counting down changes a sum alike wherever it begins.
-    let count_down = Delta::of16(
-        u16::MAX,
-        u16::MAX - u16::from_be_bytes([decrements_in(&lanes), 0]),
-    );
-    let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-    lanes[0] = pair((addresses + count_down).sum(), (addresses + ports).sum());
-    lanes[2] = pair(source, destination);
-    lanes[4] = from << 48 | to << 32 | lanes[4] & 0xffff_ffff | SETTLED;
+    let [_, source, _, destination, ports, ..] = value.0;
+    let old = PlainEnds {
+        addresses: source << 32 | destination & 0xffff_ffff,
+        ports: (ports >> 32) as u32,
+    };
+    let new = new_headers(&lanes, old);
+    (lanes[0], lanes[2]) = (changes_to_lane(new.changes), new.addresses);
+    lanes[4] = u64::from(new.ports) << 32 | lanes[4] & 0xffff_ffff | SETTLED;
     lanes
 }
 
-/// Rewrites a packet of an action that is settled; false, with nothing changed, if its headers
-/// are not all there.
+/// The headers that an action which writes no field twice makes of those with these ends.
 #[inline(always)]
-pub(super) fn apply_settled<const CHECKSUM_AT: usize>(
-    lanes: &ActionLanes,
-    frame: &mut [u8],
-    layout: &Layout,
-) -> bool {
-    let Some(headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
-        return false;
+fn new_headers(lanes: &ActionLanes, old: PlainEnds) -> NewHeaders {
+    let written = written_in(lanes);
+    let pick = |field: Field, new: u64, old: u64| {
+        if written.has(field) {
+            new as u32
+        } else {
+            old as u32
+        }
     };
-    set_macs(lanes, headers.macs);
-    let (ip, transport) = (headers.ip, headers.transport);
-    ip[ipv4::SOURCE_AT..ipv4::SOURCE_AT + 8].copy_from_slice(&lanes[2].to_be_bytes());
-    ip[ipv4::TTL_AT] = ip[ipv4::TTL_AT].saturating_sub(decrements_in(lanes));
-    transport[..4].copy_from_slice(&((lanes[4] >> 32) as u32).to_be_bytes());
-    let header = Delta::from_sum((lanes[0] >> 32) as u32);
-    mend(ip, ipv4::CHECKSUM_AT, |checksum| header.apply(checksum));
-    mend_transport::<CHECKSUM_AT>(transport, Delta::from_sum(lanes[0] as u32));
-    true
+    let (old_ports, new_ports) = (u64::from(old.ports), lanes[4] >> 32);
+    let source = pick(Field::SourceAddress, lanes[1], old.addresses >> 32);
+    let destination = pick(Field::DestinationAddress, lanes[3], old.addresses);
+    let from = pick(Field::SourcePort, new_ports >> 16, old_ports >> 16);
+    let to = pick(
+        Field::DestinationPort,
+        new_ports & 0xffff,
+        old_ports & 0xffff,
+    );
+    let ports = from << 16 | to;
+    let addresses = Delta::of32((old.addresses >> 32) as u32, source)
+        + Delta::of32(old.addresses as u32, destination);
+    let decrements = decrements_in(lanes);
+    // Counting down changes a sum alike wherever it begins.
+    let count_down = Delta::of16(u16::MAX, u16::MAX - u16::from_be_bytes([decrements, 0]));
+    NewHeaders {
+        addresses: u64::from(source) << 32 | u64::from(destination),
+        ports,
+        decrements,
+        changes: [
+            KeptDelta::of(addresses + count_down),
+            KeptDelta::of(addresses + Delta::of32(old.ports, ports)),
+        ],
+    }
 }
 
+/// The headers that a settled action makes.
 #[inline(always)]
-fn mend_transport<const CHECKSUM_AT: usize>(transport: &mut [u8], change: Delta) {
-    mend(transport, CHECKSUM_AT, |checksum| match CHECKSUM_AT {
-        udp::CHECKSUM_AT => change.apply_udp(checksum),
-        _ => change.apply(checksum),
-    });
+fn settled_headers(lanes: &ActionLanes) -> NewHeaders {
+    NewHeaders {
+        addresses: lanes[2],
+        ports: (lanes[4] >> 32) as u32,
+        decrements: decrements_in(lanes),
+        changes: changes_in(lanes[0]),
+    }
 }
 
-/// Rewrites a packet of an action that writes no field twice; false, with nothing changed, if its
-/// headers are not all there.
+/// Rewrites a packet of an action that is settled, or else writes no field twice; false, with nothing
+/// changed, if its headers are not all there.
 #[inline(always)]
 pub(super) fn apply<const CHECKSUM_AT: usize>(
     lanes: &ActionLanes,
@@ -98,78 +103,13 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
     let Some(headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
         return false;
     };
-    set_macs(lanes, headers.macs);
-    let (ip, transport) = (headers.ip, headers.transport);
-    let addresses = set_addresses(lanes, ip);
-    let ports = set_ports(lanes, transport);
-    let header = addresses + count_down(lanes, ip);
-    mend(ip, ipv4::CHECKSUM_AT, |checksum| header.apply(checksum));
-    mend_transport::<CHECKSUM_AT>(transport, addresses + ports);
+    let new = match is_settled(lanes) {
+        true => settled_headers(lanes),
+        false => new_headers(lanes, headers.ends()),
+    };
+    Macs::of(lanes).write(headers.macs);
+    headers.write::<CHECKSUM_AT>(new);
     true
-}
-
-#[inline(always)]
-fn set_macs(lanes: &ActionLanes, macs: &mut [u8; 12]) {
-    let written = written_in(lanes);
-    if written.has(Field::DestinationMac) {
-        macs[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
-    }
-    if written.has(Field::SourceMac) {
-        macs[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
-    }
-}
-
-#[inline(always)]
-fn set_addresses(lanes: &ActionLanes, ip: &mut [u8; ipv4::HEADER_BYTES]) -> Delta {
-    let written = written_in(lanes);
-    let mut delta = Delta::NONE;
-    if written.has(Field::SourceAddress) {
-        delta += replace32::<{ ipv4::SOURCE_AT }>(ip, lanes[1] as u32);
-    }
-    if written.has(Field::DestinationAddress) {
-        delta += replace32::<{ ipv4::DESTINATION_AT }>(ip, lanes[3] as u32);
-    }
-    delta
-}
-
-#[inline(always)]
-fn set_ports(lanes: &ActionLanes, transport: &mut [u8]) -> Delta {
-    let written = written_in(lanes);
-    let mut delta = Delta::NONE;
-    if written.has(Field::SourcePort) {
-        delta += replace16(transport, 0, (lanes[4] >> 48) as u16);
-    }
-    if written.has(Field::DestinationPort) {
-        delta += replace16(transport, 2, (lanes[4] >> 32) as u16);
-    }
-    delta
-}
-
-#[inline(always)]
-fn count_down(lanes: &ActionLanes, ip: &mut [u8; ipv4::HEADER_BYTES]) -> Delta {
-    let [ttl, protocol] = [ip[ipv4::TTL_AT], ip[ipv4::TTL_AT + 1]];
-    let ttl = ttl.saturating_sub(decrements_in(lanes));
-    replace16(ip, ipv4::TTL_AT, u16::from_be_bytes([ttl, protocol]))
-}
-
-#[inline(always)]
-fn mend(bytes: &mut [u8], at: usize, mended: impl FnOnce(u16) -> u16) {
-    let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    bytes[at..at + 2].copy_from_slice(&mended(old).to_be_bytes());
-}
-
-#[inline(always)]
-fn replace16(bytes: &mut [u8], at: usize, new: u16) -> Delta {
-    let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-    Delta::of16(old, new)
-}
-
-#[inline(always)]
-fn replace32<const AT: usize>(ip: &mut [u8; ipv4::HEADER_BYTES], new: u32) -> Delta {
-    let old = u32::from_be_bytes([ip[AT], ip[AT + 1], ip[AT + 2], ip[AT + 3]]);
-    ip[AT..AT + 4].copy_from_slice(&new.to_be_bytes());
-    Delta::of32(old, new)
 }
 
 #[cfg(test)]
@@ -177,9 +117,9 @@ mod tests {
     use super::super::{Action, Fate, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
-    use crate::flows::{FlowTable, LineKey, write_line};
+    use crate::flows::{FlowTable, LineKey, new_headers as headers_of_line};
     use proptest::prelude::*;
-    use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, tcp};
+    use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, ipv4, tcp, udp};
     use twinpath_core::{Direction, Instant};
 
     proptest! {
@@ -254,13 +194,18 @@ mod tests {
             prop_assert!(table.insert(0, (&mask, &key), &settled, Instant(0)));
             let line = table.find(LineKey::of(&key.0).expect("IPv4")).expect("there");
             let (line, mut frame) = (table.line(line), before);
-            match is_udp {
-                true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout)
-                    .map(|headers| write_line::<{ udp::CHECKSUM_AT }>(line, table.macs(line), headers)),
-                false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout)
-                    .map(|headers| write_line::<{ tcp::CHECKSUM_AT }>(line, table.macs(line), headers)),
+            let headers = match is_udp {
+                true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout),
+                false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout),
+            };
+            let headers = headers.expect("all headers are there");
+            if let Some(macs) = table.macs(line) {
+                macs.write(headers.macs);
             }
-            .expect("all headers are there");
+            match is_udp {
+                true => headers.write::<{ udp::CHECKSUM_AT }>(headers_of_line(line)),
+                false => headers.write::<{ tcp::CHECKSUM_AT }>(headers_of_line(line)),
+            }
             prop_assert_eq!(&frame, &general);
         }
     }

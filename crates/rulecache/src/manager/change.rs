@@ -2,8 +2,8 @@
 //! until the change is made.
 
 use super::{Manager, Successor};
-use crate::change::{Affected, Concern, may_meet};
 use crate::message::{CacheMessage, RuleId};
+use crate::reconfigure::{Affected, Concern, may_meet};
 use crate::recording::EntryId;
 use crate::synthesis::Rule;
 use twinpath_core::Instant;

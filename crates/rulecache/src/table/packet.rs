@@ -2,7 +2,7 @@
 
 use super::{Found, LINE, RuleTable};
 use crate::action::{self, Fate};
-use crate::flows::{self, LineKey, Look, Verdict, write_line};
+use crate::flows::{self, LineKey, Look, Verdict};
 use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
@@ -126,7 +126,10 @@ impl RuleTable {
             Verdict::Drop(reason) => Decision::Drop(reason),
             Verdict::Forward(egress) => {
                 let line = self.flows.line(line);
-                write_line::<CHECKSUM_AT>(line, self.flows.macs(line), headers);
+                if let Some(macs) = self.flows.macs(line) {
+                    macs.write(headers.macs);
+                }
+                headers.write::<CHECKSUM_AT>(flows::new_headers(line));
                 Decision::Forward { egress }
             }
         }

@@ -20,14 +20,14 @@ use twinpath_rulecache::{
 };
 
 /// Changes of table entries in mid-traffic.
-pub type Change = fn(&mut RuleChain);
+pub type ChainEdit = fn(&mut RuleChain);
 
 pub struct Scenario {
     pub functions: fn(&[u8]) -> Vec<Box<dyn RuleFunction>>,
     pub chain: Vec<u8>,
     pub specs: Vec<Spec>,
     /// After so many packets, entries and what happens to them.
-    pub changes: Vec<(usize, u8, Affected, Change)>,
+    pub changes: Vec<(usize, u8, Affected, ChainEdit)>,
     pub rules: usize,
     pub held: usize,
     pub masks: usize,

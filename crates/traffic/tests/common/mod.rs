@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use twinpath_traffic::{
-    Direction, Generated, Generator, GeneratorStats, PacketKind, TrafficConfig,
+    Direction, Generated, Generator, GeneratorCounters, PacketKind, TrafficConfig,
 };
 use twinpath_wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_wire::{Endpoint, Layout, dissect, fields};
@@ -22,12 +22,12 @@ pub fn run(config: &TrafficConfig, seed: u64) -> Vec<Packet> {
     run_with_stats(config, seed).0
 }
 
-pub fn run_with_stats(config: &TrafficConfig, seed: u64) -> (Vec<Packet>, GeneratorStats) {
+pub fn run_with_stats(config: &TrafficConfig, seed: u64) -> (Vec<Packet>, GeneratorCounters) {
     let mut frames = Generator::new(config, seed)
         .expect("a valid configuration")
         .into_frames();
     let packets = frames.by_ref().collect();
-    (packets, frames.stats())
+    (packets, frames.counters())
 }
 
 /// Dissects a frame and checks its checksums and the direction it was said to have.

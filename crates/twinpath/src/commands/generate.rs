@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::report::units;
 use twinpath_io::CaptureWriter;
-use twinpath_traffic::{Generator, GeneratorStats, TrafficConfig};
+use twinpath_traffic::{Generator, GeneratorCounters, TrafficConfig};
 
 /// Writes a capture of generated traffic
 ///
@@ -48,7 +48,7 @@ const PACKETS_PER_LOOK: u64 = 4096;
 
 /// What was written.
 struct Written {
-    stats: GeneratorStats,
+    stats: GeneratorCounters,
     first_ns: u64,
     last_ns: u64,
 }
@@ -100,8 +100,12 @@ fn write(
         writer.write(packet.timestamp_ns, frame.get(..packet.len).unwrap_or(&[]))?;
         first_ns = first_ns.or(Some(packet.timestamp_ns));
         last_ns = packet.timestamp_ns;
-        if generator.stats().packets.is_multiple_of(PACKETS_PER_LOOK) {
-            bar.set_position(generator.stats().packets);
+        if generator
+            .counters()
+            .packets
+            .is_multiple_of(PACKETS_PER_LOOK)
+        {
+            bar.set_position(generator.counters().packets);
             if stop.is_requested() {
                 break;
             }
@@ -109,7 +113,7 @@ fn write(
     }
     writer.finish()?;
     Ok(Written {
-        stats: generator.stats(),
+        stats: generator.counters(),
         first_ns: first_ns.unwrap_or(last_ns),
         last_ns,
     })

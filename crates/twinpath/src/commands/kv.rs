@@ -4,12 +4,10 @@
 //! `twinpath_nf::kv_store::client`, this adds the socket and the clock.
 
 mod bench;
-mod error;
 mod session;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, KvError};
 use crate::{Outcome, output};
-pub use error::KvError;
 use session::Session;
 use std::io::{self, Write};
 use twinpath_nf::duration::Human;

@@ -1,12 +1,9 @@
 //! `twinpath trace`: one packet through every element and function.
 
-mod hex;
 mod text;
 
-pub use hex::HexError;
-
 use crate::error::CommandError;
-use crate::{Outcome, output};
+use crate::{Outcome, hex, output};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use twinpath_control::service::Service;

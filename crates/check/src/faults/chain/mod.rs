@@ -2,7 +2,6 @@
 
 mod reference;
 pub mod service;
-mod unlisted;
 mod variant;
 
 pub use reference::{Reference, Way};

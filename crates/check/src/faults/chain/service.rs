@@ -1,6 +1,5 @@
 //! A scenario as a service, of which production makes the chain and its changes.
 
-use super::unlisted::unlisted;
 use super::variant::{Order, Variant};
 use crate::faults::functions::{
     Blank, Functions, INSPECTOR, INSPECTOR_RULES, Ledger, Notes, section,
@@ -12,15 +11,13 @@ use std::time::Duration;
 use twinpath_classify::Prefix;
 use twinpath_control::service::{Instance, Paths, Service, ServiceError, Ways};
 use twinpath_core::wire::Address;
-use twinpath_nf::descriptor::FunctionError;
+use twinpath_nf::custom::custom;
+use twinpath_nf::descriptor::{Form, Function, FunctionError};
 use twinpath_nf::duration::Human;
 use twinpath_nf::inspector::{DeepMatcher, Inspector, Rules};
-use twinpath_node::replacement::{FastPlan, ReplaceError, Replacement, SlowPlan};
-use twinpath_node::wiring::{self, BuildError};
-use twinpath_node::worker::Blueprint;
-use twinpath_node::{FastElement, RuleStage, SlowElement};
-use twinpath_rulecache::{RuleTable, Sides, SlowRules};
-use twinpath_slowpath::NetworkFunction;
+use twinpath_node::NodeConfig;
+use twinpath_node::replacement::{ReplaceError, Replacement};
+use twinpath_node::wiring::{Buffers, BuildError};
 
 /// The service of a scenario, with its settings; the ledger tells `notes` what it does.
 ///
@@ -100,7 +97,7 @@ fn sharing(
         Functions::FirewallAndLoadBalancer => listed(&["firewall", "load_balancer"])?,
         Functions::ReassemblerAndInspector => {
             let mut functions = listed(&["reassembler"])?;
-            functions.push(unlisted("inspector", 0, inspector));
+            functions.push(made("inspector", 0, inspector));
             functions
         }
         Functions::KvStore => listed(&["kv_store"])?,
@@ -114,73 +111,55 @@ fn sharing(
 fn around_ledger(scenario: &Scenario, variant: Variant, notes: &Notes) -> Vec<Instance> {
     let hold = Duration::from_nanos(scenario.traffic.hold_ns);
     let (expiry, notes) = (variant.expiry_ticks(&scenario.traffic), Arc::clone(notes));
-    let made = move || -> Result<Box<dyn NetworkFunction>, FunctionError> {
-        Ok(Box::new(Ledger::new(hold, expiry, &notes)))
-    };
-    let ledger = unlisted("ledger", expiry, made);
+    let ledger = made("ledger", expiry, move || {
+        Ok(Function::flow(Ledger::new(hold, expiry, &notes)))
+    });
     match variant.order {
         Order::Usual => vec![ledger],
-        Order::BlankInFront => {
-            let blank = unlisted("front", 0, || Ok(Box::new(Blank::IN_FRONT)));
-            vec![blank, ledger]
-        }
-        Order::BlankBehind => {
-            let blank = unlisted("behind", 0, || Ok(Box::new(Blank::BEHIND)));
-            vec![ledger, blank]
-        }
+        Order::BlankInFront => vec![blank("front", Blank::IN_FRONT), ledger],
+        Order::BlankBehind => vec![ledger, blank("behind", Blank::BEHIND)],
+    }
+}
+
+fn blank(name: &str, blank: Blank) -> Instance {
+    made(name, 0, move || Ok(Function::flow(blank)))
+}
+
+/// A function of the simulation's own; its setting tells configurations apart.
+fn made(
+    name: &str,
+    setting: u32,
+    make: impl Fn() -> Result<Function, FunctionError> + Send + Sync + 'static,
+) -> Instance {
+    Instance {
+        name: name.into(),
+        config: custom(Form::Flow, setting.into(), move |_, _| make()),
     }
 }
 
 /// A service file would name a file of rules.
-fn inspector() -> Result<Box<dyn NetworkFunction>, FunctionError> {
+fn inspector() -> Result<Function, FunctionError> {
     let rules = Rules::parse(INSPECTOR_RULES, "rules of the simulation");
     let rules = rules.map_err(FunctionError::of)?;
     let config = toml::from_str(INSPECTOR).map_err(FunctionError::of)?;
     let matcher = DeepMatcher::new(&rules).map_err(FunctionError::of)?;
-    Ok(Box::new(Inspector::new(&config, &rules, matcher)))
+    Ok(Function::flow(Inspector::new(&config, &rules, matcher)))
 }
 
-/// The chain's elements on the fast path.
+/// What the node of a scenario is built from: service files do not say all that there is to say.
 ///
 /// # Errors
-/// They cannot be built.
-pub fn fast_elements(
-    scenario: &Scenario,
-    service: &Service,
-) -> Result<Vec<FastElement>, BuildError> {
-    let element = |instances: &[Instance]| match instances[0].makes_rules() {
-        true => Ok(rule_stage(scenario)),
-        false => wiring::fast_element(service, Paths::Both, instances, true),
-    };
-    wiring::elements(service).map(element).collect()
-}
-
-/// Service files do not say all that there is to say of rules.
-fn rule_stage(scenario: &Scenario) -> FastElement {
-    FastElement::Rules(Box::new(RuleStage::new(RuleTable::new(
-        scenario.rules.table,
-    ))))
-}
-
-fn slow_rules(scenario: &Scenario) -> SlowRules {
-    SlowRules::new(scenario.rules.slow, Sides::KNOWN, Vec::new())
-}
-
-/// What makes a worker's elements.
-pub fn blueprint(scenario: &Scenario, service: &Service) -> Blueprint {
-    let (scenario, service) = (scenario.clone(), service.clone());
-    Arc::new(move || {
-        let element = |instances: &[Instance]| {
-            Ok(match instances[0].makes_rules() {
-                true => {
-                    let mut slow = slow_rules(&scenario);
-                    slow.exchange_functions(wiring::rule_functions(&service, instances)?);
-                    SlowElement::Rules(Box::new(slow))
-                }
-                false => SlowElement::Flows(Box::new(wiring::slow_flows(&service, instances)?)),
-            })
-        };
-        wiring::elements(&service).map(element).collect()
+/// The functions cannot be built.
+pub fn node_config(scenario: &Scenario, service: &Service) -> Result<NodeConfig, BuildError> {
+    let (resources, parking) = (&scenario.resources, scenario.parking.clone());
+    let buffers = |ordinary| Buffers { ordinary, long: 1 };
+    Ok(NodeConfig {
+        rule_table: scenario.rules.table,
+        slow_rules: scenario.rules.slow,
+        parking: parking.map(|parking| (parking.queue, parking.port)),
+        buffers: buffers(resources.buffers),
+        worker_buffers: buffers(resources.worker_buffers),
+        ..NodeConfig::of(service, Paths::Both)?
     })
 }
 
@@ -193,17 +172,5 @@ pub fn replacement(
     former: &Service,
     next: &Service,
 ) -> Result<Replacement, ReplaceError> {
-    let mut replacement = Replacement::between(former, next)?;
-    for plan in &mut replacement.fast {
-        if let FastPlan::New(element @ FastElement::Rules(_)) = plan {
-            *element = rule_stage(scenario);
-        }
-    }
-    for plan in replacement.slow.iter_mut().flatten() {
-        if let SlowPlan::Rules(slow, _) = plan {
-            **slow = slow_rules(scenario);
-        }
-    }
-    (replacement.blueprint, replacement.pools) = (blueprint(scenario, next), None);
-    Ok(replacement)
+    Replacement::with_config(former, &node_config(scenario, next)?)
 }

@@ -4,7 +4,7 @@ use super::exit::Exit;
 use super::passage::justify_drop;
 use super::slots::look_at_slots;
 use crate::faults::functions::Account;
-use crate::faults::record::{Happened, PacketHistory, Place, Record};
+use crate::faults::record::{Happened, PacketHistory, PacketState, Record};
 use crate::faults::scenario::Elements;
 use crate::faults::world::World;
 use twinpath_core::Direction;
@@ -90,7 +90,7 @@ fn drop_inside(world: &World, record: &mut Record, number: u32) {
     record.inside.remove(&number);
     record.note(world.now, Happened::DroppedFast { packet: number });
     justify_drop(world, record, number);
-    record.moves(number, &[Place::FastPath], Place::Dropped);
+    record.moves(number, &[PacketState::FastPath], PacketState::Dropped);
 }
 
 fn closes(record: &Record, number: u32) -> bool {

@@ -2,7 +2,7 @@
 
 use super::require::{Checked, require};
 use crate::faults::functions::MOST_HELD;
-use crate::faults::record::{Place, Record};
+use crate::faults::record::{PacketState, Record};
 use crate::faults::scenario::Scenario;
 use crate::faults::world::World;
 
@@ -38,15 +38,17 @@ pub fn conserved(world: &World, record: &Record) -> Checked {
 
 fn at_rest(scenario: &Scenario, record: &Record) -> Checked {
     for (index, packet) in record.history.packets().iter().enumerate() {
-        let is_final = match packet.place {
-            Place::Left | Place::Dropped | Place::Lost => true,
+        let is_final = match packet.state {
+            PacketState::Left | PacketState::Dropped | PacketState::Lost => true,
             // Of other functions it is not known which packets they dropped, only how many.
-            Place::AtWorker => !scenario.functions.is_ledger() || scenario.keeps_packets_inside(),
-            Place::FastPath => scenario.keeps_packets_inside(),
-            Place::ToWorker | Place::Back => false,
+            PacketState::AtWorker => {
+                !scenario.functions.is_ledger() || scenario.keeps_packets_inside()
+            }
+            PacketState::FastPath => scenario.keeps_packets_inside(),
+            PacketState::ToWorker | PacketState::Back => false,
         };
         require(is_final, || {
-            format!("packet {} ends {:?}", index + 1, packet.place)
+            format!("packet {} ends {:?}", index + 1, packet.state)
         })?;
     }
     require(record.tally.buffers_missing == 0, || {

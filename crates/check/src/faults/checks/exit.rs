@@ -34,19 +34,19 @@ impl Exit {
             number: number_of(frame),
             passed: usize::from(is_of_flow) * elements.list().len(),
             kind: ExitKind::Leaves,
-            parked: frame.trip().parked_bytes.into(),
+            parked: frame.metadata().parked_bytes.into(),
         }
     }
 
     /// A packet goes to the slow path on a frame, or comes from there.
     pub fn on_link(frame: &Frame, elements: Elements, kind: ExitKind) -> Option<Self> {
         let header = Header::read(frame.bytes()).ok()?;
-        let in_front = elements.position(header.element, header.trip.direction);
+        let in_front = elements.position(header.element, header.metadata.direction);
         header.has_packet.then(|| Self {
             number: number_of(frame),
             passed: in_front + usize::from(kind == ExitKind::FromWorker),
             kind,
-            parked: header.trip.parked_bytes.into(),
+            parked: header.metadata.parked_bytes.into(),
         })
     }
 }

@@ -5,7 +5,7 @@ use super::fast_path::{process, tick};
 use super::run::Run;
 use super::slow_path::plan_faults;
 use crate::faults::checks::admit_client;
-use crate::faults::record::{Happened, PacketHistory, Place};
+use crate::faults::record::{Happened, PacketHistory, PacketState};
 use crate::faults::scenario::{Kind, PLENTY, Scenario};
 use crate::faults::world::{Next, World, is_inside};
 use twinpath_core::wire::{dissect, fields};
@@ -105,10 +105,10 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
     let frame = world.machine.pools().take_filled(&bytes);
     let at = world.packet_now();
     admit_client(world, record, &bytes);
-    let place = if frame.is_some() {
-        Place::FastPath
+    let state = if frame.is_some() {
+        PacketState::FastPath
     } else {
-        Place::Dropped
+        PacketState::Dropped
     };
     record.history.arrive(PacketHistory {
         flow,
@@ -118,7 +118,7 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
         direction: direction(&bytes),
         made: bytes.clone(),
         bytes,
-        place,
+        state,
         copies: 0,
         is_applied: false,
         passed: 0,

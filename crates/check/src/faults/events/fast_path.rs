@@ -5,7 +5,7 @@ use super::outputs::{follow_exits, follow_out, leave, punt};
 use super::run::Run;
 use super::tampering::tamper_on_return;
 use crate::faults::checks::{go_inside, note_inside};
-use crate::faults::record::{Cause, Happened, Place, Record};
+use crate::faults::record::{Cause, Happened, PacketState, Record};
 use crate::faults::rule::Rule;
 use crate::faults::world::{LineId, Transit, number_of};
 use twinpath_core::Frame;
@@ -52,14 +52,15 @@ fn settle(run: &mut Run, numbers: &[u32], is_refused: bool) {
         if let Some(place) = departures.iter().position(is_this) {
             let departure = departures.swap_remove(place);
             apply(run, number);
-            leave(run, departure, Place::FastPath);
+            leave(run, departure, PacketState::FastPath);
         } else if !punted.contains(&number) {
             run.note(Happened::DroppedFast { packet: number });
             run.record.tally.dropped_fast += 1;
             if !is_refused {
                 apply(run, number);
             }
-            run.record.moves(number, &[Place::FastPath], Place::Dropped);
+            run.record
+                .moves(number, &[PacketState::FastPath], PacketState::Dropped);
         }
     }
     if !departures.is_empty() || !is_in_order {
@@ -81,11 +82,11 @@ pub fn tick(run: &mut Run) {
     run.begin(Cause::Tick);
     let Run { world, record, .. } = run;
     note_inside(record);
-    let lacking = world.machine.path().counts().no_own_buffer;
+    let lacking = world.machine.path().counters().no_own_buffer;
     let (refused, clock) = (world.refused(), world.clock());
     world.machine.advance(clock, &mut world.out);
     record.step.is_sweep = true;
-    record.step.lacks_buffer = world.machine.path().counts().no_own_buffer > lacking;
+    record.step.lacks_buffer = world.machine.path().counters().no_own_buffer > lacking;
     record.coverage.ring_full += world.refused() - refused;
     follow_out(run);
     run.check();
@@ -122,13 +123,14 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
     });
     let packet = contents.packet.filter(|_| keeps_packets && !is_overtaken);
     if let Some(packet) = packet {
-        run.record.moves(packet, &[Place::Back], Place::FastPath);
+        run.record
+            .moves(packet, &[PacketState::Back], PacketState::FastPath);
         go_inside(&mut run.record, packet);
     }
     note_inside(&mut run.record);
     tamper_on_return(run, line, &contents, &mut frame);
     let Run { world, record, .. } = run;
-    let (before, refused) = (*world.machine.path().counts(), world.refused());
+    let (before, refused) = (*world.machine.path().counters(), world.refused());
     let (clock, out) = (world.clock(), &mut world.out);
     world
         .machine
@@ -137,7 +139,7 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
     if world.knows_epoch(line.worker) {
         record.bindings.former_rules_are_gone(record.turn);
     }
-    let counts = world.machine.path().counts();
+    let counts = world.machine.path().counters();
     let counted = (
         counts.link_reordered - before.link_reordered,
         counts.link_lost - before.link_lost,

@@ -1,6 +1,6 @@
 //! The link to the workers: frames that are sent, received and lost, and the packets on board.
 
-use crate::faults::record::{Brief, Happened, PacketHistory, Place, Record};
+use crate::faults::record::{Brief, Happened, PacketHistory, PacketState, Record};
 use crate::faults::rule::Rule;
 use crate::faults::world::{Contents, LineId, Next, Sending, Transit, World};
 use twinpath_core::Frame;
@@ -58,12 +58,12 @@ fn carried(
         twice: double.is_some(),
     };
     record.note(world.now, sent);
-    let place = if line.is_back {
-        Place::Back
+    let state = if line.is_back {
+        PacketState::Back
     } else {
-        Place::ToWorker
+        PacketState::ToWorker
     };
-    packet_goes(record, contents, line, place);
+    packet_goes(record, contents, line, state);
     if let Some(packet) = packet_on(record, contents) {
         packet.copies += copies;
     }
@@ -85,14 +85,14 @@ pub fn lose(
     record.coverage.frames_lost += 1;
     let says = brief(record, contents);
     record.note(world.now, Happened::Lost { line, number, says });
-    packet_goes(record, contents, line, Place::Lost);
+    packet_goes(record, contents, line, PacketState::Lost);
 }
 
-fn packet_goes(record: &mut Record, contents: &Contents, line: LineId, to: Place) {
+fn packet_goes(record: &mut Record, contents: &Contents, line: LineId, to: PacketState) {
     let from = if line.is_back {
-        Place::AtWorker
+        PacketState::AtWorker
     } else {
-        Place::FastPath
+        PacketState::FastPath
     };
     if let Some(packet) = contents.packet {
         record.moves(packet, &[from], to);
@@ -157,9 +157,9 @@ pub fn lose_all(world: &mut World, record: &mut Record, line: LineId) {
 fn gone(world: &World, record: &mut Record, contents: &Contents) {
     off_the_link(world, record, contents);
     if let Some(packet) = packet_on(record, contents) {
-        let is_under_way = matches!(packet.place, Place::ToWorker | Place::Back);
+        let is_under_way = matches!(packet.state, PacketState::ToWorker | PacketState::Back);
         if packet.copies == 0 && is_under_way {
-            packet.place = Place::Lost;
+            packet.state = PacketState::Lost;
         }
     }
 }

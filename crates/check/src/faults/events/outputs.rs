@@ -1,11 +1,11 @@
-//! What comes out of the machine: packets that leave, frames and orders for workers, and what
+//! What comes out of the machine: packets that leave, frames and commands for workers, and what
 //! became of commands.
 
 use super::changes::come_of;
 use super::run::Run;
 use super::sending::send;
 use crate::faults::checks::{Exit, ExitKind, apply_crossed, come_out};
-use crate::faults::record::{Happened, Place};
+use crate::faults::record::{Happened, PacketState};
 use crate::faults::scenario::Kind;
 use crate::faults::world::{LineId, Next, behind_header, number_of};
 use twinpath_core::Frame;
@@ -19,7 +19,7 @@ pub fn follow_out(run: &mut Run) {
         return follow_exits(run);
     }
     for departure in std::mem::take(&mut run.world.out.departures) {
-        leave(run, departure, Place::Back);
+        leave(run, departure, PacketState::Back);
     }
     punt(run);
 }
@@ -27,12 +27,12 @@ pub fn follow_out(run: &mut Run) {
 /// What came out of the machine, but for departures and frames.
 fn put_out(run: &mut Run) {
     let world = &mut run.world;
-    for (worker, order) in std::mem::take(&mut world.out.orders) {
+    for (worker, command) in std::mem::take(&mut world.out.commands) {
         let remote = &mut world.workers[worker];
-        remote.orders.push_back(order);
+        remote.commands.push_back(command);
         let at = world.now + world.scenario.to_worker.delay_ns;
         let at = at.max(remote.paused_until);
-        world.agenda.add(at, Next::Order { worker });
+        world.agenda.add(at, Next::Command { worker });
     }
     for outcome in std::mem::take(&mut world.out.outcomes) {
         come_of(run, outcome);
@@ -60,7 +60,7 @@ pub fn follow_exits(run: &mut Run) {
     apply_crossed(world, record, exits);
     for (exit, departure) in left {
         come_out(&run.world, &mut run.record, &exit, departure.frame.bytes());
-        leave(run, departure, Place::FastPath);
+        leave(run, departure, PacketState::FastPath);
     }
     for (exit, worker, frame) in punts {
         if let Some(exit) = exit {
@@ -78,7 +78,7 @@ pub fn punt(run: &mut Run) {
 }
 
 /// A packet leaves.
-pub fn leave(run: &mut Run, departure: Departure, from: Place) {
+pub fn leave(run: &mut Run, departure: Departure, from: PacketState) {
     let number = number_of(&departure.frame);
     let is_fast = departure.via == Via::Fast;
     run.note(Happened::Leaves {
@@ -89,7 +89,7 @@ pub fn leave(run: &mut Run, departure: Departure, from: Place) {
     let Run { world, record, .. } = run;
     record.coverage.left_fast += u64::from(is_fast);
     record.coverage.left_slow += u64::from(!is_fast);
-    record.moves(number, &[from], Place::Left);
+    record.moves(number, &[from], PacketState::Left);
     record.history.leaves(number, as_it_came, &mut record.step);
     world.arrivals.source.hear(number, departure.frame.bytes());
     world.machine.pools().give(departure.frame);

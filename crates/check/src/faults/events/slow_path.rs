@@ -9,12 +9,12 @@ use super::sending::send;
 use super::tampering::tamper_at_worker;
 use crate::faults::checks::{Exit, ExitKind, come_out, follow_bindings};
 use crate::faults::functions::{Account, Note, take_notes};
-use crate::faults::record::{Cause, Happened, Place, Record, WrittenBack};
+use crate::faults::record::{Cause, Happened, PacketState, Record, WrittenBack};
 use crate::faults::rule::Rule;
 use crate::faults::world::{Contents, Counted, LineId, Next, Transit, World, behind_header};
 use twinpath_core::{DropReason, Frame};
 use twinpath_link::{Header, Message};
-use twinpath_node::machine::{Answer, Order};
+use twinpath_node::machine::{Answer, WorkerCommand};
 
 /// Draws what is to go wrong with workers.
 pub fn plan_faults(world: &mut World) {
@@ -109,7 +109,7 @@ fn receive(run: &mut Run, worker: usize, ticket: u64) {
 fn enter(record: &mut Record, worker: usize, contents: &Contents) {
     if let Some(packet) = contents.packet {
         record.tally.inside[worker] += 1;
-        record.moves(packet, &[Place::ToWorker], Place::AtWorker);
+        record.moves(packet, &[PacketState::ToWorker], PacketState::AtWorker);
     }
 }
 
@@ -129,10 +129,10 @@ fn note_write_back(record: &mut Record, contents: &Contents, flow: Option<usize>
 
 /// A worker does what it was told.
 pub fn execute(run: &mut Run, worker: usize) {
-    let Some(order) = run.world.workers[worker].orders.pop_front() else {
+    let Some(command) = run.world.workers[worker].commands.pop_front() else {
         return;
     };
-    let replaces = matches!(order, Order::Replace { .. });
+    let replaces = matches!(command, WorkerCommand::Replace { .. });
     run.begin(match replaces {
         true => Cause::Changed,
         false => Cause::Woken { worker },
@@ -144,7 +144,7 @@ pub fn execute(run: &mut Run, worker: usize) {
     let remote = &mut run.world.workers[worker];
     let (before, drops) = (remote.counted(), remote.worker.drops());
     let (pools, returns) = (&mut remote.pools, &mut remote.returns);
-    let answer = remote.worker.execute(order, pools, returns);
+    let answer = remote.worker.execute(command, pools, returns);
     if replaces && remote.worker.drops() != drops {
         let what = format!("worker {worker} forgets {drops:?}");
         run.record.step.fault(Rule::Migration, what);
@@ -290,7 +290,7 @@ fn hear(world: &World, record: &mut Record, (worker, note): (usize, Note), has_r
             record.coverage.woken += u64::from(!has_received);
             let packet_history = history.packet(packet);
             if packet_history.is_some_and(|packet| packet.kind.is_dropped()) {
-                record.moves(packet, &[Place::AtWorker], Place::Dropped);
+                record.moves(packet, &[PacketState::AtWorker], PacketState::Dropped);
             }
         }
         Note::Forgotten { .. } => {
@@ -312,8 +312,8 @@ fn find_refused(record: &mut Record, received: Option<(usize, &Contents)>) {
     let Some(packet) = record.history.packet_mut(number) else {
         return;
     };
-    if packet.place == Place::AtWorker && !is_held && !packet.is_applied {
-        packet.place = Place::Dropped;
+    if packet.state == PacketState::AtWorker && !is_held && !packet.is_applied {
+        packet.state = PacketState::Dropped;
         record.coverage.flow_table_full += 1;
     }
 }

@@ -109,7 +109,7 @@ pub fn swap_ticket(run: &mut Run, line: LineId, frame: &mut Frame) -> bool {
     let Some(header) = Header::read(frame.bytes()).ok() else {
         return false;
     };
-    let is_whole = header.trip.parked_bytes == 0;
+    let is_whole = header.metadata.parked_bytes == 0;
     if is_whole || !header.has_packet || !run.strikes(3) {
         return false;
     }

@@ -6,6 +6,7 @@ use twinpath_core::{Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
 /// A function that shifts the ledger's words and does nothing else: its own stay zero.
+#[derive(Copy, Clone)]
 pub struct Blank {
     words: usize,
 }

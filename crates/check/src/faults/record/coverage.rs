@@ -154,7 +154,7 @@ impl Coverage {
     /// Adds what a worker's functions counted that share flow state, before they crash or at the
     /// end.
     pub(crate) fn count_flows(&mut self, flows: &SlowFlows, is_ledger: bool) {
-        let stats = flows.stats();
+        let stats = flows.counters();
         add!(self, stats;
             imports, rescued, duplicate_write_backs, recalls, flows_aged);
         if !is_ledger {
@@ -168,7 +168,7 @@ impl Coverage {
         add!(self, stats;
             pulls, rearms, cancellations, installs, declines, incomplete_timeouts, write_backs,
             idle_write_backs, write_back_retries, acknowledgements, stale_messages, collisions);
-        self.no_buffer += path.counts().no_own_buffer;
+        self.no_buffer += path.counters().no_own_buffer;
     }
 
     /// Adds what was counted of an element's rules.
@@ -192,7 +192,7 @@ impl Coverage {
 
     /// Adds what was counted of payloads.
     pub(crate) fn count_parking(&mut self, stage: &Stage) {
-        let (stats, counts) = (stage.stats(), stage.counts());
+        let (stats, counts) = (stage.buffer().counters(), stage.counters());
         self.payloads_parked += stats.parked;
         self.payloads_joined += stats.departed;
         self.payloads_declined += stats.declined;

@@ -1,7 +1,7 @@
 //! What an observer who sees everything knows: of every flow, and of every packet.
 
 use super::flow::{FlowHistory, Imported, Truth};
-use super::packet::{PacketHistory, Place};
+use super::packet::{PacketHistory, PacketState};
 use super::step::{Application, Departure, Import, Step};
 use crate::faults::functions::Account;
 use crate::faults::rule::Rule;
@@ -80,7 +80,7 @@ impl History {
     /// The first packet, in the order of arrival at the machine, that is on the link.
     pub fn oldest_on_the_link(&self) -> Option<u64> {
         let is_there = |packet: &&PacketHistory| {
-            matches!(packet.place, Place::ToWorker | Place::Back) && !packet.was_held
+            matches!(packet.state, PacketState::ToWorker | PacketState::Back) && !packet.was_held
         };
         let packets = self.packets.iter().filter(is_there);
         packets.map(|packet| packet.ordinal).min()
@@ -91,10 +91,10 @@ impl History {
         let flows = &self.flows;
         let is_here = |packet: &&mut PacketHistory| {
             let flow = packet.flow.map(|flow| &flows[flow]);
-            packet.place == Place::AtWorker && flow.is_some_and(|flow| flow.worker == worker)
+            packet.state == PacketState::AtWorker && flow.is_some_and(|flow| flow.worker == worker)
         };
         let packets = self.packets.iter_mut().filter(is_here);
-        packets.for_each(|packet| packet.place = Place::Lost);
+        packets.for_each(|packet| packet.state = PacketState::Lost);
     }
 
     /// A packet is applied on the fast path.

@@ -17,7 +17,7 @@ pub use flow::FlowHistory;
 pub use happened::{Brief, Happened};
 pub use log::Event;
 pub use mirror::SeenSlot;
-pub use packet::{PacketHistory, Place};
+pub use packet::{PacketHistory, PacketState};
 pub use step::{Cause, SlotChange, SlowChange, Step, WrittenBack};
 
 use super::chain::Reference;
@@ -84,12 +84,12 @@ impl Record {
     }
 
     /// Moves a packet on; it must be at one of the places `from`.
-    pub fn moves(&mut self, number: u32, from: &[Place], to: Place) {
+    pub fn moves(&mut self, number: u32, from: &[PacketState], to: PacketState) {
         let Some(packet) = self.history.packet_mut(number) else {
             let what = format!("packet {number} never arrived");
             return self.step.fault(Rule::Conserved, what);
         };
-        let was = std::mem::replace(&mut packet.place, to);
+        let was = std::mem::replace(&mut packet.state, to);
         if !from.contains(&was) {
             let what = format!("packet {number} goes from {was:?} to {to:?}");
             self.step.fault(Rule::Conserved, what);

@@ -4,9 +4,9 @@ use crate::faults::scenario::Kind;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Instant, Side};
 
-/// Where a packet is.
+/// Where a packet is, or what became of it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PacketState {
     FastPath,
     ToWorker,
     AtWorker,
@@ -26,7 +26,7 @@ pub struct PacketHistory {
     /// What the functions with rules that it had passed when it was last seen make of it, as they
     /// were configured then.
     pub made: Vec<u8>,
-    pub place: Place,
+    pub state: PacketState,
     /// Frames under way that carry it and may still be received.
     pub copies: usize,
     pub is_applied: bool,

@@ -27,7 +27,7 @@ pub enum Next {
         worker: usize,
     },
     Calm,
-    Order {
+    Command {
         worker: usize,
     },
     Stop,

@@ -24,11 +24,11 @@ use agenda::Agenda;
 use arrivals::Arrivals;
 use rules::ElementRules;
 use twinpath_coherence::Clock;
-use twinpath_control::service::{Service, ServiceError};
+use twinpath_control::service::ServiceError;
 use twinpath_core::{DropReason, Instant, Pools};
-use twinpath_node::wiring::{self, BuildError};
-use twinpath_node::{FastPath, Limits, Machine, Output};
-use twinpath_parking::{ConfigError, Stage};
+use twinpath_node::wiring::BuildError;
+use twinpath_node::{Limits, Machine, Node, Output};
+use twinpath_parking::Stage;
 use twinpath_traffic::TrafficError;
 
 /// Why a simulation cannot be set up.
@@ -37,9 +37,6 @@ pub enum SetupError {
     /// The configuration of a function is refused.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// A queue for payloads that cannot be.
-    #[error(transparent)]
-    Parking(#[from] ConfigError),
     /// Functions that cannot be built, or do not go together.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -89,11 +86,20 @@ impl World {
         let notes = Notes::default();
         let (variant, next) = (Variant::default(), None);
         let service = service::service(scenario, variant, (&notes, seed))?;
-        let mut machine = machine(scenario, &service)?;
-        let worker = |number| RemoteWorker::new(scenario, &service, (seed, number), STARTED);
-        let workers = (0..scenario.resources.workers).map(worker);
-        let workers = workers.collect::<Result<_, _>>()?;
+        let Node {
+            mut machine,
+            workers,
+            worker_pools,
+        } = service::node_config(scenario, &service)?.build()?;
+        machine.set_limits(Limits {
+            ring_frames: scenario.resources.ring_frames,
+            is_lossless: scenario.resources.is_lossless,
+            is_replay: false,
+        });
         machine.start(STARTED);
+        let workers = workers.into_iter().zip(worker_pools).enumerate();
+        let remote = |(number, worker)| RemoteWorker::new(worker, scenario, (seed, number));
+        let workers = workers.map(remote).collect();
         Ok(Self {
             seed,
             scenario: scenario.clone(),
@@ -209,24 +215,4 @@ impl World {
             .map(|pools| pools.small().frames() - pools.small().available())
             .sum()
     }
-}
-
-fn machine(scenario: &Scenario, service: &Service) -> Result<Machine, SetupError> {
-    let resources = &scenario.resources;
-    let mut path = FastPath::new(
-        wiring::steering(service)?,
-        wiring::sides(service)?,
-        service::fast_elements(scenario, service)?,
-        resources.workers,
-    );
-    if let Some(parking) = &scenario.parking {
-        path = path.with_parking(Stage::new(parking.queue.clone(), parking.port)?);
-    }
-    let limits = Limits {
-        ring_frames: resources.ring_frames,
-        is_lossless: resources.is_lossless,
-        is_replay: false,
-    };
-    let pools = Pools::new(resources.buffers, 1);
-    Ok(Machine::new(path, pools, limits))
 }

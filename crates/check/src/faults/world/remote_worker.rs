@@ -1,17 +1,15 @@
 //! A worker of production, and the lines to and from it.
 
+use super::STARTED;
 use super::line::Line;
-use crate::faults::chain::service;
 use crate::faults::draw::{self, Draw};
 use crate::faults::scenario::Scenario;
 use std::any::Any;
 use std::collections::VecDeque;
 use twinpath_coherence::{Grant, SlowFlows};
-use twinpath_control::service::Service;
-use twinpath_core::{DropReason, FlowKey, Frame, Instant, Pools};
+use twinpath_core::{DropReason, FlowKey, Frame, Pools};
 use twinpath_node::Worker;
-use twinpath_node::machine::{Answer, Order, Progress};
-use twinpath_node::wiring::BuildError;
+use twinpath_node::machine::{Answer, Progress, WorkerCommand};
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::FlowId;
 
@@ -24,7 +22,7 @@ pub struct RemoteWorker {
     /// The line from it.
     pub from: Line,
     /// What it is to do.
-    pub orders: VecDeque<Order>,
+    pub commands: VecDeque<WorkerCommand>,
     /// What it has said and the machine has not heard yet.
     reports: VecDeque<Report>,
     /// What the machine has heard last of it.
@@ -53,31 +51,26 @@ pub struct Counted {
 }
 
 impl RemoteWorker {
-    /// The worker of this number, which starts now.
-    ///
-    /// # Errors
-    /// Its functions cannot be built.
+    /// The worker of this number, with its buffers, which starts now.
     pub fn new(
+        (mut worker, pools): (Worker, Pools),
         scenario: &Scenario,
-        service: &Service,
         (seed, number): (u64, usize),
-        now: Instant,
-    ) -> Result<Self, BuildError> {
-        let mut worker = Worker::new(service::blueprint(scenario, service), None)?;
-        worker.start(now);
+    ) -> Self {
+        worker.start(STARTED);
         let stream = draw::LINES + 2 * number as u64;
-        Ok(Self {
+        Self {
             worker,
-            pools: Pools::new(scenario.resources.worker_buffers, 1),
+            pools,
             to: Line::new(scenario.to_worker, Draw::new(seed, stream)),
             from: Line::new(scenario.from_worker, Draw::new(seed, stream + 1)),
-            orders: VecDeque::new(),
+            commands: VecDeque::new(),
             reports: VecDeque::new(),
             heard: (0, Progress::default()),
             returns: Vec::new(),
             paused_until: 0,
             waiting: VecDeque::new(),
-        })
+        }
     }
 
     /// Both lines.
@@ -92,9 +85,9 @@ impl RemoteWorker {
 
     /// What the worker has counted so far.
     pub fn counted(&self) -> Counted {
-        let (drops, counts) = (self.worker.drops(), self.worker.link_counts());
+        let (drops, counts) = (self.worker.drops(), self.worker.link_counters());
         Counted {
-            imports: self.flows().map_or(0, |flows| flows.stats().imports),
+            imports: self.flows().map_or(0, |flows| flows.counters().imports),
             dropped: drops.total() - drops.of(DropReason::LinkReordered),
             reordered: counts.reordered,
             lost: counts.lost,

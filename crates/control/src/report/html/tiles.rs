@@ -1,6 +1,6 @@
 //! The headline figures at the top of the page.
 
-use super::super::{Percentiles, Report, RuleTableCounts, SlotCounts, ranked, units};
+use super::super::{Percentiles, Report, RuleTableCounters, SlotCounters, ranked, units};
 use super::{escape, note};
 
 /// The headline figures.
@@ -133,7 +133,7 @@ fn lost_tile(report: &Report) -> Option<String> {
     (lost > 0).then(tile)
 }
 
-fn rules_tile(table: &RuleTableCounts) -> String {
+fn rules_tile(table: &RuleTableCounters) -> String {
     let others = table.looked_up().saturating_sub(table.hits);
     let bar = bar(&[("fast", table.hits), ("slow", others)]);
     let text = format!(
@@ -146,7 +146,7 @@ fn rules_tile(table: &RuleTableCounts) -> String {
     tile("Rule hit ratio", &ratio, &(bar + &note(&text)))
 }
 
-fn slots_tile(slots: &SlotCounts) -> String {
+fn slots_tile(slots: &SlotCounters) -> String {
     let used = slots
         .incomplete
         .saturating_add(slots.active)

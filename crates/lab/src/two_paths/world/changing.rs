@@ -3,7 +3,7 @@
 use super::super::switch::clock;
 use super::{Event, READING, Testbed};
 use twinpath_engine::Agenda;
-use twinpath_node::machine::{Order, Outcome};
+use twinpath_node::machine::{Outcome, WorkerCommand};
 
 impl Testbed<'_> {
     /// The operator wants the other chain.
@@ -58,9 +58,14 @@ impl Testbed<'_> {
     }
 
     /// A worker does what it is told.
-    pub(super) fn execute(&mut self, worker: usize, order: Order, agenda: &mut Agenda<Event>) {
+    pub(super) fn execute(
+        &mut self,
+        worker: usize,
+        command: WorkerCommand,
+        agenda: &mut Agenda<Event>,
+    ) {
         let pools = &mut self.node.worker_pools[worker];
-        let answer = self.node.workers[worker].execute(order, pools, &mut self.returns);
+        let answer = self.node.workers[worker].execute(command, pools, &mut self.returns);
         self.answers.push_back((worker, answer));
         self.send_back(worker, None, agenda);
     }

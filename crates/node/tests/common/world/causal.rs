@@ -159,9 +159,9 @@ impl<'a> CausalRun<'a> {
         while world.out.outcomes.is_empty() {
             world.now = world.now + TICK;
             world.advance();
-            for (worker, order) in std::mem::take(&mut world.out.orders) {
+            for (worker, command) in std::mem::take(&mut world.out.commands) {
                 let (mut returns, pools) = (Vec::new(), &mut world.node.worker_pools[worker]);
-                let answer = world.node.workers[worker].execute(order, pools, &mut returns);
+                let answer = world.node.workers[worker].execute(command, pools, &mut returns);
                 world.give_back(returns);
                 world.carry(0);
                 let clock = world.clock();

@@ -1,8 +1,8 @@
 //! `twinpath kv bench`: how much and how fast.
 
+use super::Connection;
 use super::session::Session;
-use super::{Connection, KvError};
-use crate::error::CommandError;
+use crate::error::{CommandError, KvError};
 use crate::stop::Stop;
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};

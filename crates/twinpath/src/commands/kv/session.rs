@@ -1,6 +1,6 @@
 //! A socket and a clock for the client.
 
-use super::KvError;
+use crate::error::KvError;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};

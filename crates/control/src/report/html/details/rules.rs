@@ -1,6 +1,6 @@
 //! The cards about cached rules.
 
-use super::super::super::{RuleCounts, RuleElement, Rules};
+use super::super::super::{RuleCounters, RuleElement, Rules};
 use super::{Row, bad, escape, row, table};
 
 /// Most elements that get cards of their own.
@@ -24,7 +24,7 @@ fn element_card(element: &RuleElement) -> String {
     card(&names, &element.counts)
 }
 
-fn card(title: &str, counts: &RuleCounts) -> String {
+fn card(title: &str, counts: &RuleCounters) -> String {
     let obstacles: Vec<Row<'_>> = counts
         .obstacles
         .iter()
@@ -41,7 +41,7 @@ fn card(title: &str, counts: &RuleCounts) -> String {
     )
 }
 
-fn on_the_fast_path(counts: &RuleCounts) -> Vec<Row<'_>> {
+fn on_the_fast_path(counts: &RuleCounters) -> Vec<Row<'_>> {
     let t = &counts.table;
     vec![
         row("capacity", t.capacity, "rules that the table can hold"),
@@ -72,7 +72,7 @@ fn on_the_fast_path(counts: &RuleCounts) -> Vec<Row<'_>> {
     ]
 }
 
-fn on_the_slow_path(counts: &RuleCounts) -> Vec<Row<'_>> {
+fn on_the_slow_path(counts: &RuleCounters) -> Vec<Row<'_>> {
     let (slow_path, selection, manager) = (&counts.slow_path, &counts.selection, &counts.manager);
     vec![
         row("packets", slow_path.packets, "that came to the slow path"),

@@ -24,7 +24,7 @@ impl Default for Progress {
 }
 
 /// What a worker is to do.
-pub enum Order {
+pub enum WorkerCommand {
     /// Get ready for another chain: take out the cached rules that changes concern, and let go of
     /// packets that functions keep.
     Prepare {
@@ -83,9 +83,14 @@ pub struct Replaced {
 
 impl Worker {
     /// Does what it is told. Frames for the fast path are appended to `returns`.
-    pub fn execute(&mut self, order: Order, pools: &mut Pools, returns: &mut Vec<Frame>) -> Answer {
-        match order {
-            Order::Prepare {
+    pub fn execute(
+        &mut self,
+        command: WorkerCommand,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+    ) -> Answer {
+        match command {
+            WorkerCommand::Prepare {
                 plans,
                 releases_packets,
                 now,
@@ -98,15 +103,15 @@ impl Worker {
                     false => Answer::Refused(plans),
                 }
             }
-            Order::Keep => {
+            WorkerCommand::Keep => {
                 self.end_changes();
                 Answer::Done
             }
-            Order::Finish => {
+            WorkerCommand::Finish => {
                 self.advance(Instant::NEVER, pools, returns);
                 Answer::Done
             }
-            Order::Replace {
+            WorkerCommand::Replace {
                 plans,
                 blueprint,
                 steering,

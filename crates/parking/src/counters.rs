@@ -2,7 +2,7 @@
 
 /// Counts since the buffer was made. Every packet ends in exactly one of the groups below.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct BufferCounters {
     /// Payloads that joined the queue.
     pub parked: u64,
     /// Refused: the payload did not fit into the queue.
@@ -49,7 +49,7 @@ pub struct Stats {
     pub headers_stale: u64,
 }
 
-impl Stats {
+impl BufferCounters {
     /// Packets that were refused.
     pub fn refused(&self) -> u64 {
         self.queue_full + self.no_slot + self.window_full

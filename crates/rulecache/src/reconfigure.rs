@@ -1,7 +1,7 @@
 //! Another configuration for a function, while packets flow.
 //!
 //! 1. Whoever reads configurations prepares what is slow to build, on a thread of its own
-//!    ([`Reconfigure::New`]), and sends it to the worker as a [`Change`].
+//!    ([`Reconfigure::New`]), and sends it to the worker as a [`Reconfiguration`].
 //! 2. The worker asks which cached rules the change concerns and takes those out:
 //!    [`SlowRules::begin_change`](crate::SlowRules::begin_change). All others stay. Packets of
 //!    these rules are decided on the slow path from then on, still as before.
@@ -177,7 +177,7 @@ pub trait Reconfigure: RuleFunction {
 
 /// Why a change cannot be made.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
+pub enum ReconfigureError {
     /// There is no function at this place.
     #[error("there is no function at place {0} of the chain")]
     NoFunction(u8),
@@ -187,16 +187,16 @@ pub enum ChangeError {
 }
 
 /// A change for a function of some kind.
-pub struct Change(Box<dyn AnyChange>);
+pub struct Reconfiguration(Box<dyn AnyReconfiguration>);
 
-trait AnyChange: Send {
+trait AnyReconfiguration: Send {
     fn affected(&self, function: &dyn RuleFunction) -> Option<Affected>;
     fn apply(&mut self, function: &mut dyn RuleFunction) -> Option<()>;
 }
 
 struct For<F: Reconfigure>(F::New);
 
-impl<F: Reconfigure> AnyChange for For<F> {
+impl<F: Reconfigure> AnyReconfiguration for For<F> {
     fn affected(&self, function: &dyn RuleFunction) -> Option<Affected> {
         let function = (function as &dyn Any).downcast_ref::<F>()?;
         Some(function.affected_by(&self.0))
@@ -209,7 +209,7 @@ impl<F: Reconfigure> AnyChange for For<F> {
     }
 }
 
-impl Change {
+impl Reconfiguration {
     /// A new configuration for a function of the kind `F`.
     pub fn of<F: Reconfigure>(new: F::New) -> Self {
         Self(Box::new(For::<F>(new)))
@@ -219,8 +219,8 @@ impl Change {
     ///
     /// # Errors
     /// The function is of another kind.
-    pub fn affected(&self, function: &dyn RuleFunction) -> Result<Affected, ChangeError> {
-        let other = ChangeError::OtherFunction(function.name());
+    pub fn affected(&self, function: &dyn RuleFunction) -> Result<Affected, ReconfigureError> {
+        let other = ReconfigureError::OtherFunction(function.name());
         self.0.affected(function).ok_or(other)
     }
 
@@ -229,8 +229,8 @@ impl Change {
     ///
     /// # Errors
     /// The function is of another kind; nothing has changed.
-    pub fn apply(&mut self, function: &mut dyn RuleFunction) -> Result<(), ChangeError> {
-        let other = ChangeError::OtherFunction(function.name());
+    pub fn apply(&mut self, function: &mut dyn RuleFunction) -> Result<(), ReconfigureError> {
+        let other = ReconfigureError::OtherFunction(function.name());
         self.0.apply(function).ok_or(other)
     }
 }

@@ -1,9 +1,9 @@
 //! Releasing what is held: because its turn has come, or because waiting has an end.
 
-use super::function::{Reassembler, deliver};
-use super::held::Held;
-use super::segment::Segment;
-use super::state::State;
+use super::{Reassembler, deliver};
+use crate::reassembler::held::Held;
+use crate::reassembler::segment::Segment;
+use crate::reassembler::state::State;
 use twinpath_core::wire::tcp::flags::FIN;
 use twinpath_core::{Direction, Packet};
 use twinpath_slowpath::{Flow, Outbox};

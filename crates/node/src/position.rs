@@ -5,14 +5,14 @@ use twinpath_core::Direction;
 /// An element of the chain, and which way the packet goes. Packets of the original direction pass
 /// the elements in order, others in reverse.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The element's number.
     pub element: u8,
     /// Which way the packet goes through the chain.
     pub direction: Direction,
 }
 
-impl Place {
+impl Position {
     /// Where a packet enters a chain of so many elements.
     #[inline]
     pub const fn first(direction: Direction, elements: usize) -> Self {
@@ -40,9 +40,9 @@ mod tests {
     use super::*;
 
     fn passes(direction: Direction) -> Vec<u8> {
-        let first = Some(Place::first(direction, 3));
-        let places = std::iter::successors(first, |place| place.next(3));
-        places.map(|place| place.element).collect()
+        let first = Some(Position::first(direction, 3));
+        let positions = std::iter::successors(first, |position| position.next(3));
+        positions.map(|position| position.element).collect()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// Counters of the fast path's side.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct CoherenceCounters {
     /// Pulls sent, re-arms included.
     pub pulls: u64,
     /// Pulls whose state was installed.
@@ -31,7 +31,7 @@ pub struct Stats {
     pub population: [u64; 4],
 }
 
-impl Stats {
+impl CoherenceCounters {
     /// Adds what a stage counted that is gone; it has no slots any more.
     pub fn absorb(&mut self, gone: &Self) {
         let Self {

@@ -1,0 +1,90 @@
+//! The functions of a service's chain, element by element.
+
+use crate::build_error::BuildError;
+use twinpath_coherence::SlowFlows;
+use twinpath_control::service::{Instance, Service};
+use twinpath_core::Named;
+use twinpath_nf::descriptor::Function;
+use twinpath_rulecache::RuleFunction;
+use twinpath_slowpath::{Chain, NetworkFunction};
+
+/// The chain's elements: functions in a row that make rules, or that share flow state.
+pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
+    let alike = |one: &Instance, other: &Instance| one.makes_rules() == other.makes_rules();
+    service.chain.chunk_by(alike)
+}
+
+/// All functions of a service that share flow state, those of all elements together.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn chain(service: &Service) -> Result<Chain, BuildError> {
+    element_chain(service, &service.chain)
+}
+
+/// The functions of an element that share flow state, as each worker has them.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn element_chain(service: &Service, instances: &[Instance]) -> Result<Chain, BuildError> {
+    let sharing = instances.iter().filter(|instance| !instance.makes_rules());
+    let functions: Result<_, _> = sharing
+        .map(|instance| flow_function(service, instance))
+        .collect();
+    Ok(Chain::named(functions?))
+}
+
+/// A function that shares flow state.
+///
+/// # Errors
+/// A file that it needs cannot be read, or it shares none.
+pub fn flow_function(
+    service: &Service,
+    instance: &Instance,
+) -> Result<Named<dyn NetworkFunction>, BuildError> {
+    let name = instance.name.clone();
+    match function(service, instance)? {
+        Function::Flow(function) => Ok(Named { name, function }),
+        Function::Rules(_) => Err(BuildError::MakesRules(name.to_string())),
+    }
+}
+
+fn function(service: &Service, instance: &Instance) -> Result<Function, BuildError> {
+    let built = instance.config.build(&service.folder, service.seed);
+    built.map_err(|source| BuildError::Function {
+        function: instance.name.to_string(),
+        source,
+    })
+}
+
+/// The functions of one element that make rules.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn rule_functions(
+    service: &Service,
+    instances: &[Instance],
+) -> Result<Vec<Named<dyn RuleFunction>>, BuildError> {
+    let mut functions = Vec::new();
+    for instance in instances {
+        if let Function::Rules(function) = function(service, instance)? {
+            let name = instance.name.clone();
+            functions.push(Named { name, function });
+        }
+    }
+    Ok(functions)
+}
+
+/// A worker's flows at an element and the functions that share them.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub fn slow_flows(service: &Service, instances: &[Instance]) -> Result<SlowFlows, BuildError> {
+    let chain = element_chain(service, instances)?;
+    Ok(SlowFlows::new(
+        chain,
+        service.slow_path.flows,
+        1,
+        service.seed,
+    ))
+}

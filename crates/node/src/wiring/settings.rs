@@ -1,0 +1,118 @@
+//! A service's settings, as the mechanisms want them.
+
+use super::functions::{chain, elements};
+use crate::build_error::BuildError;
+use twinpath_coherence::Config as CoherenceConfig;
+use twinpath_coherence::fsm::Backoff;
+use twinpath_control::service::{Device, Instance, Paths, Service};
+use twinpath_core::Pools;
+use twinpath_rulecache::{ManagerConfig, SelectionConfig, SlowRulesConfig, TableConfig};
+
+/// Frames in flight on the fast path itself: batches in hand, buffers of its own messages.
+const FRAMES_IN_HAND: usize = 4096;
+
+/// Packets that may wait on the slow path behind one that waits for rules to go.
+const FRAMES_WAITING: usize = 4096;
+
+/// Long frames, for captures taken in front of segmentation offload.
+const LONG_FRAMES: usize = 1024;
+
+/// How many buffers there are for packets, by what they hold.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// For packets of ordinary size.
+    pub ordinary: usize,
+    /// For long ones.
+    pub long: usize,
+}
+
+impl Buffers {
+    /// The pools.
+    pub fn pools(self) -> Pools {
+        Pools::new(self.ordinary, self.long)
+    }
+}
+
+/// Buffers for packets that arrive: as many as may be under way or kept.
+///
+/// # Errors
+/// A file that a function needs cannot be read.
+pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
+    let held = chain(service)?.most_held_frames() + held_for_rules(service);
+    let in_flight = service.slow_path.workers * (2 * service.link.ring_frames + held);
+    Ok(Buffers {
+        ordinary: FRAMES_IN_HAND + in_flight + 2 * service.parked_frames(),
+        long: LONG_FRAMES + held.min(8 * LONG_FRAMES),
+    })
+}
+
+/// Most frames that elements with rules keep, on both paths.
+fn held_for_rules(service: &Service) -> usize {
+    let makes_rules = |element: &&[Instance]| element[0].makes_rules();
+    let elements = elements(service).filter(makes_rules).count();
+    elements * (service.rule_cache.held + FRAMES_WAITING)
+}
+
+/// How an element whose decisions are cached does that on the slow path.
+pub(super) fn slow_rules(service: &Service, paths: Paths) -> SlowRulesConfig {
+    let cache = &service.rule_cache;
+    SlowRulesConfig {
+        caching: cache.enabled && paths == Paths::Both,
+        waiting: FRAMES_WAITING,
+        selection: SelectionConfig {
+            window: cache.window.duration(),
+            threshold: cache.threshold,
+            ..SelectionConfig::for_rules(cache.exact + cache.masked)
+        },
+        manager: ManagerConfig {
+            exact: cache.exact,
+            masked: cache.masked,
+            masks: cache.masks,
+            window: cache.window.duration(),
+            idle_windows: cache.idle_windows,
+            ..ManagerConfig::default()
+        },
+    }
+}
+
+/// The fast path's table of rules of one element.
+pub fn rule_table(service: &Service) -> TableConfig {
+    let cache = &service.rule_cache;
+    TableConfig {
+        exact: cache.exact,
+        masked: cache.masked,
+        masks: cache.masks,
+        held: cache.held,
+        mark_timeout: service.link.incomplete_timeout.duration(),
+        // Ageing wants to hear of each rule in each of its windows.
+        report_interval: cache.window.duration() / 2,
+        seed: service.seed,
+        ..TableConfig::default()
+    }
+}
+
+/// The mechanism's settings.
+pub fn coherence(service: &Service) -> CoherenceConfig {
+    let fast = &service.fast_path;
+    CoherenceConfig {
+        slots: fast.slots,
+        ways: fast.ways.map_or(default_ways(fast.device), |ways| ways.0),
+        hot_packets: fast.hot_packets,
+        sketch_window: fast.sketch_window.duration(),
+        sketch_width: fast.sketch_width,
+        time_to_live: fast.time_to_live.duration(),
+        incomplete_timeout: service.link.incomplete_timeout.duration(),
+        write_back_timeout: service.link.write_back_timeout.duration(),
+        backoff: Backoff {
+            rearms: fast.rearms,
+        },
+        sweep_slots: fast.sweep_slots,
+    }
+}
+
+const fn default_ways(device: Device) -> usize {
+    match device {
+        Device::Software => 8,
+        Device::Asic => 1,
+    }
+}

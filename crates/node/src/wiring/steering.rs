@@ -1,0 +1,66 @@
+//! Which flows packets belong to, which way they go, and what causes them.
+
+use super::functions::{chain, element_chain, elements};
+use crate::build_error::BuildError;
+use crate::causality::{Causality, Scope};
+use twinpath_control::service::{Instance, Service};
+use twinpath_core::steering::Steering;
+use twinpath_rulecache::Sides;
+
+/// How packets are assigned to flows.
+///
+/// # Errors
+/// Functions whose flows do not go together, or a file that a function needs.
+pub fn steering(service: &Service) -> Result<Steering, BuildError> {
+    let whole = chain(service)?.steering(service.seed)?;
+    let shares = |instances: &&[Instance]| !instances[0].makes_rules();
+    if elements(service).filter(shares).count() < 2 {
+        return Ok(whole);
+    }
+    let own = elements(service)
+        .map(|instances| Ok(element_chain(service, instances)?.steering(service.seed)?));
+    let own: Result<_, BuildError> = own.collect();
+    Ok(whole.with_elements(own?))
+}
+
+/// What tells which way packets go.
+///
+/// # Errors
+/// Too many networks inside.
+pub fn sides(service: &Service) -> Result<Sides, BuildError> {
+    Ok(match service.inside_ports.as_slice() {
+        [] => Sides::new(&service.inside)?,
+        inside => Sides::of_ports(inside),
+    })
+}
+
+/// What makes generated packets wait for what caused them: their answers are to hosts inside.
+///
+/// # Errors
+/// A file that a function needs.
+pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
+    Ok(Causality::new(Scope::Hosts(steering(service)?)))
+}
+
+/// What makes packets of a replay wait for what caused them.
+///
+/// # Errors
+/// A file that a function needs, or too many networks inside.
+pub fn causality(service: &Service) -> Result<Causality, BuildError> {
+    let chain = service.chain.iter();
+    let translations = chain.filter_map(|instance| instance.config.translation());
+    let (mut inside, mut external) = (Vec::new(), Vec::new());
+    for translation in translations {
+        inside.extend(translation.inside);
+        external.extend(translation.external);
+    }
+    external.sort();
+    Ok(Causality::new(match external.is_empty() {
+        true => Scope::Hosts(steering(service)?),
+        false => Scope::Translated {
+            steering: steering(service)?,
+            inside: Sides::new(&inside)?,
+            external,
+        },
+    }))
+}
