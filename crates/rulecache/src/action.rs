@@ -14,7 +14,7 @@
 
 mod plain;
 
-pub(crate) use plain::{is_settled, settle};
+pub(crate) use plain::{is_settled, macs_in, settle};
 
 use crate::field::{Field, Fields};
 use std::time::Duration;

@@ -16,7 +16,7 @@
 //! second one, which nobody has fetched. Lane 1 of a free line is zero. What there are
 //! few different ones of (next hops, time-outs) lies in small tables beside.
 
-use crate::action::{ActionLanes, written_in};
+use crate::action::{ActionLanes, macs_in, written_in};
 use crate::field::Field;
 use crate::headers::{Macs, NewHeaders, changes_in};
 use crate::key::{self, KeyLanes, MatchKey};
@@ -377,7 +377,7 @@ impl FlowTable {
 
     /// Places of MAC addresses and idle time-out, if there are any left.
     fn share(&mut self, action: &ActionLanes) -> Option<(u8, u8)> {
-        let mac = match Macs::of(action) {
+        let mac = match macs_in(action) {
             none if none.written.is_none() => 0,
             macs => self.macs.add(macs)?,
         };

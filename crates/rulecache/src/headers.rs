@@ -1,6 +1,5 @@
 //! The headers of what nearly every packet is, TCP or UDP over IPv4, to be rewritten.
 
-use crate::action::{ActionLanes, written_in};
 use crate::field::{Field, Fields};
 use twinpath_core::wire::checksum::KeptDelta;
 use twinpath_core::wire::layout::{Layout, PlainEnds};
@@ -109,22 +108,6 @@ pub(crate) struct Macs {
 }
 
 impl Macs {
-    /// Those that an action writes.
-    #[inline(always)]
-    pub fn of(lanes: &ActionLanes) -> Self {
-        let written = written_in(lanes);
-        let mut macs = Self::default();
-        if written.has(Field::DestinationMac) {
-            macs.written.add(Field::DestinationMac);
-            macs.bytes[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
-        }
-        if written.has(Field::SourceMac) {
-            macs.written.add(Field::SourceMac);
-            macs.bytes[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
-        }
-        macs
-    }
-
     /// Writes them to the start of a frame.
     #[inline(always)]
     pub fn write(&self, frame: &mut [u8; 12]) {

@@ -92,6 +92,22 @@ fn settled_headers(lanes: &ActionLanes) -> NewHeaders {
     }
 }
 
+/// The MAC addresses that an action writes.
+#[inline(always)]
+pub(crate) fn macs_in(lanes: &ActionLanes) -> Macs {
+    let written = written_in(lanes);
+    let mut macs = Macs::default();
+    if written.has(Field::DestinationMac) {
+        macs.written.add(Field::DestinationMac);
+        macs.bytes[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
+    }
+    if written.has(Field::SourceMac) {
+        macs.written.add(Field::SourceMac);
+        macs.bytes[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
+    }
+    macs
+}
+
 /// Rewrites a packet of an action that is settled, or else writes no field twice; false, with nothing
 /// changed, if its headers are not all there.
 #[inline(always)]
@@ -107,7 +123,7 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
         true => settled_headers(lanes),
         false => new_headers(lanes, headers.ends()),
     };
-    Macs::of(lanes).write(headers.macs);
+    macs_in(lanes).write(headers.macs);
     headers.write::<CHECKSUM_AT>(new);
     true
 }
