@@ -75,7 +75,7 @@ impl FastPath {
     pub(super) fn see(&mut self, frame: &Frame, shape: &Shape<'_>, place: Place) -> Option<Seen> {
         match &self.watch {
             None => None,
-            Some(watch) if !watch.follows(frame.buffer()) => None,
+            Some(watch) if watch.follows(frame.buffer()).is_none() => None,
             Some(_) => Some(self.seen(frame, shape, place)),
         }
     }
