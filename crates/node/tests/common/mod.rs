@@ -1,9 +1,11 @@
 //! Runs services over packets and compares what comes out, flow by flow.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+pub mod burners;
 pub mod changing;
 pub mod conversing;
 pub mod derived;
+pub mod racing;
 pub mod trial;
 pub mod world;
 
