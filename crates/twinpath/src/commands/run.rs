@@ -209,45 +209,99 @@ fn check_listening(service: &Service, address: SocketAddr) -> Result<(), Command
 }
 
 fn warn(finished: &Finished) {
-    if !finished.has_drained {
-        output::warning(
-            "the run ended while packets were inside: they did not come to rest in time, and are lost",
-        );
-    }
-    if finished.behind > MUCH_BEHIND {
-        output::warning(format_args!(
-            "the traffic fell {:.1?} behind its time: less was offered than the file says",
-            finished.behind
-        ));
-    }
+    warnings(finished).iter().for_each(output::warning);
+}
+
+/// What did not go as it should.
+fn warnings(finished: &Finished) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut warn = |is_so: bool, text: String| warnings.extend(is_so.then_some(text));
+    warn(
+        !finished.has_drained,
+        "the run ended while packets were inside: they did not come to rest in time, and are lost"
+            .into(),
+    );
+    let behind = finished.behind;
+    warn(
+        behind > MUCH_BEHIND,
+        format!(
+            "the traffic fell {behind:.1?} behind its time: less was offered than the file says"
+        ),
+    );
     if let Some(truncated) = &finished.truncated {
-        output::warning(format_args!("{truncated}; all packets before were run"));
+        warn(true, format!("{truncated}; all packets before were run"));
     }
     let Written {
         order,
         without_port,
     } = finished.written;
-    if !order.is_in_order() {
-        output::warning(format_args!("the capture is not in order: {order}"));
-    }
-    if without_port > 0 {
-        output::warning(format_args!(
+    warn(
+        !order.is_in_order(),
+        format!("the capture is not in order: {order}"),
+    );
+    warn(
+        without_port > 0,
+        format!(
             "{without_port} packets left by no port that the service names; they were not written"
-        ));
-    }
+        ),
+    );
     let SinkCounts {
         unsendable,
         refused,
         ..
     } = finished.udp.unwrap_or_default();
-    if unsendable > 0 {
-        output::warning(format_args!(
-            "{unsendable} packets left that were no answers to a client; they were not sent"
-        ));
+    warn(
+        unsendable > 0,
+        format!("{unsendable} packets left that were no answers to a client; they were not sent"),
+    );
+    warn(
+        refused > 0,
+        format!("{refused} answers were lost: the system did not take them"),
+    );
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished() -> Finished {
+        Finished {
+            report: Report::default(),
+            truncated: None,
+            udp: None,
+            written: Written::default(),
+            has_drained: true,
+            behind: MUCH_BEHIND,
+        }
     }
-    if refused > 0 {
-        output::warning(format_args!(
-            "{refused} answers were lost: the system did not take them"
-        ));
+
+    #[test]
+    fn a_run_that_went_as_it_should_warns_of_nothing() {
+        assert_eq!(warnings(&finished()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn packets_that_were_inside_at_the_end_are_told_of() {
+        let told = warnings(&Finished {
+            has_drained: false,
+            ..finished()
+        });
+        assert!(
+            told.len() == 1 && told[0].contains("packets were inside"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn traffic_that_fell_behind_is_told_of() {
+        let told = warnings(&Finished {
+            behind: MUCH_BEHIND + Duration::from_millis(400),
+            ..finished()
+        });
+        assert!(
+            told.len() == 1 && told[0].contains("behind its time"),
+            "{told:?}"
+        );
     }
 }
