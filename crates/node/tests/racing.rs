@@ -120,11 +120,12 @@ fn with_rings_and_pools_of_any_size() {
 /// The same of all that is not lost where packets do not wait for room.
 #[test]
 fn what_is_not_lost() {
-    for chain in CHAINS {
+    let sizes = [(1, 5), (2, 64), (3, 9), (5, 1024), (16, 64), (64, 256)];
+    for ((ring_frames, buffers), chain) in sizes.into_iter().zip(CHAINS) {
         let scarcity = Scarcity {
             is_lossless: false,
             ahead: Duration::ZERO,
-            ..Scarcity::of(16, 64)
+            ..Scarcity::of(ring_frames, buffers)
         };
         over(many(), chain, 2, scarcity, 0.0);
     }

@@ -20,7 +20,7 @@ use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
 use twinpath_core::key::Role;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
-use twinpath_core::{FlowKey, Keyed, Side, Steering};
+use twinpath_core::{FlowKey, Keyed, Pools, Side, Steering};
 use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
@@ -149,6 +149,22 @@ impl Sink for Leaving {
     }
 }
 
+/// Runs a service over packets in memory on both paths and on threads, with so many buffers for
+/// packets that arrive.
+pub fn run_with_buffers(service: &Service, trace: &Trace, buffers: usize) -> Outcome {
+    let service = lossless(service, Paths::Both, Execution::Threads);
+    let mut node = built(&service);
+    *node.machine.pools() = Pools::new(buffers, buffers);
+    let mut sink = Leaving::default();
+    let report = drive_into(&mut sink, &service, trace, node);
+    Outcome {
+        flows: by_flow(packets_of(&sink)),
+        packets: sink.packets,
+        ports: sink.ports,
+        report,
+    }
+}
+
 fn run_into(
     sink: &mut impl Sink,
     service: &Service,
@@ -157,7 +173,11 @@ fn run_into(
     execution: Execution,
 ) -> Report {
     let service = lossless(service, paths, execution);
-    let mut node = built(&service);
+    let node = built(&service);
+    drive_into(sink, &service, trace, node)
+}
+
+fn drive_into(sink: &mut impl Sink, service: &Service, trace: &Trace, mut node: Node) -> Report {
     let mut observer = Observer::new(Live::hidden());
     let mut source = Source::trace(copy(trace));
     let ports = Ports {
@@ -165,7 +185,7 @@ fn run_into(
         ..Ports::default()
     };
     drive(
-        &service,
+        service,
         &ports,
         &mut node,
         &mut source,
