@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+pub use twinpath_captures::captures;
 use twinpath_compare::{Comparison, Options, Renaming};
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
@@ -314,25 +315,6 @@ pub fn assert_same_but_for_names(expected: &Outcome, found: &Outcome, external: 
             difference.between("slow path alone", "both paths")
         );
     }
-}
-
-/// The shared captures, by name; empty (with a notice) where they are absent.
-pub fn captures() -> Vec<PathBuf> {
-    let entries = twinpath_captures::shared("traces").and_then(|folder| folder.read_dir().ok());
-    let Some(entries) = entries else {
-        return Vec::new();
-    };
-    let is_capture = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.contains("cap")
-    };
-    let mut paths: Vec<_> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_capture)
-        .collect();
-    paths.sort();
-    paths
 }
 
 /// A capture's frames up to its end or to the place where it is cut off.
