@@ -1,11 +1,15 @@
 //! Any packets, through whole chains on both paths: nothing panics, nothing is lost uncounted, and
-//! the slow path alone give the same.
+//! the slow path alone gives the same packets of each flow and direction, in the same order.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use twinpath_control::live::Live;
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::key::Role;
+use twinpath_core::wire::dissect;
+use twinpath_core::{FlowKey, Side, Steering};
 use twinpath_io::Trace;
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
@@ -43,7 +47,22 @@ fn frames(mut bytes: &[u8]) -> Trace {
     trace
 }
 
-fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Vec<Vec<u8>> {
+/// Packets in order, by flow and direction; those without a flow are one.
+type Left = BTreeMap<Option<(FlowKey, Side, Role)>, Vec<Vec<u8>>>;
+
+fn by_direction(packets: Vec<Vec<u8>>) -> Left {
+    let steering = Steering::new(0);
+    let mut left = Left::new();
+    for packet in packets {
+        let layout = dissect(&packet).ok();
+        let keyed = layout.and_then(|layout| steering.key(&packet, &layout));
+        let flow = keyed.map(|keyed| (keyed.key, keyed.side, keyed.role));
+        left.entry(flow).or_default().push(packet);
+    }
+    left
+}
+
+fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Left {
     let mut service = service.clone();
     service.run.paths = paths;
     service.run.execution = Execution::Virtual;
@@ -51,9 +70,11 @@ fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Vec<Vec<u8>> {
     let mut sink = Collect::default();
     let mut observer = Observer::new(Live::hidden());
     let mut source = Source::trace(frames(bytes));
-    drive(&service, &Ports::default(), &mut node, &mut source, &mut sink, &mut observer, &no_commands(), &AtomicBool::new(false)).expect("memory never fails");
-    sink.0.sort();
-    sink.0
+    // As of a capture: packets wait for what caused them.
+    let ports = Ports { input: Some("fuzz".into()), ..Ports::default() };
+    drive(&service, &ports, &mut node, &mut source, &mut sink, &mut observer, &no_commands(), &AtomicBool::new(false)).expect("memory never fails");
+    assert!(node.machine.has_drained(), "something is still inside");
+    by_direction(sink.0)
 }
 
 // The first byte chooses the service.

@@ -32,5 +32,5 @@ pub use key_value::key_value_requests;
 pub use profile::{
     Conversation, Counts, Deep, Fresh, Profile, Settleable, Signatures, Spanning, networks,
 };
-pub use shared::shared;
+pub use shared::{captures, shared, shared_capture};
 pub use ticking::ticking;

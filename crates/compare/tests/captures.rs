@@ -5,26 +5,14 @@ mod common;
 use common::{SECOND, capture, renamed, text, udp};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use twinpath_captures::shared;
 use twinpath_compare::{Comparison, Options};
 use twinpath_core::wire::{Address, Endpoint, Transport, dissect, fields, rewrite};
 use twinpath_io::{CaptureWriter, Trace};
 
 /// All shared captures that can be read to their end; none, with a notice, where there are none.
 fn captures() -> Vec<PathBuf> {
-    let Some(folder) = shared("traces") else {
-        return Vec::new();
-    };
-    let entries = folder.read_dir().expect("a folder").flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| {
-        let name = path.to_string_lossy();
-        [".pcap", ".pcap.gz", ".cap"]
-            .iter()
-            .any(|end| name.ends_with(end))
-            && Trace::load(path).is_ok()
-    });
-    paths.sort();
+    let mut paths = twinpath_captures::captures();
+    paths.retain(|path| Trace::load(path).is_ok());
     paths
 }
 

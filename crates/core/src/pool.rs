@@ -498,6 +498,17 @@ impl Pool {
     /// Buffers free at this moment.
     pub fn available(&mut self) -> usize {
         self.collect_returned();
+        self.at_hand()
+    }
+
+    /// Whether more buffers than these are free.
+    #[inline]
+    pub fn has_more_than(&mut self, frames: usize) -> bool {
+        self.at_hand() > frames || self.available() > frames
+    }
+
+    /// Free buffers, but for those that came back since they were last collected.
+    fn at_hand(&self) -> usize {
         self.free.len() + self.frames - self.fresh
     }
 

@@ -24,6 +24,9 @@ pub struct Tempo {
 /// Most conversations with waiting packets that are looked at each time.
 const LATE_AT_ONCE: usize = 256;
 
+/// Buffers that are left to messages.
+const RESERVED: usize = 1;
+
 /// Packets of a source, on their way into a machine.
 pub struct Arrivals<'a> {
     source: &'a mut Source,
@@ -138,6 +141,7 @@ impl<'a> Arrivals<'a> {
                         break;
                     }
                 }
+                Read::Packet(_) if self.leaves_no_reserve(machine, burst) => break,
                 Read::Packet(at) => {
                     let frame = machine.pools().take_filled(self.source.bytes());
                     if frame.is_none() && self.waits_for_buffers(machine, burst) {
@@ -276,6 +280,14 @@ impl<'a> Arrivals<'a> {
             watch.follow(ordinal..ordinal + 1);
         }
         burst.push(frame);
+    }
+
+    /// Where nothing may be lost, packets leave buffers to the machine's own messages: those inside
+    /// may wait for what they say, and would keep all buffers meanwhile.
+    fn leaves_no_reserve(&self, machine: &mut Machine, burst: &[Frame]) -> bool {
+        self.tempo.is_lossless
+            && !machine.pools().small().has_more_than(RESERVED)
+            && !(burst.is_empty() && machine.is_quiet())
     }
 
     /// Where nothing may be lost, packets wait until a buffer is free; only if functions keep all of

@@ -363,3 +363,50 @@ fn input_name(ports: &Ports) -> String {
         name.to_string_lossy().into_owned()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished() -> Finished {
+        Finished {
+            report: Report::default(),
+            truncated: None,
+            udp: None,
+            written: Written::default(),
+            has_drained: true,
+            behind: MUCH_BEHIND,
+        }
+    }
+
+    #[test]
+    fn a_run_that_went_as_it_should_warns_of_nothing() {
+        assert_eq!(finished().warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn packets_that_were_inside_at_the_end_are_told_of() {
+        let told = Finished {
+            has_drained: false,
+            ..finished()
+        }
+        .warnings();
+        assert!(
+            told.len() == 1 && told[0].contains("packets were inside"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn traffic_that_fell_behind_is_told_of() {
+        let told = Finished {
+            behind: MUCH_BEHIND + Duration::from_millis(400),
+            ..finished()
+        }
+        .warnings();
+        assert!(
+            told.len() == 1 && told[0].contains("behind its time"),
+            "{told:?}"
+        );
+    }
+}

@@ -63,6 +63,11 @@ pub enum Step {
         /// What happened there.
         slow_path: SlowLook,
     },
+    /// It has waited on its worker for rules to go, and has met the functions now.
+    Resume {
+        /// The element.
+        element: u8,
+    },
     /// It is on the fast path again.
     Returned {
         /// What came with it.
@@ -351,6 +356,15 @@ struct Log {
     steps: Vec<(u64, Step)>,
 }
 
+impl Log {
+    fn tell(&mut self, ordinal: u64, step: Step) {
+        if step.is_last() {
+            self.buffers.retain(|_, other| *other != ordinal);
+        }
+        self.steps.push((ordinal, step));
+    }
+}
+
 impl Watch {
     /// Follows packets with these numbers in the order of arrival, through elements of these names.
     pub fn new(elements: Vec<Names>, packets: Range<u64>) -> Self {
@@ -406,24 +420,26 @@ impl Watch {
         };
     }
 
-    /// Whether what is in a buffer is followed.
+    /// The number of the packet that is in a buffer, if it is followed.
     #[cold]
-    pub(crate) fn follows(&self, buffer: usize) -> bool {
-        self.log().buffers.contains_key(&buffer)
+    pub(crate) fn follows(&self, buffer: usize) -> Option<u64> {
+        self.log().buffers.get(&buffer).copied()
     }
 
-    /// What was in a buffer takes a step. With the last one it leaves its buffers.
+    /// What is in a buffer takes a step. With the last one it leaves its buffers.
     #[cold]
     pub(crate) fn tell(&self, buffer: usize, step: impl FnOnce() -> Step) {
         let mut log = self.log();
-        let Some(ordinal) = log.buffers.get(&buffer).copied() else {
-            return;
-        };
-        let step = step();
-        if step.is_last() {
-            log.buffers.retain(|_, other| *other != ordinal);
+        if let Some(ordinal) = log.buffers.get(&buffer).copied() {
+            log.tell(ordinal, step());
         }
-        log.steps.push((ordinal, step));
+    }
+
+    /// A packet takes a step that it was [found](Self::follows) before: by now another packet may be
+    /// in its buffer.
+    #[cold]
+    pub(crate) fn tell_of(&self, ordinal: u64, step: impl FnOnce() -> Step) {
+        self.log().tell(ordinal, step());
     }
 
     /// A message in words.
@@ -484,6 +500,7 @@ impl Step {
             Self::Punt { .. } => "punt",
             Self::Park { .. } => "park",
             Self::Receive { .. } => "receive",
+            Self::Resume { .. } => "resume",
             Self::Returned { .. } => "returned",
             Self::GoOn { .. } => "go_on",
             Self::HoldBack => "hold_back",

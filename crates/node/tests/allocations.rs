@@ -8,9 +8,10 @@ use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::wire::kv::{self, KvOp, KvRepr};
+use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_core::{Frame, Instant};
-use twinpath_link::{Sender, number};
+use twinpath_link::{Header, Sender, number};
 use twinpath_node::{BATCH, Limits, Node, Output, Via, build};
 
 /// Conversations, each with two packets in a round.
@@ -72,9 +73,24 @@ routes = [{ to = "0.0.0.0/0", via = "up" }, { to = "::/0", via = "up" }]
 table_size = 251
 services = [
     { vip = "203.0.113.1:53", protocol = "udp", backends = [{ endpoint = "192.0.2.1:53" }] },
+    { vip = "203.0.113.1:53", protocol = "tcp", backends = [{ endpoint = "192.0.2.1:53" }] },
     { vip = "[2001:db8:1::1]:53", protocol = "udp", backends = [{ endpoint = "[2001:db8::1]:53" }] },
+    { vip = "[2001:db8:1::1]:53", protocol = "tcp", backends = [{ endpoint = "[2001:db8::1]:53" }] },
 ]
 "#;
+
+/// What packets are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The same questions and answers in each round.
+    Datagrams,
+    /// Of connections that go on, in order.
+    Segments,
+    /// The same, each with the gate of a signature that the workers alone look for, and find.
+    Alerts,
+    /// Datagrams whose payloads are parked while workers have their headers.
+    Parked,
+}
 
 /// A node whose driver allocates nothing itself.
 struct Bench {
@@ -86,17 +102,29 @@ struct Bench {
     returns: Vec<Frame>,
     numbers: Sender,
     left: [usize; 2],
+    /// Headers that were alone on the link.
+    parked: usize,
 }
 
 impl Bench {
-    fn new(chain: &[&str], way: Way) -> Self {
+    fn new(chain: &[&str], way: Way, kind: Kind) -> Self {
         let makes_rules = |name: &&str| ["acl", "napt", "router", "monitor"].contains(name);
         let inside = match chain.iter().any(makes_rules) {
             true => "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n",
             false => "",
         };
         let settings = way.settings();
-        let text = format!("[service]\nchain = {chain:?}\n{inside}{settings}{TABLES}");
+        let parking = match kind {
+            Kind::Parked => "[parking]\n",
+            _ => "",
+        };
+        let rules = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../examples/inspector.rules"
+        );
+        let text = format!(
+            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\nrules = {rules:?}\n"
+        );
         let service = Service::parse(&text, Path::new("allocations.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));
         let mut node = build(&service, way.paths()).unwrap_or_else(|error| panic!("{error}"));
@@ -117,6 +145,7 @@ impl Bench {
             returns: Vec::new(),
             numbers: Sender::default(),
             left: [0; 2],
+            parked: 0,
         }
     }
 
@@ -127,8 +156,8 @@ impl Bench {
         }
     }
 
-    fn rounds(&mut self, packets: &[Vec<u8>], rounds: usize) {
-        for _ in 0..rounds {
+    fn rounds(&mut self, rounds: &[Vec<Vec<u8>>]) {
+        for packets in rounds {
             self.now = self.now + BETWEEN_ROUNDS;
             packets.chunks(BATCH).for_each(|burst| self.send(burst));
         }
@@ -147,6 +176,12 @@ impl Bench {
         self.carry();
         self.node.machine.advance(clock, &mut self.out);
         self.carry();
+        // Payloads leave when their place in the queue comes out.
+        while self.node.machine.path().parking().is_some() && !self.node.machine.is_quiet() {
+            self.now = self.now + Duration::from_micros(1);
+            self.node.machine.advance(self.clock(), &mut self.out);
+            self.carry();
+        }
     }
 
     /// Everything that is under way arrives.
@@ -162,6 +197,8 @@ impl Bench {
             }
             std::mem::swap(&mut self.frames, &mut self.out.frames);
             for (worker, frame) in self.frames.drain(..) {
+                let header = Header::read(frame.bytes());
+                self.parked += usize::from(header.is_ok_and(|said| said.metadata.parked_bytes > 0));
                 let pools = &mut self.node.worker_pools[worker];
                 self.node.workers[worker].receive(frame, pools, &mut self.returns);
             }
@@ -179,16 +216,8 @@ fn end(address: &str, port: u16) -> Endpoint {
     Endpoint::new(address.parse().expect("an address"), port)
 }
 
-fn datagram(from: Endpoint, to: Endpoint) -> Vec<u8> {
-    let packet = PacketBuilder::udp(from, to).payload_len(100);
-    packet.to_vec().expect("short")
-}
-
-/// A question and its answer for each conversation, as they are where they come in.
-fn packets(chain: &[&str], is_v6: bool) -> Vec<Vec<u8>> {
-    if chain == ["kv_store"] {
-        return requests(is_v6);
-    }
+/// The ends of the conversations, each as its question and its answer have them where they come in.
+fn ends(chain: &[&str], is_v6: bool) -> impl Iterator<Item = [(Endpoint, Endpoint); 2]> {
     let is_balanced = chain.contains(&"load_balancer");
     let is_translated = chain.contains(&"napt") && !is_v6;
     let (host, server) = match is_v6 {
@@ -201,12 +230,64 @@ fn packets(chain: &[&str], is_v6: bool) -> Vec<Vec<u8>> {
         (true, false) => "203.0.113.1",
     };
     let seen = if is_translated { "198.51.100.1" } else { host };
-    let of_flow = |flow| {
+    (0..FLOWS).map(move |flow| {
         let port = 2000 + flow;
-        let question = datagram(end(host, port), end(asked, 53));
-        [question, datagram(end(server, 53), end(seen, port))]
+        let question = (end(host, port), end(asked, 53));
+        [question, (end(server, 53), end(seen, port))]
+    })
+}
+
+/// So many rounds of packets, each with a question and its answer for each conversation.
+fn rounds(chain: &[&str], is_v6: bool, kind: Kind) -> Vec<Vec<Vec<u8>>> {
+    let all = 0..WARM_ROUNDS + ROUNDS;
+    if chain == ["kv_store"] {
+        return all.map(|_| requests(is_v6)).collect();
+    }
+    let datagrams = |bytes| {
+        let datagram = move |(from, to)| PacketBuilder::udp(from, to).payload_len(bytes).to_vec();
+        let packets = ends(chain, is_v6).flatten().map(datagram);
+        let packets: Vec<_> = packets.map(|packet| packet.expect("short")).collect();
+        all.clone().map(|_| packets.clone()).collect()
     };
-    (0..FLOWS).flat_map(of_flow).collect()
+    match kind {
+        Kind::Datagrams => datagrams(100),
+        Kind::Parked => datagrams(600),
+        Kind::Segments => all.map(|round| segments(chain, is_v6, round, "")).collect(),
+        Kind::Alerts => {
+            let card = "card=1234-5678-1234-5678";
+            all.map(|round| segments(chain, is_v6, round, card))
+                .collect()
+        }
+    }
+}
+
+/// Bytes of data in a segment.
+const DATA: u32 = 100;
+
+/// What the ends of a connection send in a round: in the first they open it.
+fn segments(chain: &[&str], is_v6: bool, round: usize, said: &str) -> Vec<Vec<u8>> {
+    let mut data = vec![b'.'; DATA as usize];
+    data[..said.len()].copy_from_slice(said.as_bytes());
+    let (first, sent) = (1000, DATA * round.saturating_sub(1) as u32);
+    let of_end = |(place, (from, to)): (u32, (Endpoint, Endpoint))| {
+        let segment = PacketBuilder::tcp(from, to);
+        let segment = match (round, place) {
+            (0, 0) => segment.flags(flags::SYN).seq(first),
+            (0, _) => segment
+                .flags(flags::SYN | flags::ACK)
+                .seq(first)
+                .ack(first + 1),
+            _ => {
+                let (seq, ack) = (first + 1 + sent, first + 1 + sent + DATA * place);
+                let segment = segment.flags(flags::ACK | flags::PSH).seq(seq).ack(ack);
+                segment.payload(&data)
+            }
+        };
+        segment.to_vec().expect("short")
+    };
+    let connections = ends(chain, is_v6);
+    let packets = connections.flat_map(|ends| (0..).zip(ends));
+    packets.map(of_end).collect()
 }
 
 /// Puts and gets, two for each entry.
@@ -228,43 +309,82 @@ fn requests(is_v6: bool) -> Vec<Vec<u8>> {
     (0..FLOWS).flat_map(of_entry).collect()
 }
 
-const CHAINS: [&[&str]; 7] = [
-    &["acl", "monitor"],
-    &["firewall", "reassembler"],
-    &["load_balancer"],
-    &["kv_store"],
-    &["acl", "napt", "router", "monitor"],
-    &["acl", "firewall", "monitor"],
-    &["firewall", "acl", "load_balancer", "router"],
+const CHAINS: [(&[&str], Kind); 17] = [
+    (&["acl", "monitor"], Kind::Datagrams),
+    (&["firewall", "reassembler"], Kind::Datagrams),
+    (&["load_balancer"], Kind::Datagrams),
+    (&["inspector"], Kind::Datagrams),
+    (&["kv_store"], Kind::Datagrams),
+    (&["acl", "napt", "router", "monitor"], Kind::Datagrams),
+    (&["acl", "firewall", "monitor"], Kind::Datagrams),
+    (
+        &["firewall", "acl", "load_balancer", "router"],
+        Kind::Datagrams,
+    ),
+    (&["firewall", "reassembler"], Kind::Segments),
+    (&["load_balancer"], Kind::Segments),
+    (&["firewall", "reassembler", "inspector"], Kind::Segments),
+    (&["acl", "napt", "router", "monitor"], Kind::Segments),
+    (
+        &["acl", "firewall", "load_balancer", "monitor"],
+        Kind::Segments,
+    ),
+    (&["inspector"], Kind::Alerts),
+    (&["reassembler", "inspector"], Kind::Alerts),
+    (&["load_balancer"], Kind::Parked),
+    (&["acl", "load_balancer", "monitor"], Kind::Parked),
 ];
+
+/// How packets of a kind can pass.
+fn ways(kind: Kind) -> &'static [Way] {
+    match kind {
+        Kind::Datagrams | Kind::Segments => &[Way::Fast, Way::Punted, Way::Slow],
+        Kind::Alerts => &[Way::Punted, Way::Slow],
+        Kind::Parked => &[Way::Punted],
+    }
+}
+
+/// Whether packets are IPv6.
+fn versions(kind: Kind) -> &'static [bool] {
+    match kind {
+        Kind::Datagrams => &[false, true],
+        _ => &[false],
+    }
+}
 
 #[test]
 fn no_packet_allocates_once_the_node_is_warm() {
-    for chain in CHAINS {
-        for is_v6 in [false, true] {
-            for way in [Way::Fast, Way::Punted, Way::Slow] {
-                let what = format!("{chain:?} {way:?}, IPv6: {is_v6}");
-                let packets = packets(chain, is_v6);
-                let mut bench = Bench::new(chain, way);
-                let cold = measure(|| bench.rounds(&packets, WARM_ROUNDS));
-                let before = bench.left;
-                let warm = measure(|| bench.rounds(&packets, ROUNDS));
-                let left = [0, 1].map(|via| bench.left[via] - before[via]);
-                println!(
-                    "{what}: {} allocations cold, {} warm; {left:?} left",
-                    cold.count_total, warm.count_total
-                );
-                let all = packets.len() * ROUNDS;
-                let expected = match way {
-                    Way::Fast => [all, 0],
-                    Way::Punted | Way::Slow => [0, all],
-                };
-                assert_eq!(left, expected, "{what}: on the fast path, by the slow path");
-                assert_eq!(warm.count_total, 0, "{what}");
-                let most = MOST_PER_FLOW * u64::from(FLOWS);
-                let count = cold.count_total;
-                assert!((1..most).contains(&count), "{what}: {count} cold");
-            }
+    for (chain, kind) in CHAINS {
+        for &is_v6 in versions(kind) {
+            ways(kind)
+                .iter()
+                .for_each(|way| assert_frugal(chain, kind, is_v6, *way));
         }
     }
+}
+
+fn assert_frugal(chain: &[&str], kind: Kind, is_v6: bool, way: Way) {
+    let what = format!("{chain:?} {kind:?} {way:?}, IPv6: {is_v6}");
+    let rounds = rounds(chain, is_v6, kind);
+    let (first, rest) = rounds.split_at(WARM_ROUNDS);
+    let mut bench = Bench::new(chain, way, kind);
+    let cold = measure(|| bench.rounds(first));
+    let before = bench.left;
+    let warm = measure(|| bench.rounds(rest));
+    let left = [0, 1].map(|via| bench.left[via] - before[via]);
+    println!(
+        "{what}: {} allocations cold, {} warm; {left:?} left",
+        cold.count_total, warm.count_total
+    );
+    let all = rest.iter().map(Vec::len).sum();
+    let expected = match way {
+        Way::Fast => [all, 0],
+        Way::Punted | Way::Slow => [0, all],
+    };
+    assert_eq!(left, expected, "{what}: on the fast path, by the slow path");
+    assert_eq!(bench.parked > 0, kind == Kind::Parked, "{what}");
+    assert_eq!(warm.count_total, 0, "{what}");
+    let most = MOST_PER_FLOW * u64::from(FLOWS);
+    let count = cold.count_total;
+    assert!((1..most).contains(&count), "{what}: {count} cold");
 }

@@ -46,7 +46,7 @@ fn alone(tables: &[Derived], variants: &[Variant]) {
             let function = table(&capture.profile).expect("there is everything");
             assert_rewrites_v6(capture, &function);
             let trial = Trial::alone(capture, function);
-            complaints.extend(trial.complaints());
+            complaints.extend(trial.verdict().complaints());
             trial.compare(variants);
         }
     }

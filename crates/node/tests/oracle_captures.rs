@@ -5,63 +5,48 @@
 mod common;
 
 use common::derived::profiled;
-use common::trial::both_paths;
+use common::trial::Tally;
 use common::{Variant, vary};
-use twinpath_captures::FunctionText;
 use twinpath_control::service::Execution;
 
 /// All functions that share flow state; the balancer's servers answer through it.
 const ALL: [&str; 4] = ["firewall", "reassembler", "inspector", "load_balancer"];
 
-fn compare(chain: &[&str], variant: Variant, execution: Execution) {
-    for capture in profiled() {
-        let functions = capture.functions_of(chain);
-        let derived = capture.profile.service_of(functions.clone());
-        let is_balancer = |all: &&FunctionText| all.function == "load_balancer";
-        let trace = match functions.iter().find(is_balancer) {
-            Some(balancer) => capture.met_by(balancer),
-            None => common::copy(&capture.trace),
-        };
-        let what = chain.join(" ");
-        let service = vary(&capture.service(&what, &derived), variant);
-        let what = format!("{} {what} {variant:?} {execution:?}", capture.name);
-        let (slow, both) = both_paths(&service, &trace, execution, &what);
-        let seen = slow.report.fast.packets + slow.report.slow.packets;
-        assert_eq!(seen, trace.len() as u64, "{what}");
-        println!(
-            "{what}: {} of {} packets on the fast path",
-            both.report.fast.packets,
-            trace.len()
-        );
-    }
+/// Compares a variant with the slow path alone over every capture. Every function must have acted,
+/// and the fast path must have settled this share of all packets.
+fn compare(chain: &[&str], variant: Variant, execution: Execution, least_share: f64) {
+    let answered = (chain, Some("load_balancer"));
+    let tally = Tally::over(profiled().iter(), answered, |trial| {
+        let service = vary(&trial.service(), variant);
+        let verdict = trial.verdict_of(&service, execution, &format!("{variant:?}"));
+        verdict.lenient()
+    });
+    tally.assert_acted(chain, least_share);
 }
 
 #[test]
 fn few_slots() {
-    compare(&ALL, Variant::FewSlots, Execution::Virtual);
+    compare(&ALL, Variant::FewSlots, Execution::Virtual, 0.15);
 }
 
 #[test]
 fn one_way() {
-    compare(&ALL, Variant::OneWay, Execution::Virtual);
+    compare(&ALL, Variant::OneWay, Execution::Virtual, 0.4);
 }
 
 #[test]
 fn short_life() {
-    compare(&ALL, Variant::ShortLife, Execution::Virtual);
+    compare(&ALL, Variant::ShortLife, Execution::Virtual, 0.25);
 }
 
 #[test]
 fn eager_pulls() {
-    compare(&ALL, Variant::EagerPulls, Execution::Virtual);
+    compare(&ALL, Variant::EagerPulls, Execution::Virtual, 0.4);
 }
 
 #[test]
 fn threads_that_race() {
-    compare(&ALL, Variant::EagerPulls, Execution::Threads);
-    compare(
-        &["firewall", "reassembler"],
-        Variant::EagerPulls,
-        Execution::Threads,
-    );
+    for chain in [&ALL[..], &ALL[..2]] {
+        compare(chain, Variant::EagerPulls, Execution::Threads, 0.4);
+    }
 }

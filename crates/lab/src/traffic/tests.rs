@@ -223,10 +223,10 @@ fn shared_distributions_and_captures_can_be_replayed() {
         );
         assert_eq!(packets(&parameters(&text)).len(), 2000, "{name}");
     }
-    let Some(traces) = twinpath_captures::shared("traces") else {
+    let Some(backbone) = twinpath_captures::shared_capture("snabb_backbone_sanitized4k.pcap")
+    else {
         return;
     };
-    let backbone = traces.join("snabb_backbone_sanitized4k.pcap");
     let text = format!(
         "capture = '{}'\ntime_scale = 3\npackets = 10_000",
         backbone.display()

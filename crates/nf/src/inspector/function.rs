@@ -72,6 +72,8 @@ pub struct Inspector<M: StreamMatcher> {
     forgets_streams: bool,
     /// Of each flow with a half-seen occurrence: where its two directions stand.
     streams: Slab<Box<[M::State; 2]>>,
+    /// Room for such that are no more: a look at one packet needs it too.
+    spare: Vec<Box<[M::State; 2]>>,
     most_streams: usize,
     matched: RuleSet,
     ban_ticks: u32,
@@ -102,6 +104,7 @@ impl<M: StreamMatcher> Inspector<M> {
             rules: rules.clone(),
             forgets_streams: false,
             streams: Slab::new(config.streams as usize),
+            spare: Vec::new(),
             most_streams: config.streams as usize,
             matched: RuleSet::new(),
             ban_ticks: config.ban_timeout.ticks(),
@@ -127,7 +130,8 @@ impl<M: StreamMatcher> Inspector<M> {
     }
 
     fn ban(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        self.streams.remove(std::mem::take(flow.handle));
+        let states = self.streams.remove(std::mem::take(flow.handle));
+        states.into_iter().for_each(|states| self.recycle(states));
         flow.words[VERDICT] = BANNED;
         flow.words[LAST_SEEN] = flow.now.ticks();
         out.drop(packet, DropReason::Banned);
@@ -135,10 +139,8 @@ impl<M: StreamMatcher> Inspector<M> {
 
     /// Scans the whole payload, from where the flow's direction stands.
     fn look_deep(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let mut states = self
-            .streams
-            .remove(std::mem::take(flow.handle))
-            .unwrap_or_default();
+        let states = self.streams.remove(std::mem::take(flow.handle));
+        let mut states = states.or_else(|| self.spare.pop()).unwrap_or_default();
         self.scan(&packet, &mut states[packet.direction.index()]);
         let bans = self
             .matched
@@ -147,6 +149,7 @@ impl<M: StreamMatcher> Inspector<M> {
             .count();
         if bans > 0 {
             self.counters.deep_bans += 1;
+            self.recycle(states);
             return self.ban(packet, flow, out);
         }
         self.counters.alerts += self.matched.iter().count() as u64;
@@ -170,7 +173,7 @@ impl<M: StreamMatcher> Inspector<M> {
     fn remember(&mut self, states: Box<[M::State; 2]>, flow: &mut Flow<'_>) {
         flow.words.fill(0);
         if states.iter().all(|state| self.matcher.is_idle(state)) {
-            return;
+            return self.recycle(states);
         }
         match self.streams.insert(states) {
             Ok(handle) => {
@@ -178,8 +181,17 @@ impl<M: StreamMatcher> Inspector<M> {
                 flow.words[VERDICT] = STREAMING;
                 flow.words[LAST_SEEN] = flow.now.ticks();
             }
-            Err(_) => self.counters.forgotten_streams += 1,
+            Err(states) => {
+                self.counters.forgotten_streams += 1;
+                self.recycle(states);
+            }
         }
+    }
+
+    /// Nothing of the streams is known any more; their room serves others.
+    fn recycle(&mut self, mut states: Box<[M::State; 2]>) {
+        *states = Default::default();
+        self.spare.push(states);
     }
 }
 
@@ -221,7 +233,8 @@ where
     }
 
     fn forget(&mut self, handle: u32) {
-        self.streams.remove(handle);
+        let states = self.streams.remove(handle);
+        states.into_iter().for_each(|states| self.recycle(states));
     }
 
     /// New rules see a flow's bytes from the next packet on. Bans stay.

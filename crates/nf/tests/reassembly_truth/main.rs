@@ -178,18 +178,12 @@ fn lies_within((start, bytes): &(i64, Vec<u8>), truth: &[(i64, Vec<u8>)]) -> boo
 
 /// The names and paths of the shared captures; `None` where there are none.
 fn captures() -> Option<BTreeMap<String, PathBuf>> {
-    let folder = twinpath_captures::shared("traces")?;
-    let entries = folder.read_dir().ok()?;
-    let names = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok());
-    let is_capture = |name: &String| name.contains(".pcap") || name.ends_with(".cap");
-    Some(
-        names
-            .filter(is_capture)
-            .map(|name| (name.clone(), folder.join(name)))
-            .collect(),
-    )
+    let named = twinpath_captures::captures().into_iter().map(|path| {
+        let name = path.file_name().expect("a file").to_string_lossy();
+        (name.into_owned(), path)
+    });
+    let captures: BTreeMap<_, _> = named.collect();
+    (!captures.is_empty()).then_some(captures)
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl FastPath {
     ) -> Option<Seen> {
         match &self.watch {
             None => None,
-            Some(watch) if !watch.follows(frame.buffer()) => None,
+            Some(watch) if watch.follows(frame.buffer()).is_none() => None,
             Some(_) => Some(self.seen(frame, shape, position)),
         }
     }

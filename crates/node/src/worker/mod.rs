@@ -86,6 +86,9 @@ pub struct Worker {
     counts: LinkCounters,
     /// Whoever follows packets.
     watch: Option<Watch>,
+    /// The buffer of the packet of which they were just told that functions which make rules have
+    /// met it.
+    told: Option<usize>,
 }
 
 /// Timers of rules are looked at so often.
@@ -118,6 +121,7 @@ impl Worker {
             drops: DropCounters::default(),
             counts: LinkCounters::default(),
             watch: None,
+            told: None,
         })
     }
 
@@ -346,7 +350,8 @@ impl Worker {
         self.received_ns = frame.received_ns();
         self.revive_if_due(header.timestamp);
         let at_work = header.has_packet.then(|| frame.ordinal());
-        let buffer = frame.buffer();
+        let watch = self.watch.as_ref();
+        let followed = watch.and_then(|watch| watch.follows(frame.buffer()));
         let is_done = self.guarded(|worker| {
             worker.meet(&header, frame, pools);
             worker.walk_on(pools);
@@ -354,7 +359,9 @@ impl Worker {
         });
         if !is_done {
             self.count_crash(at_work);
-            self.tell(buffer, |_| Step::drop(DropReason::WorkerCrashed));
+            if let Some(ordinal) = followed {
+                self.tell_of(ordinal, |_| Step::drop(DropReason::WorkerCrashed));
+            }
             self.begin_anew(header.timestamp, pools, returns);
         }
         self.put_on_the_link(pools, returns);

@@ -99,13 +99,16 @@ impl Worker {
             return;
         };
         let buffer = packet.frame.buffer();
-        match &self.watch {
-            Some(watch) if watch.follows(buffer) => {
+        let followed = self.watch.as_ref();
+        let followed = followed.and_then(|watch| Some((watch, watch.follows(buffer)?)));
+        match followed {
+            Some((watch, ordinal)) => {
                 let mut functions = Functions::new(rules.functions());
                 rules.packet_watched(packet, pools, outputs, &mut functions);
-                tell_of_rules(watch, (buffer, header.element), functions, outputs);
+                tell_of_rules(watch, (buffer, ordinal, header.element), functions, outputs);
+                self.told = Some(buffer);
             }
-            _ => rules.packet(packet, pools, outputs),
+            None => rules.packet(packet, pools, outputs),
         }
     }
 
@@ -148,6 +151,7 @@ impl Worker {
         let mut outputs = std::mem::take(&mut self.outputs);
         let first = self.outgoing.len();
         for output in outputs.drain(..) {
+            self.tell_resumed(&output, element);
             match output {
                 Output::Depart(packet, egress) => self.outgoing.push(departing(packet, egress)),
                 Output::Drop(packet, reason) => self.drop(packet.frame, reason, pools),
@@ -163,7 +167,7 @@ impl Worker {
         self.outgoing[first..]
             .iter_mut()
             .for_each(|outgoing| outgoing.header.element = element);
-        self.outputs = outputs;
+        (self.outputs, self.told) = (outputs, None);
     }
 
     /// The frame that the next message travels in: the one before, if nothing went out since and

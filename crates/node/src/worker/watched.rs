@@ -10,6 +10,8 @@ use twinpath_rulecache::Output;
 /// A packet in front of functions that share flow state.
 pub(super) struct Seen {
     buffer: usize,
+    /// Its number: when it has been dropped another packet may be in the buffer.
+    ordinal: u64,
     words: Option<Vec<u32>>,
     drops: DropCounters,
     /// What is outgoing from here on came of it.
@@ -30,23 +32,48 @@ impl Worker {
         }
     }
 
+    /// The same of a packet that may have left its buffer since.
+    #[inline]
+    pub(super) fn tell_of(&self, ordinal: u64, step: impl FnOnce(&Watch) -> Step) {
+        if let Some(watch) = &self.watch {
+            watch.tell_of(ordinal, || step(watch));
+        }
+    }
+
+    /// What comes out of an element that makes rules because of another packet, or none, has waited
+    /// there.
+    #[inline]
+    pub(super) fn tell_resumed(&self, output: &Output, element: u8) {
+        if self.watch.is_none() {
+            return;
+        }
+        if let Output::Depart(packet, _) | Output::Drop(packet, _) = output {
+            let buffer = packet.frame.buffer();
+            if self.told != Some(buffer) {
+                self.tell(buffer, |_| Step::Resume { element });
+            }
+        }
+    }
+
     /// Functions that share flow state are about to meet a packet.
     #[inline]
     pub(super) fn see(&self, header: &Header, frame: &Frame) -> Option<Seen> {
         match &self.watch {
-            Some(watch) if header.has_packet && watch.follows(frame.buffer()) => {
-                self.seen(header, frame)
+            Some(watch) if header.has_packet => {
+                let ordinal = watch.follows(frame.buffer())?;
+                self.seen(header, frame, ordinal)
             }
             _ => None,
         }
     }
 
     #[cold]
-    fn seen(&self, header: &Header, frame: &Frame) -> Option<Seen> {
+    fn seen(&self, header: &Header, frame: &Frame, ordinal: u64) -> Option<Seen> {
         match self.elements.get(usize::from(header.element))? {
             SlowElement::Rules(_) => None,
             SlowElement::Flows(flows) => Some(Seen {
                 buffer: frame.buffer(),
+                ordinal,
                 words: flows.words_of(&header.key).map(<[u32]>::to_vec),
                 drops: flows.drops().clone(),
                 first: self.outgoing.len(),
@@ -68,7 +95,7 @@ impl Worker {
         let replies = replies(outgoing);
         let dropped = newly_dropped(&seen.drops, flows.drops()).filter(|_| !goes_back);
         let outcome = outcome(goes_back, dropped, !replies.is_empty());
-        self.tell(seen.buffer, |watch| {
+        self.tell_of(seen.ordinal, |watch| {
             let (before, after) = (seen.words.as_deref(), flows.words_of(&header.key));
             Step::Receive {
                 element: header.element,
@@ -80,7 +107,7 @@ impl Worker {
             }
         });
         if let Some(reason) = dropped {
-            self.tell(seen.buffer, |_| Step::drop(reason));
+            self.tell_of(seen.ordinal, |_| Step::drop(reason));
         }
     }
 }
@@ -90,7 +117,7 @@ impl Worker {
 #[cold]
 pub(super) fn tell_of_rules(
     watch: &Watch,
-    (buffer, element): (usize, u8),
+    (buffer, ordinal, element): (usize, u64, u8),
     functions: Functions,
     outputs: &[Output],
 ) {
@@ -110,7 +137,7 @@ pub(super) fn tell_of_rules(
         run.outcome = outcome(goes_back, dropped, true);
     }
     let slow_path = SlowLook::Rules(Box::new(run));
-    watch.tell(buffer, || Step::Receive { element, slow_path });
+    watch.tell_of(ordinal, || Step::Receive { element, slow_path });
 }
 
 fn outcome(goes_back: bool, dropped: Option<DropReason>, is_answered: bool) -> String {

@@ -1,9 +1,11 @@
 //! Runs services over packets and compares what comes out, flow by flow.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+pub mod burners;
 pub mod changing;
 pub mod conversing;
 pub mod derived;
+pub mod racing;
 pub mod trial;
 pub mod world;
 
@@ -12,13 +14,14 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+pub use twinpath_captures::captures;
 use twinpath_compare::{Comparison, Options, Renaming};
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
 use twinpath_core::key::Role;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
-use twinpath_core::{FlowKey, Keyed, Side, Steering};
+use twinpath_core::{FlowKey, Keyed, Pools, Side, Steering};
 use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
@@ -147,6 +150,22 @@ impl Sink for Leaving {
     }
 }
 
+/// Runs a service over packets in memory on both paths and on threads, with so many buffers for
+/// packets that arrive.
+pub fn run_with_buffers(service: &Service, trace: &Trace, buffers: usize) -> Outcome {
+    let service = lossless(service, Paths::Both, Execution::Threads);
+    let mut node = built(&service);
+    *node.machine.pools() = Pools::new(buffers, buffers);
+    let mut sink = Leaving::default();
+    let report = drive_into(&mut sink, &service, trace, node);
+    Outcome {
+        flows: by_flow(packets_of(&sink)),
+        packets: sink.packets,
+        ports: sink.ports,
+        report,
+    }
+}
+
 fn run_into(
     sink: &mut impl Sink,
     service: &Service,
@@ -155,7 +174,11 @@ fn run_into(
     execution: Execution,
 ) -> Report {
     let service = lossless(service, paths, execution);
-    let mut node = built(&service);
+    let node = built(&service);
+    drive_into(sink, &service, trace, node)
+}
+
+fn drive_into(sink: &mut impl Sink, service: &Service, trace: &Trace, mut node: Node) -> Report {
     let mut observer = Observer::new(Live::hidden());
     let mut source = Source::trace(copy(trace));
     let ports = Ports {
@@ -163,7 +186,7 @@ fn run_into(
         ..Ports::default()
     };
     drive(
-        &service,
+        service,
         &ports,
         &mut node,
         &mut source,
@@ -292,25 +315,6 @@ pub fn assert_same_but_for_names(expected: &Outcome, found: &Outcome, external: 
             difference.between("slow path alone", "both paths")
         );
     }
-}
-
-/// The shared captures, by name; empty (with a notice) where they are absent.
-pub fn captures() -> Vec<PathBuf> {
-    let entries = twinpath_captures::shared("traces").and_then(|folder| folder.read_dir().ok());
-    let Some(entries) = entries else {
-        return Vec::new();
-    };
-    let is_capture = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.contains("cap")
-    };
-    let mut paths: Vec<_> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_capture)
-        .collect();
-    paths.sort();
-    paths
 }
 
 /// A capture's frames up to its end or to the place where it is cut off.

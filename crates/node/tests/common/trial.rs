@@ -1,15 +1,19 @@
 //! A derived service on trial: both paths against the slow path alone, what the functions must have
 //! done, and how much the fast path must have carried.
 
-use super::derived::{Capture, by_entry, seen};
+use super::derived::{Capture, by_entry, counted, doings, profiled, seen};
+use super::racing::{Race, Scarcity, race};
 use super::{Outcome, Variant, assert_same, assert_same_but_for_names, by_direction, run, vary};
-use std::collections::BTreeMap;
-use twinpath_captures::{FunctionText, ServiceText};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use twinpath_captures::{FunctionText, Seen, ServiceText};
 use twinpath_control::service::{Execution, Instance, Paths, Service};
 use twinpath_io::Trace;
 
 /// Of what the fast path could settle, it must have settled so much.
 const LEAST_SETTLED: f64 = 0.5;
+/// The same of a chain: what one function refuses keeps the state of its flow with the slow path.
+const LEAST_SETTLED_BY_ALL: f64 = 0.1;
 /// Where it could settle less than this share of the packets, nothing is asked of it.
 const LEAST_SETTLEABLE: f64 = 0.05;
 /// Nor where it could settle fewer packets than these.
@@ -18,8 +22,8 @@ const FEWEST_SETTLEABLE: u64 = 30;
 /// A service that is derived from a capture, over packets that it is to meet.
 pub struct Trial<'a> {
     capture: &'a Capture,
-    /// The function that must be seen to act.
-    function: &'static str,
+    /// The functions that must be seen to act, in chain order.
+    functions: Vec<FunctionText>,
     what: String,
     derived: ServiceText,
     trace: Trace,
@@ -30,54 +34,169 @@ impl<'a> Trial<'a> {
     pub fn alone(capture: &'a Capture, function: FunctionText) -> Self {
         Self {
             capture,
-            function: function.function,
             what: format!("{} {}", function.function, function.variant)
                 .trim()
                 .to_owned(),
             trace: capture.met_by(&function),
-            derived: capture.profile.service_of(vec![function]),
+            derived: capture.profile.service_of(vec![function.clone()]),
+            functions: vec![function],
         }
     }
 
-    /// Runs it under virtual time and prints what was seen; returns what was not as expected.
-    #[must_use]
-    pub fn complaints(&self) -> Vec<String> {
-        let service = self.capture.service(&self.what, &self.derived);
-        let what = format!("{} {}", self.capture.name, self.what);
-        let (slow, both) = both_paths(&service, &self.trace, Execution::Virtual, &what);
-        let asked = self.asked(&service, &slow);
-        let share = both.report.fast.share;
-        let expectations = self.derived.expectations.iter();
-        let seen = expectations.map(|expected| (expected, seen(expected, &slow, &both)));
-        let seen: Vec<_> = seen.collect();
-        let told = seen
-            .iter()
-            .map(|(expected, seen)| format!("{expected}: {seen}"));
-        println!(
-            "{:<34} {:<26} {:>6} packets, {:>5.1} % on the fast path ({}) | {}",
-            self.capture.name,
-            self.what,
-            self.trace.len(),
-            100.0 * share,
-            match &asked {
-                Ok(least) => format!("at least {:.1} %", 100.0 * least),
-                Err(why) => why.clone(),
+    /// A chain of those functions that have something to do; the packets are answers to one of them,
+    /// if it is there.
+    pub fn of_chain(capture: &'a Capture, chain: &[&str], answers: Option<&str>) -> Self {
+        let functions = capture.functions_of(chain);
+        let answered = functions.iter().find(|all| Some(all.function) == answers);
+        Self {
+            capture,
+            what: chain.join(" "),
+            trace: match answered {
+                Some(function) => capture.met_by(function),
+                None => super::copy(&capture.trace),
             },
-            told.collect::<Vec<_>>().join(", ")
+            derived: capture.profile.service_of(functions.clone()),
+            functions,
+        }
+    }
+
+    /// The service.
+    pub fn service(&self) -> Service {
+        self.capture.service(&self.what, &self.derived)
+    }
+
+    /// Runs it under virtual time and prints what was seen.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict_of(&self.service(), Execution::Virtual, "")
+    }
+
+    /// Runs a variant of its service on both paths, compares what left with the slow path alone, and
+    /// prints what was seen.
+    #[must_use]
+    pub fn verdict_of(&self, service: &Service, execution: Execution, variant: &str) -> Verdict {
+        let what = format!("{} {variant} {execution:?}", self.what);
+        let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+        let named = format!("{} {what}", self.capture.name);
+        let (slow, both) = both_paths(service, &self.trace, execution, &named);
+        let asked = self.asked(service, &slow);
+        let share = both.report.fast.share;
+        let row = Row {
+            capture: &self.capture.name,
+            what: &what,
+            packets: self.trace.len(),
+            share,
+            asked: &asked,
+            did: self.told(&slow, &both),
+        };
+        println!("{row}");
+        let little = asked.ok().filter(|least| share < *least);
+        Verdict {
+            complaints: self.unmet(&named, &slow, &both),
+            little: little.map(|least| format!("{named}: share {share}, asked was {least}")),
+            acted: self.acting(&slow),
+            packets: both.report.fast.packets + both.report.slow.packets,
+            on_fast_path: both.report.fast.packets,
+        }
+    }
+
+    /// What was seen of each expectation; of a chain, what each function counted, and which did not
+    /// act.
+    fn told(&self, slow: &Outcome, both: &Outcome) -> String {
+        if self.derived.expectations.is_empty() {
+            let acting = self.acting(slow);
+            let names = self.functions.iter().map(|function| function.function);
+            let idle: Vec<_> = names.filter(|name| !acting.contains(name)).collect();
+            let idle = match idle.is_empty() {
+                true => String::new(),
+                false => format!(" | nothing to do behind the others: {}", idle.join(", ")),
+            };
+            return format!("{}{idle}", doings(slow));
+        }
+        let expectations = self.derived.expectations.iter();
+        let told = expectations.map(|all| format!("{all}: {}", seen(all, slow, both)));
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Lets its packets race through both paths, and compares what left with what the functions of
+    /// each element alone make of the packets in the order in which the element took them. Prints
+    /// what was seen.
+    #[must_use]
+    pub fn verdict_of_race(
+        &self,
+        service: &Service,
+        scarcity: Scarcity,
+        reorders: bool,
+    ) -> (Verdict, Race) {
+        let what = format!("{} {scarcity}", self.what);
+        let named = format!("{} {what}", self.capture.name);
+        let race = race(service, &self.trace, scarcity);
+        let logged = race.assert_linearizable(service, !scarcity.is_lossless, &named);
+        if !reorders {
+            race.assert_in_order(&named);
+        }
+        let outcome = race.outcome();
+        let report = &outcome.report;
+        println!(
+            "{:<34} {what:<32} {:>6} packets, {:>5.1} % on the fast path | {logged} | {}",
+            self.capture.name,
+            self.trace.len(),
+            100.0 * report.fast.share,
+            doings(&outcome)
         );
-        let unmet = seen
-            .iter()
-            .filter(|(expected, seen)| !expected.is_met_by(*seen));
+        let verdict = Verdict {
+            complaints: Vec::new(),
+            little: None,
+            acted: self.acting(&outcome),
+            packets: report.fast.packets + report.slow.packets,
+            on_fast_path: report.fast.packets,
+        };
+        (verdict, race)
+    }
+
+    /// What the slow path alone makes of its packets in the order of arrival.
+    pub fn alone_in_order(&self, service: &Service) -> Outcome {
+        run(service, &self.trace, Paths::Slow, Execution::Virtual)
+    }
+
+    /// The same with more said of one of its functions.
+    #[must_use]
+    pub fn saying(mut self, function: &str, more: &str) -> Self {
+        for one in &mut self.functions {
+            if one.function == function {
+                one.table.push_str(more);
+            }
+        }
+        self.derived = self.capture.profile.service_of(self.functions.clone());
+        self
+    }
+
+    /// What was expected and not seen.
+    fn unmet(&self, what: &str, slow: &Outcome, both: &Outcome) -> Vec<String> {
+        let expectations = self.derived.expectations.iter();
+        let seen = expectations.map(|expected| (expected, seen(expected, slow, both)));
+        let unmet = seen.filter(|(expected, seen)| !expected.is_met_by(*seen));
         let unmet =
             unmet.map(|(expected, seen)| format!("{what}: expected {expected}, seen {seen}"));
-        let little = asked.ok().filter(|least| share < *least);
-        let little = little.map(|least| format!("{what}: share {share}, asked was {least}"));
-        unmet.chain(little).collect()
+        unmet.collect()
+    }
+
+    /// The functions that did what they would alone, as they tell by what they counted.
+    fn acting(&self, slow: &Outcome) -> BTreeSet<&'static str> {
+        let acted = |function: &&FunctionText| {
+            let mut wanted = function.expectations.iter().filter(|one| one.at_least > 0);
+            wanted.all(|one| match &one.seen {
+                Seen::Counted(counters) => counted(slow, function.function, counters) > 0,
+                _ => true,
+            })
+        };
+        let acting = self.functions.iter().filter(acted);
+        acting.map(|function| function.function).collect()
     }
 
     /// Compares variants of the fast path with the slow path alone, under virtual time and on threads.
     pub fn compare(&self, variants: &[Variant]) {
-        let service = self.capture.service(&self.what, &self.derived);
+        let service = self.service();
         for &variant in variants {
             for execution in [Execution::Virtual, Execution::Threads] {
                 let what = format!(
@@ -91,14 +210,135 @@ impl<'a> Trial<'a> {
 
     /// The share of packets that is asked of the fast path, or why none is.
     fn asked(&self, service: &Service, slow: &Outcome) -> Result<f64, String> {
-        let makes_rules = service.chain.iter().all(Instance::makes_rules);
-        let settleable = self.capture.settleable(self.function, makes_rules, slow);
+        let (settleable, least) = match &self.functions[..] {
+            [alone] => {
+                let makes_rules = service.chain.iter().all(Instance::makes_rules);
+                let settleable = self.capture.settleable(alone.function, makes_rules, slow);
+                (settleable, LEAST_SETTLED)
+            }
+            _ => (self.settleable_by_all(service, slow), LEAST_SETTLED_BY_ALL),
+        };
         let share = settleable as f64 / self.trace.len().max(1) as f64;
         if settleable < FEWEST_SETTLEABLE || share < LEAST_SETTLEABLE {
             let percent = 100.0 * share;
             return Err(format!("not asked: it could {settleable}, {percent:.1} %"));
         }
-        Ok(LEAST_SETTLED * share)
+        Ok(least * share)
+    }
+
+    /// What every element could settle, if those that any function drops are among them.
+    fn settleable_by_all(&self, service: &Service, slow: &Outcome) -> u64 {
+        let functions = self.functions.iter().zip(&service.chain);
+        let each = functions.map(|(function, instance)| {
+            let makes_rules = instance.makes_rules();
+            self.capture
+                .settleable(function.function, makes_rules, slow)
+        });
+        let dropped: u64 = slow.report.drops.values().sum();
+        each.min().unwrap_or(0).saturating_sub(dropped)
+    }
+}
+
+/// What was seen of a trial.
+pub struct Verdict {
+    /// What was not as expected of the functions.
+    complaints: Vec<String>,
+    /// That the fast path settled less than was asked of it.
+    little: Option<String>,
+    /// The functions that acted.
+    acted: BTreeSet<&'static str>,
+    /// Packets that left, and of them those that the fast path settled.
+    packets: u64,
+    on_fast_path: u64,
+}
+
+impl Verdict {
+    /// What was not as expected.
+    pub fn complaints(self) -> impl Iterator<Item = String> {
+        self.complaints.into_iter().chain(self.little)
+    }
+
+    /// The same, but nothing was asked of the fast path: its tables are too small, or threads race.
+    #[must_use]
+    pub fn lenient(self) -> Self {
+        let little = None;
+        Self { little, ..self }
+    }
+}
+
+/// A line of the table that the tests print.
+struct Row<'a> {
+    capture: &'a str,
+    what: &'a str,
+    packets: usize,
+    share: f64,
+    asked: &'a Result<f64, String>,
+    did: String,
+}
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asked = match self.asked {
+            Ok(least) => format!("at least {:.1} %", 100.0 * least),
+            Err(why) => why.clone(),
+        };
+        write!(
+            f,
+            "{:<34} {:<32} {:>6} packets, {:>5.1} % on the fast path ({asked}) | {}",
+            self.capture,
+            self.what,
+            self.packets,
+            100.0 * self.share,
+            self.did
+        )
+    }
+}
+
+/// What trials of one chain over several captures came to.
+#[derive(Default)]
+pub struct Tally {
+    complaints: Vec<String>,
+    acted: BTreeSet<&'static str>,
+    packets: u64,
+    on_fast_path: u64,
+}
+
+impl Tally {
+    /// The trials of a chain over these captures, but for those in which no function has anything to
+    /// do. The packets are answers to one of the functions, if it is there.
+    pub fn over(
+        captures: impl Iterator<Item = &'static Capture>,
+        (chain, answers): (&[&str], Option<&str>),
+        verdict: impl Fn(Trial<'_>) -> Verdict,
+    ) -> Self {
+        let mut tally = Self::default();
+        let trials = captures.map(|capture| Trial::of_chain(capture, chain, answers));
+        for trial in trials.filter(|trial| !trial.functions.is_empty()) {
+            tally.add(verdict(trial));
+        }
+        tally
+    }
+
+    fn add(&mut self, verdict: Verdict) {
+        self.acted.extend(&verdict.acted);
+        self.packets += verdict.packets;
+        self.on_fast_path += verdict.on_fast_path;
+        self.complaints.extend(verdict.complaints());
+    }
+
+    /// Fails if anything was not as expected, if a function of the chain acted in no capture, or if
+    /// the fast path settled a smaller share of all packets.
+    pub fn assert_acted(self, chain: &[&str], least_share: f64) {
+        let share = self.on_fast_path as f64 / self.packets.max(1) as f64;
+        println!("{chain:?}: {:.1} % on the fast path in all", 100.0 * share);
+        assert!(self.complaints.is_empty(), "{:#?}", self.complaints);
+        if profiled().is_empty() {
+            return;
+        }
+        let idle = chain.iter().filter(|name| !self.acted.contains(*name));
+        let idle: Vec<_> = idle.collect();
+        assert!(idle.is_empty(), "{chain:?}: {idle:?} acted in no capture");
+        assert!(share >= least_share, "{chain:?}: {share} on the fast path");
     }
 }
 

@@ -154,6 +154,6 @@ pub fn interrupt(child: &Child) {
 
 /// A shared capture; `None` (with a notice) where it is absent.
 pub fn shared_capture(name: &str) -> Option<String> {
-    let path = twinpath_captures::shared("traces")?.join(name);
-    path.exists().then(|| path.to_string_lossy().into_owned())
+    let path = twinpath_captures::shared_capture(name)?;
+    Some(path.to_string_lossy().into_owned())
 }

@@ -3,7 +3,7 @@
 //! The paths must agree on every packet, and a segment that a real TCP sent must be believed.
 //! Where a capture does not hold everything that the ends said, the firewall cannot know so.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use twinpath_core::DropReason::{Denied, InvalidState};
 use twinpath_core::Instant;
@@ -52,19 +52,6 @@ impl Tally {
     }
 }
 
-fn captures() -> Vec<PathBuf> {
-    let entries = twinpath_captures::shared("traces").and_then(|folder| folder.read_dir().ok());
-    let Some(entries) = entries else {
-        return Vec::new();
-    };
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.expect("a readable folder").path())
-        .collect();
-    files.retain(|path| name(path).contains("cap"));
-    files.sort();
-    files
-}
-
 fn name(path: &Path) -> String {
     path.file_name()
         .expect("a file")
@@ -107,7 +94,7 @@ fn run(path: &Path) -> Tally {
 
 #[test]
 fn real_segments_are_believed_and_the_paths_agree() {
-    for path in captures() {
+    for path in twinpath_captures::captures() {
         let (name, tally) = (name(&path), run(&path));
         let (most, why) = NOT_BELIEVED
             .iter()

@@ -84,6 +84,9 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
                 SlowLook::State(run) => state_run(f, run),
             }
         }
+        Step::Resume { element: number } => {
+            writeln!(f, "{name}: rules are gone, {} met it", element(number))
+        }
         Step::Returned { message } => {
             write!(f, "{name}: ")?;
             told_message(f, message)
