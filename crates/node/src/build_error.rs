@@ -37,3 +37,16 @@ pub enum BuildError {
     #[error("the networks inside: {0}")]
     Inside(#[from] RouteError),
 }
+
+impl BuildError {
+    /// The key of the service file that this is about, by its table and its name.
+    pub fn keys(&self) -> Vec<&str> {
+        match self {
+            Self::Function { function, .. } | Self::MakesRules(function) => vec![function],
+            Self::Steering(_) | Self::Programs(_) => vec!["service", "chain"],
+            Self::Budget(_) => vec!["fast_path", "slots"],
+            Self::Parking(_) => vec!["parking"],
+            Self::Inside(_) => vec!["service", "inside"],
+        }
+    }
+}

@@ -167,7 +167,9 @@ impl Control {
         let mut new = Service::parse(text, path).map_err(told)?;
         // What the command line said stays.
         (new.run, new.seed) = (self.service.run, self.service.seed);
-        self.change_to(new)
+        let replacement = Replacement::between(&self.service, &new)
+            .map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
+        self.make(replacement, new)
     }
 
     fn change(&mut self, function: Option<&str>, edit: &Edit) -> Result<Answer, String> {

@@ -56,6 +56,18 @@ pub enum ReplaceError {
     Build(#[from] BuildError),
 }
 
+impl ReplaceError {
+    /// The key of the new service file that this is about, by its table and its name.
+    pub fn keys(&self) -> Vec<&str> {
+        match self {
+            Self::Settings(table) => vec![table],
+            Self::Seed => vec!["service", "seed"],
+            Self::Migration { function, .. } => vec![function],
+            Self::Build(error) => error.keys(),
+        }
+    }
+}
+
 impl Replacement {
     /// From one service to another.
     ///

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use twinpath_check::faults::SetupError;
 use twinpath_control::operator::{Answer, AskError};
 use twinpath_control::report::ReportError;
-use twinpath_control::service::ServiceError;
+use twinpath_control::service::{Service, ServiceError};
 use twinpath_io::CaptureError;
 use twinpath_lab::{ExperimentError, PlanError};
 use twinpath_node::RunError;
@@ -97,6 +97,19 @@ impl From<SetupError> for CommandError {
 }
 
 impl CommandError {
+    /// What turned out to be wrong with a service when a node was built of it, told with its place in
+    /// the file.
+    pub fn placed(self, service: &Service) -> Self {
+        match &self {
+            Self::Build(error)
+            | Self::Run(RunError::Build(error))
+            | Self::Trace(TraceError::Build(error)) => {
+                Self::File(service.wrong_at(&error.keys(), error.to_string()))
+            }
+            _ => self,
+        }
+    }
+
     /// An answer to a request that was not refused would be another.
     pub fn unexpected(answer: Answer) -> Self {
         match answer {

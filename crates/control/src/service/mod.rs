@@ -79,8 +79,9 @@ pub use sections::{
 use chain::Names;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use toml::Spanned;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 use twinpath_classify::Prefix;
 use twinpath_nf::descriptor::Surroundings;
 use twinpath_nf::text::Text;
@@ -132,6 +133,8 @@ pub struct Service {
     pub folder: PathBuf,
     /// What the file said of the run, whatever a command line says.
     pub written: Written,
+    /// The file itself, for errors that are found later.
+    pub file: FileText,
 }
 
 /// What a command line may say otherwise.
@@ -141,6 +144,15 @@ pub struct Written {
     pub run: Run,
     /// The seed, if any.
     pub seed: Option<u64>,
+}
+
+/// A service file as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileText {
+    /// Where it was.
+    pub path: Arc<Path>,
+    /// What it said.
+    pub text: Arc<str>,
 }
 
 #[derive(Deserialize)]
@@ -196,8 +208,14 @@ impl Service {
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ServiceError> {
         let wrong = |(span, message): Misplaced| ServiceError::at(span.start, message, text, path);
-        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        read(text, folder).map_err(wrong)
+        read(text, path).map_err(wrong)
+    }
+
+    /// What turned out to be wrong when the service was built of the file, at a place there: that of
+    /// a key, by its table and its name, or of what encloses it as far as that is there.
+    pub fn wrong_at(&self, keys: &[&str], message: String) -> ServiceError {
+        let FileText { path, text } = &self.file;
+        ServiceError::at(place_of(keys, text), message, text, path)
     }
 }
 
@@ -211,13 +229,34 @@ fn of_toml(error: &toml::de::Error) -> Misplaced {
     )
 }
 
-fn read(text: &str, folder: PathBuf) -> Result<Service, Misplaced> {
+/// Where the last of nested keys is in a text.
+fn place_of(keys: &[&str], text: &str) -> usize {
+    let (mut place, mut values) = (0, DeTable::parse(text).ok().map(Spanned::into_inner));
+    for key in keys {
+        let entry = values.and_then(|mut table| table.remove_entry(*key));
+        let Some((name, value)) = entry else {
+            break;
+        };
+        place = name.span().start;
+        values = match value.into_inner() {
+            DeValue::Table(table) => Some(table),
+            _ => None,
+        };
+    }
+    place
+}
+
+fn read(text: &str, path: &Path) -> Result<Service, Misplaced> {
     let wrong = |error: toml::de::Error| of_toml(&error);
     let texts = ports::number_texts();
     let mut settings = DeTable::parse(text).map_err(wrong)?;
     let sections = take_sections(settings.get_mut());
     let file = File::deserialize(toml::Deserializer::from(settings)).map_err(wrong)?;
-    file.into_service(sections, folder, &texts)
+    let origin = FileText {
+        path: path.into(),
+        text: text.into(),
+    };
+    file.into_service(sections, origin, &texts)
 }
 
 /// Takes out the tables of functions.
@@ -233,9 +272,10 @@ impl File {
     fn into_service<'i>(
         mut self,
         mut sections: DeTable<'i>,
-        folder: PathBuf,
+        file: FileText,
         texts: &'i [String],
     ) -> Result<Service, Misplaced> {
+        let folder = file.path.parent().unwrap_or(Path::new(".")).to_path_buf();
         let ports_at = self.service.ports.as_ref().map(Spanned::span);
         let ports = ports::checked(self.service.ports.take())?;
         ports::number(&mut sections, &ports, texts)?;
@@ -282,6 +322,7 @@ impl File {
                 run: self.run,
                 seed: self.service.seed,
             },
+            file,
         })
     }
 }

@@ -44,7 +44,8 @@ pub struct Arguments {
 
 /// Explains.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let explanation = Explanation::of(&Service::load(&arguments.service)?)?;
+    let service = Service::load(&arguments.service)?;
+    let explanation = Explanation::of(&service).map_err(|error| error.placed(&service))?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&explanation)? + "\n"
     } else {
@@ -175,7 +176,11 @@ impl Explanation {
     /// Builds what a run would build, as far as it takes no memory, and looks at it.
     fn of(service: &Service) -> Result<Self, CommandError> {
         let chain = wiring::chain(service)?;
-        wiring::steering(service)?;
+        match wiring::build(service, service.run.paths) {
+            // What has no room is told with the devices.
+            Ok(_) | Err(BuildError::Budget(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
         let names = service.chain.iter().map(|one| one.name.to_string());
         let mut explanation = Self {
             service: service.name.clone(),

@@ -103,7 +103,8 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         opened,
         arguments.live(&service),
         &stop.flag(),
-    )?;
+    )
+    .map_err(|error| CommandError::from(error).placed(&service))?;
     for warning in &report.warnings {
         output::warning(warning);
     }

@@ -49,13 +49,14 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let trace = match (&arguments.hex, &arguments.input, arguments.packet) {
         (_, Some(path), Some(number)) => {
             let mut source = Source::capture(path, &service.ports)?;
-            trace_packet(&service, &mut source, number.get())?
+            trace_packet(&service, &mut source, number.get())
         }
         (hex, ..) => {
             let bytes = hex::bytes(hex.as_deref().unwrap_or_default())?;
-            trace_bytes(&service, &bytes)?
+            trace_bytes(&service, &bytes)
         }
     };
+    let trace = trace.map_err(|error| CommandError::from(error).placed(&service))?;
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&trace)? + "\n",
         false => text::Told(&trace).to_string(),

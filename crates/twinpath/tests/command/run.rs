@@ -179,6 +179,14 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
         &["run", "none.toml"],
         "error: none.toml: No such file or directory",
     );
+    folder.write(
+        "rules.toml",
+        b"[service]\nchain = [\"inspector\"]\n\n[inspector]\nrules = \"none.rules\"\n",
+    );
+    folder.fail(
+        &["run", "rules.toml", "--in", "none.pcap"],
+        "error: rules.toml:4:2: inspector: none.rules: No such file or directory",
+    );
     folder.write("idle.toml", b"[service]\nchain = [\"reassembler\"]\n");
     folder.fail(
         &["run", "idle.toml"],
@@ -228,7 +236,7 @@ fn a_chain_that_does_not_fit_is_refused() {
     let folder = Folder::with("service.toml", &asic);
     folder.fail(
         &["run", "service.toml"],
-        "the chain does not fit the fast path",
+        "error: service.toml:1:1: the chain does not fit the fast path",
     );
     folder.succeed(&[
         "run",
