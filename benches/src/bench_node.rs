@@ -7,10 +7,7 @@ use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, number};
-use twinpath_node::{BATCH, FETCHED_AHEAD, Limits, Node, Output, build};
-
-/// Frames that a port hands over together, unless something else is said.
-pub const BURST: usize = 4 * BATCH;
+use twinpath_node::{BURST, FETCHED_AHEAD, Limits, Node, Output, build};
 
 /// A node with the numbering of its link.
 pub struct BenchNode {
@@ -91,7 +88,7 @@ impl BenchNode {
         let mut waiting = frames.drain(..);
         loop {
             self.batch.extend(waiting.by_ref().take(self.burst));
-            // As a driver does: fetch what comes first in the next batch.
+            // A driver has just written these; here no cache holds what comes first in the next burst.
             let next = waiting.as_slice().iter().take(FETCHED_AHEAD);
             next.for_each(Frame::prefetch);
             if self.batch.is_empty() {

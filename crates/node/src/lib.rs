@@ -1,6 +1,6 @@
 //! Composition: a service file becomes a fast path, workers and the link between them.
 //!
-//! [`wiring`] shows a packet's whole walk on one screen. The same [`Machine`] and [`Worker`]s are
+//! A packet's walk is in [`FastPath::process`]. The same [`Machine`] and [`Worker`]s are
 //! driven under [`virtual_time`], in one thread and perfectly repeatable, and on [`threads`], each
 //! on one of its own. [`run`] is one run, from packets in to report out,
 //! and [`trace`] one packet's walk with everything that it meets, as the walk itself tells whoever
@@ -34,7 +34,7 @@ pub mod wiring;
 pub mod worker;
 
 pub use fast_path::{
-    BATCH, Departure, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage, Via,
+    BATCH, BURST, Departure, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage, Via,
 };
 pub use machine::{Limits, Machine, Output};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};

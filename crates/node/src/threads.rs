@@ -11,7 +11,7 @@ mod worker;
 use crate::arrivals::{Arrivals, Filled, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
-use crate::fast_path::BATCH;
+use crate::fast_path::BURST;
 use crate::machine::{Machine, Outcome, Output, Refusal};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
@@ -67,7 +67,7 @@ pub fn run<S: Sink>(
             commands,
             asked: None,
             output: Output::default(),
-            burst: Vec::with_capacity(BATCH),
+            burst: Vec::with_capacity(BURST),
             returned: Vec::new(),
             began: WallClock::now(),
             started,

@@ -7,7 +7,7 @@
 use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
-use crate::fast_path::{BATCH, Via};
+use crate::fast_path::{BURST, Via};
 use crate::machine::{Outcome, Output, Progress, Refusal};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
@@ -101,7 +101,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             from_workers: VecDeque::new(),
             numbers: vec![Sender::default(); workers],
             output: Output::default(),
-            burst: Vec::with_capacity(BATCH),
+            burst: Vec::with_capacity(BURST),
             returns: Vec::new(),
             now: Instant::ZERO,
             ahead: Duration::ZERO,

@@ -20,7 +20,7 @@ use twinpath_core::Frame;
 use twinpath_link::Header;
 use twinpath_rulecache::RuleName;
 
-/// A step of a packet's walk. Its name is that of the function that takes it.
+/// A step of a packet's walk, named after the function that takes it where one function does.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum Step {

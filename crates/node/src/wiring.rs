@@ -1,19 +1,5 @@
-//! A service becomes a node: the packet's walk on one screen.
-//!
-//! ```text
-//!  Source ── rx ──► FastPath::process ── emit ────────────────────────► Sink
-//!                     parse (wire::dissect)      ▲
-//!                     steer (Steering::key)      │ returned packets leave,
-//!                     state (StateStage::packet) │ messages meet the state stage
-//!                     apply, depart or punt      │ (FastPath::returned)
-//!                          │                     │
-//!                 PLAIN, PULL(g), WB(g, v)   RETURN, STATE(g, v), DECLINE, ACK(g)
-//!                          ▼                     │
-//!                       link: numbered, bounded, FIFO per flow
-//!                          │                     ▲
-//!                          ▼                     │
-//!                  Worker::receive ─► SlowFlows ─► Chain ─► NetworkFunction::handle
-//! ```
+//! A service becomes a node: elements on the fast path and with each worker, the machine around the
+//! fast path, and the buffers of each.
 
 mod functions;
 mod room;

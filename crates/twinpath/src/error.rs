@@ -135,6 +135,9 @@ pub enum RunRefusal {
     /// Nobody would answer.
     #[error("--listen needs a function that answers datagrams: the chain has no key-value store")]
     NothingAnswers,
+    /// The capture that is read would be gone.
+    #[error("{} is what --in reads: expected another file for --out", .0.display())]
+    OutIsIn(PathBuf),
     /// The store would not know its requests.
     #[error(
         "--listen has port {listen}, but the key-value store answers on port {store} (set port = {listen} in [kv_store])"

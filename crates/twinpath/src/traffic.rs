@@ -25,13 +25,27 @@ pub fn load(path: &Path) -> Result<TrafficConfig, CommandError> {
     Ok(config)
 }
 
-/// The traffic of a service file, and the service's seed.
-pub fn load_service(path: &Path) -> Result<(TrafficConfig, u64), CommandError> {
+/// Traffic to generate.
+pub struct Description {
+    /// What it is like.
+    pub config: TrafficConfig,
+    /// Of all that is drawn at random.
+    pub seed: u64,
+    /// The names of the ports that it comes in by, if any.
+    pub ports: Vec<String>,
+}
+
+/// The traffic of a service file, with the service's seed and ports.
+pub fn load_service(path: &Path) -> Result<Description, CommandError> {
     let service = Service::load(path)?;
     let traffic = service
         .traffic
         .ok_or(NoTraffic::NotDescribed(path.into()))?;
-    Ok((traffic, service.seed))
+    Ok(Description {
+        config: traffic,
+        seed: service.seed,
+        ports: service.ports,
+    })
 }
 
 /// How many packets will come, where that can be told: exactly by their number, about by their

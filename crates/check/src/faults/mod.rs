@@ -1,9 +1,8 @@
 //! Faults: the data plane of production in a world where everything goes wrong, by seed.
 //!
-//! A [`Simulation`] drives the [`FastPath`](twinpath_node::FastPath) and the
-//! [`Worker`](twinpath_node::Worker)s that the node runs, wired as there, around
-//! production's [`Machine`](twinpath_node::Machine), which decides what may be under way, changes the
-//! chain and ends the run. Only the link and the
+//! A [`Simulation`] drives production's [`Machine`](twinpath_node::Machine), which decides what may be
+//! under way, changes the chain and ends the run, and its [`Worker`](twinpath_node::Worker)s, as
+//! production wires them. Only the link and the
 //! clock are its own: frames are lost, one by one and in long outages, delayed, held up, delivered
 //! twice and, as a fault of its own, in another order; workers pause and crash, with or without
 //! what waited in their rings; tables, stores, rings and buffers are tiny; time-outs are shorter

@@ -32,8 +32,11 @@ use twinpath_rulecache::Sides;
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
 pub const BATCH: usize = 32;
 
+/// Most frames that are received together: while a batch walks the next one is fetched.
+pub const BURST: usize = 4 * BATCH;
+
 /// How many frames ahead of the one at work packets are fetched from memory. Whoever has the next
-/// batch does well to fetch as many of its first.
+/// burst does well to fetch as many of its first.
 pub const FETCHED_AHEAD: usize = 14;
 
 /// Which path a packet that leaves has taken.
@@ -261,7 +264,7 @@ impl FastPath {
         &self.drops
     }
 
-    /// PathCounters a drop that happened in front of the fast path or on its way to the slow path.
+    /// Counts a drop that happened in front of the fast path or on its way to the slow path.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.drops.count(reason);
     }

@@ -24,7 +24,7 @@ mod replacement;
 pub use change::{Changed, Outcome, Refusal};
 pub use replacement::Replacement;
 
-use crate::fast_path::{BATCH, Departure, FastOutput, FastPath, Via};
+use crate::fast_path::{BURST, Departure, FastOutput, FastPath, Via};
 pub use crate::worker::{Answer, Progress, Replaced, WorkerCommand};
 
 use crate::watch::{PacketLook, Step, Watch};
@@ -158,8 +158,8 @@ impl Machine {
             return 0;
         }
         match self.limits.is_lossless {
-            true => self.room_of_links().min(BATCH),
-            false => BATCH,
+            true => self.room_of_links().min(BURST),
+            false => BURST,
         }
     }
 

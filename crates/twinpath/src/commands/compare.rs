@@ -53,6 +53,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let (a, b) = (&arguments.a, &arguments.b);
     match comparison.compare_captures(a, b)? {
         Ok(summary) => {
+            if summary.packets == 0 {
+                output::warning("nothing was compared: neither capture holds a packet");
+            }
             output::print(&told(&summary, !arguments.renamed.is_empty()))?;
             Ok(Outcome::Good)
         }

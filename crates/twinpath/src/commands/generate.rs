@@ -2,14 +2,14 @@
 
 use crate::error::{CommandError, NoTraffic};
 use crate::stop::Stop;
-use crate::traffic::{self, expected_packets};
+use crate::traffic::{self, Description, expected_packets};
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::report::units;
-use twinpath_io::CaptureWriter;
-use twinpath_traffic::{Generator, GeneratorCounters, TrafficConfig};
+use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern};
+use twinpath_traffic::{Direction, Generator, GeneratorCounters, TrafficConfig};
 
 /// Writes a capture of generated traffic
 ///
@@ -26,10 +26,11 @@ pub struct Arguments {
     /// A file that describes the traffic: what a service file has in [traffic]
     #[arg(value_name = "TRAFFIC.toml", conflicts_with = "service")]
     traffic: Option<PathBuf>,
-    /// A service file with a table [traffic]; its seed counts, too
+    /// A service file with a table [traffic]; its seed and its ports count, too
     #[arg(long, value_name = "SERVICE.toml")]
     service: Option<PathBuf>,
-    /// The capture: pcap, compressed if it is named .gz
+    /// The capture: pcap, pcapng (.pcapng) with a service's ports as interfaces, or a capture for each
+    /// port with {port} in the name; compressed if it is named .gz
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// How many packets, in place of the description's number
@@ -55,12 +56,29 @@ struct Written {
 
 /// Generates.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let (config, seed) = arguments.description()?;
+    let Description {
+        config,
+        seed,
+        ports,
+    } = arguments.description()?;
     let expected = expected_packets(&config).ok_or(NoTraffic::Endless)?;
     let generator = Generator::new(&config, seed)?;
     let stop = Stop::on_signals()?;
     let bar = progress_bar(expected);
-    let written = write(generator, &arguments.out, &bar, &stop)?;
+    let (out, has_ports) = (&arguments.out, ports.len() > 1);
+    let written = match PortPattern::of(out) {
+        Some(pattern) => {
+            let files = PortFiles::create(&pattern, &ports)?;
+            write(generator, files, has_ports, &bar, &stop)
+        }
+        None if ports.is_empty() => {
+            write(generator, CaptureWriter::create(out)?, false, &bar, &stop)
+        }
+        None => {
+            let file = CaptureWriter::with_interfaces(out, &ports)?;
+            write(generator, file, has_ports, &bar, &stop)
+        }
+    }?;
     bar.finish_and_clear();
     if stop.is_requested() {
         output::warning("stopped early: the capture holds the packets so far");
@@ -70,34 +88,41 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 }
 
 impl Arguments {
-    fn description(&self) -> Result<(TrafficConfig, u64), CommandError> {
-        let (mut config, seed) = match (&self.service, &self.traffic) {
-            (Some(path), _) => traffic::load_service(path)?,
-            (None, Some(path)) => (traffic::load(path)?, 0),
-            (None, None) => (
-                TrafficConfig {
-                    packets: Some(DEFAULT_PACKETS),
-                    ..TrafficConfig::default()
-                },
-                0,
-            ),
+    fn description(&self) -> Result<Description, CommandError> {
+        let alone = |config| Description {
+            config,
+            seed: 0,
+            ports: Vec::new(),
         };
+        let mut description = match (&self.service, &self.traffic) {
+            (Some(path), _) => traffic::load_service(path)?,
+            (None, Some(path)) => alone(traffic::load(path)?),
+            (None, None) => alone(TrafficConfig {
+                packets: Some(DEFAULT_PACKETS),
+                ..TrafficConfig::default()
+            }),
+        };
+        let config = &mut description.config;
         config.packets = self.packets.or(config.packets);
-        Ok((config, self.seed.unwrap_or(seed)))
+        description.seed = self.seed.unwrap_or(description.seed);
+        Ok(description)
     }
 }
 
-fn write(
+/// With several ports requests come in by the first, answers by the second, as in a run.
+fn write<S: FrameSink>(
     mut generator: Generator,
-    path: &Path,
+    mut writer: S,
+    has_ports: bool,
     bar: &ProgressBar,
     stop: &Stop,
 ) -> Result<Written, CommandError> {
-    let mut writer = CaptureWriter::create(path)?;
     let mut frame = vec![0; generator.frame_bytes_max()];
     let (mut first_ns, mut last_ns) = (None, 0);
     while let Some(packet) = generator.next_into(&mut frame) {
-        writer.write(packet.timestamp_ns, frame.get(..packet.len).unwrap_or(&[]))?;
+        let port = u32::from(has_ports && packet.direction == Direction::ToClient);
+        let bytes = frame.get(..packet.len).unwrap_or(&[]);
+        writer.write_on(port, packet.timestamp_ns, bytes)?;
         first_ns = first_ns.or(Some(packet.timestamp_ns));
         last_ns = packet.timestamp_ns;
         if generator

@@ -6,10 +6,12 @@ use crate::stop::Stop;
 use crate::traffic::expected_packets;
 use crate::{Outcome, output};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use twinpath_control::live::Live;
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
+use twinpath_io::PortPattern;
 use twinpath_nf::duration::Human;
 use twinpath_node::{Finished, Ports, run_opened, wiring};
 
@@ -129,6 +131,9 @@ impl Arguments {
         if let Some(address) = self.listen {
             check_listening(&service, address)?;
         }
+        if let (Some(input), Some(output)) = (&self.input, &self.output) {
+            check_files(input, output, &service.ports)?;
+        }
         Ok(service)
     }
 
@@ -188,6 +193,24 @@ impl Arguments {
 fn written(folder: &Path) -> String {
     let [html, json] = [HTML_FILE, JSON_FILE].map(|name| folder.join(name));
     format!("\nreport: {} (and {})\n", html.display(), json.display())
+}
+
+/// A run must not replace the capture that it reads, under whatever names.
+fn check_files(input: &Path, output: &Path, ports: &[String]) -> Result<(), CommandError> {
+    let files = |path: &Path| match PortPattern::of(path) {
+        Some(pattern) => pattern.paths(ports),
+        None => Ok(vec![path.to_owned()]),
+    };
+    let identity = |path: &PathBuf| {
+        let file = path.metadata().ok()?;
+        file.is_file().then(|| (file.dev(), file.ino()))
+    };
+    let read: Vec<_> = files(input)?.iter().filter_map(identity).collect();
+    let is_read = |path: &PathBuf| identity(path).is_some_and(|file| read.contains(&file));
+    match files(output)?.into_iter().find(is_read) {
+        Some(path) => Err(RunRefusal::OutIsIn(path).into()),
+        None => Ok(()),
+    }
 }
 
 /// What listens must be answered, in real time.

@@ -35,6 +35,22 @@ fn translated(ports: [u16; 2]) -> Vec<PacketBuilder<'static>> {
 }
 
 #[test]
+fn nothing_is_the_same_as_nothing_with_a_warning() {
+    let folder = Folder::with(
+        "s.toml",
+        "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"deny\"\n",
+    );
+    folder.succeed(&["generate", "--packets", "10", "--out", "a.pcap"]);
+    folder.succeed(&["run", "s.toml", "--in", "a.pcap", "--out", "b.pcap"]);
+    let said = folder.succeed(&["compare", "b.pcap", "b.pcap"]);
+    assert!(said.out.starts_with("the same: 0 packets"), "{said:?}");
+    assert!(
+        said.err.contains("warning: nothing was compared"),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn captures_that_are_the_same_are_counted() {
     let folder = Folder::new();
     let mut packets = translated([7, 8]);

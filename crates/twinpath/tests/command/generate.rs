@@ -58,6 +58,32 @@ fn a_services_traffic_has_the_services_seed() {
     assert_eq!(folder.read("service.pcap"), folder.read("traffic.pcap"));
 }
 
+/// A service's ports are the interfaces, so that a run over the capture is that of the traffic.
+#[test]
+fn a_services_traffic_comes_in_by_its_ports() {
+    let service = format!(
+        "[service]\nchain = [\"monitor\"]\nports = [\"site\", \"world\"]\ninside_ports = [\"site\"]\n[traffic]\n{}",
+        TRAFFIC.replace("[tcp]", "[traffic.tcp]")
+    );
+    let folder = Folder::with("s.toml", &service);
+    let ways = ["--execution", "virtual"];
+    let run = |input: &[&str], out: &str| {
+        let arguments = [
+            &["run", "s.toml", "--no-report", "--out", out],
+            input,
+            &ways[..],
+        ];
+        folder.succeed(&arguments.concat());
+        folder.read(out)
+    };
+    let expected = run(&[], "generated.pcapng");
+    for out in ["one.pcapng", "of-{port}.pcap"] {
+        folder.succeed(&["generate", "--service", "s.toml", "--out", out]);
+        assert!(run(&["--in", out], "replayed.pcapng") == expected, "{out}");
+    }
+    assert!(folder.path("of-world.pcap").exists());
+}
+
 #[test]
 fn what_cannot_be_generated_is_told() {
     let folder = Folder::with("t.toml", "packets = 10\nflows = \"many\"\n");
