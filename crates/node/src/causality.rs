@@ -75,7 +75,8 @@ impl Causality {
                     fields::destination(bytes, &layout).address,
                 );
                 let is_external = external.binary_search(&to).is_ok();
-                if is_inside(from) && is_inside(to) {
+                // Nobody translates what stays inside, or passes by.
+                if is_inside(from) == is_inside(to) && !is_external {
                     return self.between_hosts(steering, bytes, &layout);
                 }
                 let is_answer = is_external || !is_inside(from);
@@ -183,5 +184,16 @@ mod tests {
             .party(&packet("10.0.0.9:53", "198.51.100.1:77"))
             .expect("IP");
         assert!(!causality.is_due(back, 3), "from a host inside to another");
+        let party = |from, to| causality.party(&packet(from, to)).expect("IP");
+        for (one, other) in [
+            ("10.0.0.1:5", "10.0.0.2:53"),
+            ("192.0.2.1:5", "192.0.2.2:53"),
+            ("[2001:db8::1]:5", "[2001:db8::2]:53"),
+        ] {
+            let (there, back) = (party(one, other), party(other, one));
+            assert_eq!(there.place, back.place, "nobody translates it");
+            assert_ne!((there.place, there.end), (0, back.end), "{one} {other}");
+            assert_ne!(there.end, back.end, "{one} {other}");
+        }
     }
 }

@@ -329,8 +329,11 @@ impl Machine {
     fn punt(&mut self, worker: usize, frame: Frame, out: &mut Output) {
         let link = &mut self.links[worker];
         let has_room = link.room() > 0 && link.backlog() == 0;
-        // While a change is made packets wait at their ports: no more can come than are inside.
-        let may_wait = self.limits.is_lossless || self.is_changing;
+        // While a change is made packets wait at their ports: no more can come than are inside. What
+        // a worker has had goes on before others come in, or all would be done in vain: of these,
+        // too, there are no more than have come in.
+        let is_inside = frame.metadata().was_on_slow_path;
+        let may_wait = self.limits.is_lossless || self.is_changing || is_inside;
         if !has_room && !may_wait {
             return self.path.refuse(frame, &mut self.pools);
         }
