@@ -42,7 +42,8 @@ impl From<Execution> for service::Execution {
 /// `--pace`
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Pace {
-    /// Packets come at their time, answers when their questions have left; at a full ring they are dropped and counted
+    /// Packets come at their time, answers when their questions have left; at a full ring they are
+    /// dropped and counted
     Live,
     /// As fast as possible; full rings push back and nothing is lost
     Lossless,

@@ -329,15 +329,16 @@ impl Machine {
     fn punt(&mut self, worker: usize, frame: Frame, out: &mut Output) {
         let link = &mut self.links[worker];
         let has_room = link.room() > 0 && link.backlog() == 0;
+        let has_packet = carries_packet(&frame);
         // While a change is made packets wait at their ports: no more can come than are inside. What
         // a worker has had goes on before others come in, or all would be done in vain: of these,
-        // too, there are no more than have come in.
-        let is_inside = frame.metadata().was_on_slow_path;
+        // too, there are no more than have come in. A message alone is told again if it is lost.
+        let is_inside = has_packet && frame.metadata().was_on_slow_path;
         let may_wait = self.limits.is_lossless || self.is_changing || is_inside;
         if !has_room && !may_wait {
             return self.path.refuse(frame, &mut self.pools);
         }
-        if carries_packet(&frame) {
+        if has_packet {
             let (ordinal, at) = (frame.ordinal(), frame.timestamp());
             self.path.under_way_mut().open(ordinal, at);
         }
