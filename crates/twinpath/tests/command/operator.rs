@@ -327,7 +327,7 @@ fn wrong_changes_are_refused_and_change_nothing() {
         (&["apply", "wrong.toml"][..], "wrong.toml:2:"),
         (
             &["apply", "link.toml"],
-            "the service refuses: [link] differs from the running service",
+            "link.toml:17:2: [link] differs from the running service",
         ),
         (&["apply", "seed.toml"], "the seed differs"),
         (&["apply", "run.toml"], "[run] differs"),

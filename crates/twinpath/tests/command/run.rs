@@ -198,8 +198,9 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
         "rules.toml",
         b"[service]\nchain = [\"inspector\"]\n\n[inspector]\nrules = \"none.rules\"\n",
     );
+    folder.succeed(&["generate", "--packets", "1", "--out", "one.pcap"]);
     folder.fail(
-        &["run", "rules.toml", "--in", "none.pcap"],
+        &["run", "rules.toml", "--in", "one.pcap"],
         "error: rules.toml:4:2: inspector: none.rules: No such file or directory",
     );
     folder.write("idle.toml", b"[service]\nchain = [\"reassembler\"]\n");
@@ -251,7 +252,7 @@ fn a_chain_that_does_not_fit_is_refused() {
     let folder = Folder::with("service.toml", &asic);
     folder.fail(
         &["run", "service.toml"],
-        "error: service.toml:1:1: the chain does not fit the fast path",
+        "error: service.toml:8:2: the chain does not fit the fast path",
     );
     folder.succeed(&[
         "run",
