@@ -8,10 +8,14 @@ use common::{
     Flows, Outcome, assert_same, balanced_traffic_of, by_direction, captures, generate, load, run,
     service, tcp_traffic, traffic,
 };
+use twinpath_coherence::Clock;
 use twinpath_control::report::Parking;
 use twinpath_control::service::{Execution, Paths};
+use twinpath_core::Instant;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
+use twinpath_link::{Sender, number};
+use twinpath_node::{Limits, Node, Output, build};
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
     { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
@@ -246,6 +250,67 @@ fn what_ends_within_a_chain_is_quoted() {
     }
     // Those with a time to live of one or two.
     compare_answered(&text, MODES[0], &trace, &EVERYWHERE, 160);
+}
+
+/// In a replay the queue's time follows the packets', also while a message alone is under way: a
+/// payload that is parked after a long silence has not been waiting since before it.
+#[test]
+fn no_payload_times_out_after_a_silence() {
+    let text = "[service]\nchain = [\"firewall\"]\n[fast_path]\nhot_packets = 1\ntime_to_live = \"1s\"\n\
+        [firewall]\ndefault = \"allow\"\n[parking]\n";
+    let mut node = build(&service(text), Paths::Both).expect("sound");
+    node.machine.set_limits(Limits {
+        ring_frames: 64,
+        is_lossless: true,
+        is_replay: true,
+    });
+    let (mut out, mut numbers, mut left) = (Output::default(), Sender::default(), 0);
+    let clock = |milliseconds: u64| Clock {
+        packet: Instant(1_000_000_000 + milliseconds * 1_000_000),
+        link: Instant(milliseconds),
+    };
+    let mut packet = |node: &mut Node, port: u16, at: Clock, out: &mut Output| {
+        let (from, to) = (
+            Endpoint::v4([10, 0, 0, 1], port),
+            Endpoint::v4([192, 0, 2, 1], 53),
+        );
+        let bytes = PacketBuilder::udp(from, to)
+            .payload_len(600)
+            .to_vec()
+            .expect("fits");
+        let mut frame = node.machine.pools().take_filled(&bytes).expect("a buffer");
+        frame.set_timestamp(at.packet);
+        node.machine.receive(&mut vec![frame], at, out);
+    };
+    let mut serve = |node: &mut Node, at: Clock, out: &mut Output| {
+        for (_, frame) in std::mem::take(&mut out.frames) {
+            let mut returns = Vec::new();
+            node.workers[0].receive(frame, &mut node.worker_pools[0], &mut returns);
+            for frame in &mut returns {
+                number(frame, numbers.number());
+            }
+            node.machine.returned(0, &mut returns, at, out);
+            node.machine.progress(0, node.workers[0].progress(), out);
+        }
+        node.machine.advance(at, out);
+        left += out.departures.drain(..).count();
+    };
+    packet(&mut node, 1, clock(0), &mut out);
+    serve(&mut node, clock(0), &mut out);
+    // Its state goes back: a message without a packet.
+    let mut at = 1000;
+    while out.frames.is_empty() {
+        at += 10;
+        node.machine.advance(clock(at), &mut out);
+        assert!(at < 5000, "no state is given back");
+    }
+    let later = clock(at + 200);
+    packet(&mut node, 2, later, &mut out);
+    node.machine.advance(later, &mut out);
+    serve(&mut node, later, &mut out);
+    let parking = node.machine.path().parking().expect("there");
+    assert_eq!(parking.buffer().counters().parked, 2);
+    assert_eq!((left, node.machine.path().drops().total()), (2, 0));
 }
 
 /// Without order the same packets leave, whoever overtakes whom.

@@ -273,7 +273,10 @@ impl Machine {
         if !self.limits.is_replay {
             return self.pass_parking(clock.link, out);
         }
-        let until = match self.links.iter().all(Link::is_quiet) {
+        // Where no packet is inside, no payload waits for what is under way: messages alone.
+        let is_resting =
+            self.links.iter().all(Link::is_quiet) || self.path.under_way().waiting() == 0;
+        let until = match is_resting {
             true => {
                 self.pass_parking(Instant::NEVER, out);
                 clock.packet
