@@ -269,7 +269,7 @@ fn no_payload_times_out_after_a_silence() {
         packet: Instant(1_000_000_000 + milliseconds * 1_000_000),
         link: Instant(milliseconds),
     };
-    let mut packet = |node: &mut Node, port: u16, at: Clock, out: &mut Output| {
+    let packet = |node: &mut Node, port: u16, at: Clock, out: &mut Output| {
         let (from, to) = (
             Endpoint::v4([10, 0, 0, 1], port),
             Endpoint::v4([192, 0, 2, 1], 53),
