@@ -31,6 +31,7 @@ pub mod reassembler;
 #[cfg(test)]
 mod reference;
 pub mod router;
+pub mod schema;
 mod seeded;
 pub mod text;
 #[cfg(test)]

@@ -5,11 +5,7 @@
 //! what it decides is cached for all packets that agree in the bits that decided.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `default` | `"deny"` | what happens to a packet that no rule matches: `"allow"` or `"deny"` |
-//! | `rules` | none | the rules, at most 100,000, written as for the [firewall](crate::firewall), and with `ingress` |
-//! | `fragments` | `"strict"` | how rules with ports meet fragments, see below |
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [acl]

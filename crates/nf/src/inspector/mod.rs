@@ -1,13 +1,13 @@
 //! Packet inspector (SwitchNIC appendix A.1): bans flows that carry forbidden patterns.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `rules` | (required) | the rules file, relative to the service file |
-//! | `ban_timeout` | `"5m"` | how long a banned flow must be silent before it is a new one |
-//! | `stream_timeout` | `"1m"` | how long a half-seen occurrence is remembered without a packet |
-//! | `streams` | 65536 | flows with half-seen occurrences at the same time, per worker; beyond that they are forgotten (`forgotten_streams`) |
-//! | `matcher` | `"rust"` | `"rust"`, or `"hyperscan"` if built with that feature |
+//! The keys are the fields of [`Config`].
+//!
+//! ```toml
+//! [inspector]
+//! rules = "inspector.rules"
+//! ban_timeout = "10m"
+//! ```
 //!
 //! # On the fast path
 //! Two state words. The first 64 payload bytes of every packet meet the gate: nothing seen and

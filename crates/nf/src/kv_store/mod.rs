@@ -10,12 +10,16 @@
 //! for itself; it cannot share a chain with functions whose flows are connections.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `port` | 19286 | UDP port whose datagrams are requests, for whatever address, IPv4 or IPv6 |
+//! The keys are the fields of [`Config`].
 //!
-//! How many keys the store takes is the number of flows that the workers may know; a put beyond it
-//! is dropped and counted (`flow_table_full`), and the client times out. Entries never expire.
+//! ```toml
+//! [kv_store]
+//! port = 11211
+//! ```
+//!
+//! How many keys the store takes is the number of flows that the workers may know (`flows` in
+//! `[slow_path]`); a put beyond it is dropped and counted (`flow_table_full`), and the client times
+//! out. Entries never expire.
 //!
 //! # On the fast path
 //! 33 state words: the value's length plus one (0 if there is none), and the value, padded with
