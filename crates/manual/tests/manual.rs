@@ -54,6 +54,7 @@ fn service(function: &str, example: &str) -> Service {
 
 #[test]
 fn examples_of_functions_are_valid_and_named_counters_exist() {
+    let mut untold = Vec::new();
     for function in FUNCTIONS {
         let page = page_of(function);
         let examples = examples(&page);
@@ -70,14 +71,13 @@ fn examples_of_functions_are_valid_and_named_counters_exist() {
             let unknown = names
                 .into_iter()
                 .filter(|name| !page.contains(&format!("`{name}`")) && !name.contains(':'));
-            let unknown: Vec<&str> = unknown.collect();
-            assert!(
-                unknown.is_empty(),
-                "{}'s page does not name its counters {unknown:?}",
-                function.name
-            );
+            untold.extend(unknown.map(|counter| format!("{}: {counter}", function.name)));
         }
     }
+    assert!(
+        untold.is_empty(),
+        "counters that pages do not name: {untold:#?}"
+    );
 }
 
 #[test]

@@ -40,8 +40,15 @@
 //! - Everything else passes unchanged, on the slow path.
 //!
 //! # Counters
-//! All count what the workers did: `gets` (`hits` of them found a value), `puts`, `deletes`,
-//! `too_large` and `bad_requests`, of which `answered` were told so.
+//! All count what the workers did.
+//!
+//! | counter | meaning |
+//! |---|---|
+//! | `gets`, `puts`, `deletes` | requests of each kind |
+//! | `hits` | gets that found a value |
+//! | `too_large` | puts of more bytes than the store takes |
+//! | `bad_requests` | datagrams to the port that are no request |
+//! | `answered` | of these, those that were told so |
 //!
 //! # Speaking to it
 //! [`client`] is a client without sockets and clocks: it builds requests, matches replies, and
