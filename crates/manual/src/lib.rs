@@ -45,6 +45,10 @@ pub fn pages(docs: &Path) -> io::Result<Pages> {
     let mut pages = Pages::from([
         ("service-file.md".into(), service_file::page()?),
         ("drop-reasons.md".into(), drops::page()),
+        (
+            "service-file.schema.json".into(),
+            schema::service_file_text(),
+        ),
     ]);
     pages.extend(functions::pages()?);
     pages.extend(commands::pages());

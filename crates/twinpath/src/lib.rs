@@ -4,7 +4,9 @@
 //! a file says and `change` changes one thing of it, `explain` tells what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
 //! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
-//! under virtual time, and `kv` is a client of the key-value store. Each is a file of [`commands`]
+//! under virtual time, and `kv` is a client of the key-value store. `init` writes a service file to
+//! start from, `schema` says what such files look like, `completions` and `man` are for shells and
+//! readers. Each is a file of [`commands`]
 //! with its arguments, its help and its one function.
 //!
 //! Results go to standard output; progress, warnings and errors to standard error. The exit code
@@ -23,7 +25,10 @@ mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::{apply, change, check, compare, explain, generate, kv, lab, rules, run, trace};
+use commands::{
+    apply, change, check, compare, completions, explain, generate, init, kv, lab, man, rules, run,
+    schema, trace,
+};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -65,6 +70,10 @@ enum Command {
     Check(check::Arguments),
     Lab(lab::Arguments),
     Kv(kv::Arguments),
+    Init(init::Arguments),
+    Schema(schema::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// How a command ended that could do its work.
@@ -95,6 +104,10 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::execute(&arguments),
         Command::Lab(arguments) => lab::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),
+        Command::Init(arguments) => init::execute(&arguments),
+        Command::Schema(arguments) => schema::execute(&arguments),
+        Command::Completions(arguments) => completions::execute(&arguments),
+        Command::Man(arguments) => man::execute(&arguments),
     };
     match outcome {
         Ok(Outcome::Good) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod examples;
 mod explain;
+mod files;
 mod folder;
 mod generate;
 mod kv;
