@@ -35,6 +35,7 @@ pub fn page(docs: &Path, pages: &Pages) -> io::Result<String> {
     for page in commands.filter(|page| *page != "README.md") {
         line(1, page.trim_end_matches(".md"), &format!("commands/{page}"));
     }
+    line(0, "Report", "report.md");
     line(0, "Drop reasons", "drop-reasons.md");
     line(0, "Glossary", "glossary.md");
     Ok(text)

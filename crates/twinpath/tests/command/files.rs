@@ -10,11 +10,11 @@ fn a_starter_runs_and_overwrites_nothing() {
     folder.fail(&init, "cannot write a.toml: File exists");
     let said = folder.succeed(&["explain", "a.toml"]);
     assert!(said.out.contains("firewall"), "{said:?}");
-    let generate = ["generate", "--service", "a.toml", "--packets", "2000"];
+    let generate = ["generate", "--service", "a.toml", "--packets", "20000"];
     folder.succeed(&[&generate[..], &["--out", "in.pcapng"]].concat());
     folder.run_both_ways("a.toml", "in.pcapng");
     let report = folder.report("both");
-    assert!(report.totals.packets_out > 1000, "{:?}", report.totals);
+    assert!(report.totals.packets_out > 10_000, "{:?}", report.totals);
     assert!(folder.flows("both.pcap") == folder.flows("slow.pcap"));
     let printed = folder.succeed(&["init", "lan", "wan"]).out;
     assert_eq!(printed.as_bytes(), folder.read("a.toml"));
