@@ -34,6 +34,8 @@ pub struct Metadata {
     /// How many bytes of its payload are parked: the frame is the header of a longer packet, and
     /// [`Frame::ticket`] says whose. 0 if the packet is whole.
     pub parked_bytes: u16,
+    /// Whether the packet's transport checksum was wrong when its payload was parked.
+    pub has_bad_checksum: bool,
 }
 
 /// Names a payload that is parked on the fast path's side (see the parking crate). Slots are used

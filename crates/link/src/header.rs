@@ -8,7 +8,7 @@
 //! | 2 | 1 | version 1 |
 //! | 3 | 1 | message (see [`Message`]) |
 //! | 4 | 2 | which chain the element is of: both sides count the changes |
-//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves |
+//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves; 64 its transport checksum was wrong when its payload was parked |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
 //! | 12 | 4 | epoch: of the worker that sends, or of the one that granted the state |
@@ -407,6 +407,7 @@ fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
         egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_slow_path: !message.is_to_worker(),
         parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
+        has_bad_checksum: bytes[6] & 64 != 0,
         // Its number is behind the state words.
     }
 }
@@ -443,7 +444,9 @@ fn write_ticket(rest: &mut [u8], words: usize, ticket: Ticket) {
 
 fn write_metadata(fixed: &mut [u8; FIXED_BYTES], ingress: u16, metadata: Metadata) {
     let has_egress = u8::from(metadata.egress.is_some());
-    fixed[6] = fixed[6] & !48 | (metadata.direction as u8) << 4 | has_egress << 5;
+    let has_bad_checksum = u8::from(metadata.has_bad_checksum);
+    fixed[6] =
+        fixed[6] & !112 | (metadata.direction as u8) << 4 | has_egress << 5 | has_bad_checksum << 6;
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
     fixed[78..80].copy_from_slice(&metadata.egress.unwrap_or(0).to_be_bytes());
     fixed[82..84].copy_from_slice(&metadata.parked_bytes.to_be_bytes());
@@ -530,6 +533,7 @@ mod tests {
                     } else {
                         numbers[1] as u16
                     },
+                    has_bad_checksum: numbers[0] & 2 != 0,
                 };
                 if header.metadata.parked_bytes != 0 {
                     let (slot, generation) = (numbers[1], numbers[2]);

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::rule::{Action, Rule};
+use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 
 /// Most rules in one firewall.
@@ -20,6 +21,8 @@ pub struct Config {
     pub liberal: bool,
     /// Whether ICMP redirects pass, of either IP version: only hosts of one link should hear them.
     pub redirects: bool,
+    /// Which transport checksums are verified.
+    pub verify_checksums: VerifyChecksums,
     /// How long connections may be idle.
     pub timeouts: Timeouts,
     /// The rules, in order.
@@ -33,6 +36,7 @@ impl Default for Config {
             pick_up: true,
             liberal: false,
             redirects: false,
+            verify_checksums: VerifyChecksums::State,
             timeouts: Timeouts::default(),
             rules: Rules::default(),
         }

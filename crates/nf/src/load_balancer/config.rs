@@ -6,6 +6,7 @@ use super::protocol::Protocol;
 use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, ScheduledChange};
 use super::values::{EndpointText, TableSize, Timeout};
 use crate::checked;
+use crate::checksums::VerifyChecksums;
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use twinpath_wire::Endpoint;
@@ -17,6 +18,7 @@ pub struct Config {
     pub(super) table_size: TableSize,
     pub(super) seed: u64,
     pub(super) pick_up: bool,
+    pub(super) verify_checksums: VerifyChecksums,
     pub(super) tcp_timeout: Timeout,
     pub(super) closing_timeout: Timeout,
     pub(super) udp_timeout: Timeout,
@@ -100,6 +102,8 @@ struct RawConfig {
     seed: u64,
     #[serde(default = "default_pick_up")]
     pick_up: bool,
+    #[serde(default)]
+    verify_checksums: VerifyChecksums,
     #[serde(default = "default_tcp_timeout")]
     tcp_timeout: Timeout,
     #[serde(default = "default_closing_timeout")]
@@ -139,6 +143,7 @@ impl TryFrom<RawConfig> for Config {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,
@@ -148,6 +153,7 @@ impl TryFrom<RawConfig> for Config {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,

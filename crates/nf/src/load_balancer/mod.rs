@@ -22,6 +22,7 @@
 //! | `table_size` | 65537 | entries of a lookup table: a prime, best at least a hundred times the number of a service's backends |
 //! | `seed` | fixed | of the hashes; balancers that share connections need the same |
 //! | `pick_up` | true | TCP packets in mid-connection are given to the backend that a new connection would get; a restarted balancer keeps its connections by it. If false they are dropped (`invalid_state`) |
+//! | `verify_checksums` | `"state"` | what is [verified](crate::checksums): packets to a service that open a connection, and TCP packets with SYN, FIN or RST, or `"none"` |
 //! | `tcp_timeout` | `"15m"` | silence after which a TCP connection is forgotten |
 //! | `closing_timeout` | `"30s"` | the same after a reset, or when both ends have sent FIN (for direct return: the client) |
 //! | `udp_timeout` | `"1m"` | the same for UDP, and for flows to no service |
@@ -68,6 +69,9 @@
 //!   directions, so that path MTU discovery works. With direct return they go to the backend. They
 //!   must be [believable](crate::icmp_errors): of a type in use (no redirect), for the end that sent
 //!   the quoted packet, with right checksums. All others are dropped and counted.
+//! - A reset closes a connection unless something tells against it: the end that it was for
+//!   acknowledges something (a challenge, RFC 5961 §3: the reset was not exact), or the end that is
+//!   said to have sent it sends anything else. Two state words have no room for sequence numbers.
 //! - No backend for a connection: dropped (`no_backend`).
 //!
 //! # On the fast path
@@ -79,7 +83,7 @@
 //! # Counters
 //! All count what the workers did: `new_connections`, in all and by backend (`picked_up` of them in
 //! mid-connection), `reassigned`, `without_backend` and `not_picked_up` (dropped),
-//! `errors_translated`, `unexpected_replies` (packets from a service that belong to no connection
+//! `packets_with_bad_checksum`, `errors_translated`, `unexpected_replies` (packets from a service that belong to no connection
 //! of their sender), and the counters of [refused ICMP errors](crate::icmp_errors).
 
 mod backends;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use twinpath_core::DropReason::{Denied, InvalidState};
+use twinpath_core::DropReason::{BadChecksum, Denied, InvalidState};
 use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::rewrite::refresh_checksums;
 use twinpath_core::wire::tcp::flags::{ACK, SYN};
@@ -272,4 +272,37 @@ fn time_outs_change() {
     assert!(passes(&mut twins, 51, &udp(DNS, A)));
     assert!(!passes(&mut twins, 54, &udp(DNS, A)), "2 s from now on");
     assert!(!passes(&mut twins, 54, &udp(B, DNS)));
+}
+
+/// First packets and first answers are verified, in both IP versions; then the fast path forwards
+/// what comes, whatever its checksum.
+#[test]
+fn broken_datagrams_open_nothing() {
+    let broken = |mut frame: Vec<u8>| {
+        let last = frame.len() - 1;
+        frame[last] ^= 1;
+        frame
+    };
+    let (a, b): (Endpoint, Endpoint) = (
+        Endpoint::new(Address(0x2001_0db8 << 96 | 1), 4000),
+        Endpoint::new(Address(0x2001_0db8_0002 << 80 | 1), 53),
+    );
+    for (a, b) in [(A, DNS), (a, b)] {
+        let (question, answer) = (udp(a, b), udp(b, a));
+        let lines = [
+            (0, broken(question.clone()), Err(BadChecksum)),
+            (0, answer.clone(), Err(Denied)),
+            (0, question.clone(), Ok(())),
+            (0, broken(answer.clone()), Err(BadChecksum)),
+            (0, answer, Ok(())),
+            (0, broken(question), Ok(())),
+        ];
+        let rules = format!(
+            "rules = [{{ action = \"allow\", protocol = \"udp\", from = \"{}\" }}]",
+            a.address
+        );
+        let twins = expect(&rules, &lines);
+        assert_eq!(twins.counter("packets_with_bad_checksum"), 2);
+        assert_eq!(twins.simple(), 1);
+    }
 }

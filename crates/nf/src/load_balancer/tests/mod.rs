@@ -5,6 +5,7 @@ mod changes;
 mod errors;
 mod messages;
 mod migration;
+mod off_path;
 mod rewriting;
 
 use super::{Config, LoadBalancer};
