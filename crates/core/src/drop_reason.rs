@@ -60,9 +60,13 @@ pub enum DropReason {
     IcmpRecipient,
     /// An ICMP error that quotes a packet which cannot be under way.
     IcmpQuote,
+    /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
+    FragmentMisfit,
+    /// A fragment that waited for the first one of its datagram, too long or with too many others.
+    FragmentAlone,
 }
 
-const PLAIN: [DropReason; 26] = [
+const PLAIN: [DropReason; 28] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::PuntRingFull,
@@ -89,6 +93,8 @@ const PLAIN: [DropReason; 26] = [
     DropReason::IcmpType,
     DropReason::IcmpRecipient,
     DropReason::IcmpQuote,
+    DropReason::FragmentMisfit,
+    DropReason::FragmentAlone,
 ];
 
 impl DropReason {
@@ -134,6 +140,8 @@ impl DropReason {
             Self::IcmpType => 23,
             Self::IcmpRecipient => 24,
             Self::IcmpQuote => 25,
+            Self::FragmentMisfit => 26,
+            Self::FragmentAlone => 27,
         }
     }
 
@@ -192,6 +200,8 @@ impl DropReason {
             Self::IcmpType => "icmp_type",
             Self::IcmpRecipient => "icmp_recipient",
             Self::IcmpQuote => "icmp_quote",
+            Self::FragmentMisfit => "fragment_misfit",
+            Self::FragmentAlone => "fragment_alone",
         }
     }
 }

@@ -59,8 +59,6 @@ pub struct Timeouts {
     pub udp_replied: Timeout,
     /// ICMP echoes and other messages that are no errors.
     pub icmp: Timeout,
-    /// Fragments between two addresses.
-    pub fragments: Timeout,
     /// Any other protocol between two addresses.
     pub other: Timeout,
 }
@@ -75,7 +73,6 @@ impl Default for Timeouts {
             udp_unreplied: seconds(30),
             udp_replied: seconds(180),
             icmp: seconds(30),
-            fragments: seconds(30),
             other: seconds(600),
         }
     }

@@ -5,7 +5,7 @@ use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::{Fragment, Transport};
-use twinpath_core::wire::{fields, icmp};
+use twinpath_core::wire::{fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
@@ -13,7 +13,7 @@ use super::NAME;
 use super::config::{Config, Timeouts};
 use super::connection::{Connection, Phase};
 use super::rule::Action;
-use super::rules::{FirstPacket, KnownPorts, RuleSet};
+use super::rules::{FirstPacket, RuleSet};
 use super::window::Windows;
 use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::Refusals;
@@ -67,10 +67,15 @@ impl Firewall {
 
     fn decide(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
         self.judge_error(packet)?;
+        let is_later_part = packet.layout.fragment == Fragment::Later;
         match packet.role {
             Role::Error => self.error(packet, flow),
-            Role::Member if packet.is_tcp() => self.segment(packet, flow),
-            Role::Member | Role::Fragment => self.datagram(packet, flow),
+            // The first part decides about a connection that is unknown.
+            Role::Fragment if is_later_part && Connection::load(flow.words).is_none() => {
+                Err(self.deny())
+            }
+            _ if flow.key.protocol() == protocol::TCP => self.segment(packet, flow),
+            _ => self.datagram(packet, flow),
         }
     }
 
@@ -103,8 +108,7 @@ impl Firewall {
         Ok(())
     }
 
-    /// Whatever is no TCP segment, and fragments: two ends that talk to each other pass for a
-    /// connection.
+    /// Whatever is no TCP segment: two ends that talk to each other pass for a connection.
     fn datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
         let Some(mut connection) = Connection::load(flow.words) else {
             return self.open_datagram(packet, flow);
@@ -134,11 +138,10 @@ impl Firewall {
 
     fn datagram_timeout(&self, packet: &Packet, phase: Phase) -> u32 {
         let timeouts = &self.timeouts;
-        let timeout = match (packet.role, packet.layout.transport, phase) {
-            (Role::Fragment, _, _) => timeouts.fragments,
-            (_, Transport::Udp, Phase::Unreplied) => timeouts.udp_unreplied,
-            (_, Transport::Udp, _) => timeouts.udp_replied,
-            (_, Transport::Icmp | Transport::Icmp6, _) => timeouts.icmp,
+        let timeout = match (packet.layout.protocol, phase) {
+            (protocol::UDP, Phase::Unreplied) => timeouts.udp_unreplied,
+            (protocol::UDP, _) => timeouts.udp_replied,
+            (protocol::ICMP | protocol::ICMP6, _) => timeouts.icmp,
             _ => timeouts.other,
         };
         timeout.ticks()
@@ -158,13 +161,9 @@ impl Firewall {
 /// What the rules see of a packet.
 pub(super) fn first_packet(packet: &Packet) -> FirstPacket {
     let (source, destination) = (packet.source(), packet.destination());
-    let ports = match (packet.layout.fragment, packet.layout.transport) {
-        (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown {
-            source: source.port,
-            destination: destination.port,
-        },
-        (Fragment::Whole, _) => KnownPorts::None,
-        _ => KnownPorts::of_fragment(packet.layout.protocol),
+    let ports = match packet.layout.transport {
+        Transport::Tcp | Transport::Udp => Some((source.port, destination.port)),
+        _ => None,
     };
     FirstPacket {
         source: source.address,

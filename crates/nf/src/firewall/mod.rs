@@ -35,7 +35,6 @@
 //! | `udp_unreplied` | `"30s"` | UDP without an answer |
 //! | `udp_replied` | `"3m"` | UDP with an answer |
 //! | `icmp` | `"30s"` | ICMP echoes and whatever else in ICMP is no error |
-//! | `fragments` | `"30s"` | fragments between two addresses |
 //! | `other` | `"10m"` | any other protocol between two addresses |
 //!
 //! ```toml
@@ -93,9 +92,11 @@
 //!   them: `default = "allow"` does not. None passes that is for another than the sender of what it
 //!   quotes, whose checksum or quoted IPv4 checksum is wrong, or whose type is out of use (source
 //!   quench); redirects pass only with `redirects = true`.
-//! * **Fragments** are a conversation between two addresses, apart from the connections that their
-//!   packets belong to, because only the first of a packet has ports. A rule with ports therefore
-//!   denies any fragment of its protocol and addresses, or allows none.
+//! * **Fragments** belong to the connection of their datagram, whose first one has the ports: it
+//!   decides, the others pass while the connection is known, and of TCP their bytes are counted.
+//!   Those that come before the first [wait for it](twinpath_core::fragments), within limits, and
+//!   what overlaps is dropped. Checksums of fragmented packets are not verified. A SYN or a reset in
+//!   fragments is dropped (`fragment`).
 //!
 //! # Changes
 //! Other rules decide about connections that are met from then on: those that are known were

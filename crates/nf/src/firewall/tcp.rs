@@ -1,5 +1,6 @@
 //! TCP segments.
 
+use twinpath_core::key::Role;
 use twinpath_core::{DropReason, Packet};
 use twinpath_slowpath::Flow;
 
@@ -17,6 +18,9 @@ impl Firewall {
         let sender = known.map_or(End::Opener, |connection| {
             connection.sender(segment.direction)
         });
+        if is_odd_part(packet, segment.kind) {
+            return Err(DropReason::Fragment);
+        }
         if changes_more_than_windows(state, segment.kind) {
             self.verify(packet)?;
         }
@@ -132,6 +136,16 @@ impl Firewall {
             }
         }
     }
+}
+
+/// Whether a packet is the first part of a segment that no TCP sends in parts: such as open or reset
+/// a connection and have no room to be long.
+fn is_odd_part(packet: &Packet, kind: SegmentKind) -> bool {
+    let opens_or_resets = matches!(
+        kind,
+        SegmentKind::Syn | SegmentKind::SynAck | SegmentKind::Reset
+    );
+    packet.role == Role::Fragment && opens_or_resets
 }
 
 /// Whether a segment may do more to a connection than move its windows on. Data and

@@ -16,8 +16,8 @@ use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
-use twinpath_wire::MacAddress;
 use twinpath_wire::tcp::flags;
+use twinpath_wire::{Fragment, MacAddress};
 
 /// The load balancer's part on the slow path.
 pub struct LoadBalancer {
@@ -246,8 +246,9 @@ impl LoadBalancer {
         out.forward(packet);
     }
 
-    /// A fragment has no ports, or will soon be followed by one that has none.
-    fn handle_fragment(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+    /// A later part of a datagram whose first one belongs to no known connection: it was dropped,
+    /// or is no service's.
+    fn handle_later_part(&mut self, packet: Packet, out: &mut Outbox<'_>) {
         match self
             .backends
             .is_service_address(packet.destination().address, packet.layout.protocol)
@@ -273,23 +274,21 @@ impl NetworkFunction for LoadBalancer {
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         match (packet.role, Connection::read(flow.words)) {
-            (Role::Fragment, _) => self.handle_fragment(packet, out),
             (Role::Error, _) => self.handle_error(packet, flow, out),
-            (Role::Member, None) => self.handle_first(packet, flow, out),
-            (Role::Member, Some(connection)) if connection.kind == Kind::Passing => {
+            (_, None) if packet.layout.fragment == Fragment::Later => {
+                self.handle_later_part(packet, out)
+            }
+            (_, None) => self.handle_first(packet, flow, out),
+            (_, Some(connection)) if connection.kind == Kind::Passing => {
                 pass(packet, connection, flow, out)
             }
-            (Role::Member, Some(_))
-                if packet.tcp_flags() & COMPLEX_FLAGS != 0 && self.is_broken(&packet) =>
-            {
+            (_, Some(_)) if packet.tcp_flags() & COMPLEX_FLAGS != 0 && self.is_broken(&packet) => {
                 self.drop_broken(packet, out)
             }
-            (Role::Member, Some(connection)) if is_from_client(&packet, &connection) => {
+            (_, Some(connection)) if is_from_client(&packet, &connection) => {
                 self.handle_from_client(packet, connection, flow, out)
             }
-            (Role::Member, Some(connection)) => {
-                self.handle_from_server(packet, connection, flow, out)
-            }
+            (_, Some(connection)) => self.handle_from_server(packet, connection, flow, out),
         }
     }
 

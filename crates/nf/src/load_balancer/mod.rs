@@ -63,8 +63,8 @@
 //!   path need not ask again.
 //! - From a backend before the client has sent anything, or from another backend than the
 //!   connection's: they pass unchanged.
-//! - Fragments to a service's address are dropped (`fragment`): they do not tell their service.
-//!   Others pass.
+//! - Fragments go where the first of their datagram goes, whose ports tell; those that come before
+//!   it [wait for it](twinpath_core::fragments), within limits.
 //! - ICMP errors about a connection are translated, the packet that they quote too, in both
 //!   directions, so that path MTU discovery works. With direct return they go to the backend. They
 //!   must be [believable](crate::icmp_errors): of a type in use (no redirect), for the end that sent

@@ -355,6 +355,7 @@ impl Machine {
             sides,
             steering,
             fast,
+            needs_ports,
             pools,
             ..
         } = *replacement;
@@ -364,7 +365,8 @@ impl Machine {
             ref mut left,
             ..
         } = task.replaced;
-        self.path.replace(sides, steering, fast, left);
+        self.path
+            .replace(sides, steering, (fast, &needs_ports), left);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }

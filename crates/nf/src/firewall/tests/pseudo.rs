@@ -1,4 +1,4 @@
-//! What is no TCP: datagrams, echoes, ICMP errors, fragments, other protocols.
+//! What is no TCP: datagrams, echoes, ICMP errors, other protocols.
 
 use std::time::Duration;
 
@@ -177,39 +177,6 @@ fn icmp_errors_that_quote_nothing_readable_need_a_rule_too() {
     let layout = dissect(&error).expect("a packet");
     refresh_checksums(&mut error, &layout).expect("sound");
     expect("default = \"allow\"", &[(0, error, Err(Denied))]);
-}
-
-#[test]
-fn fragments_are_a_conversation_between_addresses() {
-    let fragment = |source, destination, offset, more| {
-        PacketBuilder::udp(source, destination)
-            .fragment(offset, more)
-            .payload_len(64)
-            .to_vec()
-            .expect("a packet")
-    };
-    let first = fragment(A, DNS, 0, true);
-    let allowed = r#"rules = [{ action = "allow", protocol = "udp", from = "10.0.0.0/8" }]"#;
-    let packets = [
-        (0, fragment(DNS, A, 64, false), Err(Denied)),
-        (0, first.clone(), Ok(())),
-        (0, fragment(A, DNS, 72, false), Ok(())),
-        (1, fragment(DNS, A, 64, false), Ok(())),
-        (1, udp(DNS, A), Err(Denied)),
-        (32, fragment(DNS, A, 64, false), Err(Denied)),
-    ];
-    assert_eq!(
-        expect(allowed, &packets).simple(),
-        0,
-        "all fragments go to the slow path"
-    );
-    expect(INSIDE_OUT, &[(0, first.clone(), Err(Denied))]);
-    let denied_port =
-        "default = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = 9999 }]";
-    expect(
-        denied_port,
-        &[(0, first, Err(Denied)), (0, udp(A, DNS), Ok(()))],
-    );
 }
 
 #[test]
