@@ -1,10 +1,11 @@
 //! Which transport checksums a function verifies, as configuration says it.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// What is verified of TCP, UDP, ICMP and ICMPv6. A packet whose checksum is wrong is dropped as
 /// `bad_checksum` where it is verified, and changes nothing.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyChecksums {
     /// Nothing but ICMP errors. For captures of hosts that leave checksums to their network card,
