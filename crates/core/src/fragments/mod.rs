@@ -161,6 +161,13 @@ impl Fragments {
         Some(frame)
     }
 
+    /// Gives up what has waited longest, until no more than `most` are held.
+    pub fn hold_at_most(&mut self, most: usize) {
+        while self.held.len() > most {
+            self.give_up_first(|_| true);
+        }
+    }
+
     /// How many are held.
     pub fn held(&self) -> usize {
         self.held.len()

@@ -71,6 +71,8 @@ impl FastPath {
             return self.meet_alone(frame, layout, position, io);
         };
         let met = stage.meet(frame, layout);
+        // What is held must leave buffers for what comes, or its first fragment never would.
+        stage.hold_at_most(io.pools.small().frames() / 4);
         self.count_given_up(element);
         match met {
             Met::Refused(frame, reason) => return self.drop(frame, reason, io),

@@ -14,8 +14,9 @@ use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::fragments::{Fragments, Met};
 use twinpath_core::key::Role;
-use twinpath_core::wire::dissect;
+use twinpath_core::wire::{Fragment, dissect};
 use twinpath_core::{Direction, FlowKey, Frame, Instant, Pools, Side, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_link::{Header, Message, Sender, attach, detach, number};
@@ -26,6 +27,7 @@ use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::watch::{PacketLook, SlowLook, Step};
+use twinpath_node::wiring::needs_ports;
 use twinpath_node::{Departure, Limits, Node, build, threads};
 
 /// What a race is run with.
@@ -367,6 +369,8 @@ fn flow_of(bytes: &[u8]) -> Option<(FlowKey, Side, Role)> {
 struct Alone {
     node: Node,
     numbers: Sender,
+    /// What tells fragments' flows, by element.
+    fragments: HashMap<u8, Fragments>,
     arrivals: HashMap<u64, Arrival>,
     /// Packets as they are behind the last element that has taken them.
     /// The reassembler may make several of one.
@@ -391,6 +395,11 @@ impl Alone {
         Self {
             node,
             numbers: Sender::default(),
+            fragments: (0..)
+                .zip(needs_ports(&service))
+                .filter(|(_, needs)| *needs)
+                .map(|(element, _)| (element, Fragments::new(1)))
+                .collect(),
             arrivals: HashMap::new(),
             packets: HashMap::new(),
             latest: vec![0; elements],
@@ -469,7 +478,17 @@ impl Alone {
         frame.set_direction(arrival.direction.expect("it enters elements"));
         let layout = dissect(bytes).expect("it enters elements");
         let steering = self.node.machine.path().steering().at(element);
-        let keyed = steering.key(bytes, &layout).unwrap_or_default();
+        let keyed = match self.fragments.get_mut(&element) {
+            Some(fragments) if layout.fragment != Fragment::Whole => {
+                let Met::Known(placed) = fragments.meet(frame, &layout) else {
+                    panic!("functions meet no fragment before the first of its datagram");
+                };
+                frame = placed;
+                fragments.key(bytes, &layout, steering)
+            }
+            _ => steering.key(bytes, &layout),
+        };
+        let keyed = keyed.unwrap_or_default();
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
         header.element = element;
         attach(&mut frame, &header).expect("headroom");
