@@ -116,8 +116,8 @@ impl FastPath {
         self.stop(decision, frame, layout, position, io);
     }
 
-    /// Gives up all fragments that are held.
-    pub(super) fn give_up_fragments(&mut self) {
+    /// Gives up all fragments that are held: nothing is under way that they could wait for.
+    pub(crate) fn give_up_fragments(&mut self) {
         for stage in self.fragments.iter_mut().flatten() {
             stage.clear();
         }

@@ -541,7 +541,6 @@ impl FastPath {
             })
         });
         let is_quiet = self.settle_all(&mut io);
-        self.give_up_fragments();
         self.settle_departures(first, &mut io);
         is_quiet && given
     }

@@ -324,6 +324,7 @@ impl Machine {
         match (next, &mut task.goal) {
             (Next::End, _) => {
                 self.has_drained = is_drained;
+                self.path.give_up_fragments();
                 return out.outcomes.push(Outcome::Stopped { is_drained });
             }
             (_, Goal::Change(replacement)) => {

@@ -141,6 +141,8 @@ enum Event {
     Lost,
     /// For this reason.
     Dropped(&'static str),
+    /// Dropped in front of the functions of an element.
+    Refused,
     Left(Vec<u8>),
 }
 
@@ -200,6 +202,9 @@ impl Race {
                     events.push((*packet, taken(*element, false)));
                 }
                 Step::Resume { element } => events.push((*packet, taken(*element, false))),
+                Step::Drop { reason } if IN_FRONT.contains(reason) => {
+                    events.push((*packet, Event::Refused));
+                }
                 Step::Drop { reason } if LOSSES.contains(reason) => {
                     events.push((*packet, Event::Lost));
                 }
@@ -292,6 +297,8 @@ impl Race {
 }
 
 /// Reasons for which a packet is dropped that no function has.
+const IN_FRONT: [&str; 2] = ["fragment_misfit", "fragment_alone"];
+
 const LOSSES: [&str; 3] = ["punt_ring_full", "no_buffer", "rule_backlog_full"];
 
 fn arrival(step: &Step) -> Arrival {
@@ -437,8 +444,12 @@ impl Alone {
             }
             Event::Lost => {
                 self.logged.lost += 1;
-                self.packets.remove(&packet);
+                let lost = self.packets.remove(&packet);
+                lost.iter()
+                    .flatten()
+                    .for_each(|bytes| self.pass_by(packet, bytes));
             }
+            Event::Refused => _ = self.packets.remove(&packet),
             Event::Dropped(_) => {
                 // Broken headers are nobody's.
                 let enters = self.arrivals[&packet].direction.is_some();
@@ -464,6 +475,20 @@ impl Alone {
             self.end();
         }
         self.packets.remove(&packet).unwrap_or_default()
+    }
+
+    /// A packet that was lost has told what it is a part of.
+    fn pass_by(&mut self, packet: u64, bytes: &[u8]) {
+        let layout = dissect(bytes).expect("it entered elements");
+        if layout.fragment == Fragment::Whole {
+            return;
+        }
+        for fragments in self.fragments.values_mut() {
+            let frame = self.node.machine.pools().take_filled(bytes);
+            let mut frame = frame.expect("a buffer");
+            frame.set_timestamp(self.arrivals[&packet].at);
+            fragments.meet(frame, &layout);
+        }
     }
 
     /// The functions of an element meet a packet.
