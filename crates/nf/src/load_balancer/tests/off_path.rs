@@ -43,7 +43,7 @@ impl Talk {
 
     /// Whether what comes a minute later still belongs to the connection: time enough to forget
     /// one that is closed.
-    fn is_remembered(mut self) -> bool {
+    fn is_remembered(&mut self) -> bool {
         let before = self.paths[0].counter("new_connections");
         self.client(ACK, 10, 60_000);
         self.paths[0].counter("new_connections") == before
