@@ -29,8 +29,8 @@ pub struct Extensions {
 
 impl Extensions {
     /// Walks extension headers from the start of `bytes`: hop-by-hop (only first), routing,
-    /// fragment (at most one), destination options and authentication, at most
-    /// [`MAX_EXTENSIONS`].
+    /// fragment (at most one), destination options, authentication and the rarer ones
+    /// (see [`is_extension`]), at most [`MAX_EXTENSIONS`].
     ///
     /// # Errors
     /// [`Malformed::Ipv6Extensions`] if there are too many, one is out of place or one ends beyond
@@ -92,7 +92,8 @@ impl Extensions {
     }
 }
 
-/// Whether this is one of the extension headers that are walked.
+/// Whether this is one of the extension headers that are walked: all that IANA's registry has
+/// (RFC 7045 §4), but for ESP, behind which nothing can be read.
 #[must_use]
 #[inline(always)]
 pub const fn is_extension(next_header: u8) -> bool {
@@ -103,6 +104,11 @@ pub const fn is_extension(next_header: u8) -> bool {
             | protocol::FRAGMENT
             | protocol::AUTHENTICATION
             | protocol::DESTINATION_OPTIONS
+            | protocol::MOBILITY
+            | protocol::HOST_IDENTITY
+            | protocol::SHIM6
+            | protocol::EXPERIMENT
+            | protocol::OTHER_EXPERIMENT
     )
 }
 
