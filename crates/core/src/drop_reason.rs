@@ -1,5 +1,6 @@
 //! Why a packet was dropped.
 
+use crate::wire::Unparsed;
 use crate::wire::malformed::Malformed;
 
 /// Why a packet was dropped. Every drop in Twinpath is one of these, and is counted.
@@ -7,6 +8,8 @@ use crate::wire::malformed::Malformed;
 pub enum DropReason {
     /// The bytes are no valid packet.
     Malformed(Malformed),
+    /// No IP packet was found in it, and such frames are not forwarded.
+    Unparsed(Unparsed),
     /// The frame is longer than the largest buffer.
     FrameTooLong,
     /// No free buffer in the pool.
@@ -52,9 +55,21 @@ pub enum DropReason {
     RuleBacklogFull,
     /// A worker crashed while it had the packet.
     WorkerCrashed,
+    /// Its source is inside, but it came in by a port outside.
+    SourceInside,
+    /// Its source is not inside, but it came in by a port inside.
+    SourceOutside,
+    /// Its source or destination is an address that no packet on a wire may have (RFC 1812 §5.3.7).
+    Martian,
+    /// The frame is for another station than the router, or for all.
+    OtherStation,
+    /// Its sender wants to say which way it goes.
+    SourceRoute,
+    /// It is for the router itself, which has no use for it.
+    ForRouter,
 }
 
-const PLAIN: [DropReason; 22] = [
+const PLAIN: [DropReason; 28] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::PuntRingFull,
@@ -77,25 +92,30 @@ const PLAIN: [DropReason; 22] = [
     DropReason::HeaderTooLong,
     DropReason::RuleBacklogFull,
     DropReason::WorkerCrashed,
+    DropReason::SourceInside,
+    DropReason::SourceOutside,
+    DropReason::Martian,
+    DropReason::OtherStation,
+    DropReason::SourceRoute,
+    DropReason::ForRouter,
 ];
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len();
+    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len() + Unparsed::ALL.len();
 
     /// Every reason, in the order of [`Self::index`].
     pub fn all() -> impl Iterator<Item = Self> {
-        PLAIN.into_iter().chain(
-            Malformed::ALL
-                .iter()
-                .map(|&malformed| Self::Malformed(malformed)),
-        )
+        let malformed = Malformed::ALL.iter().map(|&why| Self::Malformed(why));
+        let unparsed = Unparsed::ALL.iter().map(|&what| Self::Unparsed(what));
+        PLAIN.into_iter().chain(malformed).chain(unparsed)
     }
 
     /// The reason's place in [`Self::all`]: what counters are indexed by.
     pub fn index(self) -> usize {
         match self {
             Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
+            Self::Unparsed(unparsed) => PLAIN.len() + Malformed::ALL.len() + unparsed as usize,
             Self::FrameTooLong => 0,
             Self::NoBuffer => 1,
             Self::PuntRingFull => 2,
@@ -118,6 +138,12 @@ impl DropReason {
             Self::HeaderTooLong => 19,
             Self::RuleBacklogFull => 20,
             Self::WorkerCrashed => 21,
+            Self::SourceInside => 22,
+            Self::SourceOutside => 23,
+            Self::Martian => 24,
+            Self::OtherStation => 25,
+            Self::SourceRoute => 26,
+            Self::ForRouter => 27,
         }
     }
 
@@ -150,6 +176,7 @@ impl DropReason {
     pub fn name(self) -> &'static str {
         match self {
             Self::Malformed(malformed) => malformed.name(),
+            Self::Unparsed(unparsed) => unparsed.name(),
             Self::FrameTooLong => "frame_too_long",
             Self::NoBuffer => "no_buffer",
             Self::PuntRingFull => "punt_ring_full",
@@ -172,6 +199,12 @@ impl DropReason {
             Self::HeaderTooLong => "header_too_long",
             Self::RuleBacklogFull => "rule_backlog_full",
             Self::WorkerCrashed => "worker_crashed",
+            Self::SourceInside => "source_inside",
+            Self::SourceOutside => "source_outside",
+            Self::Martian => "martian",
+            Self::OtherStation => "other_station",
+            Self::SourceRoute => "source_route",
+            Self::ForRouter => "for_router",
         }
     }
 }

@@ -31,6 +31,9 @@ pub struct Metadata {
     pub egress: Option<u16>,
     /// Whether it has been on the slow path.
     pub was_on_slow_path: bool,
+    /// Whether it is an answer that a function of the chain has made, on its way back through what
+    /// the packet has passed that it answers.
+    pub is_answer: bool,
     /// How many bytes of its payload are parked: the frame is the header of a longer packet, and
     /// [`Frame::ticket`] says whose. 0 if the packet is whole.
     pub parked_bytes: u16,

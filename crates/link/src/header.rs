@@ -8,7 +8,7 @@
 //! | 2 | 1 | version 1 |
 //! | 3 | 1 | message (see [`Message`]) |
 //! | 4 | 2 | which chain the element is of: both sides count the changes |
-//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves |
+//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves; 64 it is an answer on its way back through the chain |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
 //! | 12 | 4 | epoch: of the worker that sends, or of the one that granted the state |
@@ -406,6 +406,7 @@ fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
         direction,
         egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_slow_path: !message.is_to_worker(),
+        is_answer: bytes[6] & 64 != 0,
         parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
         // Its number is behind the state words.
     }
@@ -443,7 +444,8 @@ fn write_ticket(rest: &mut [u8], words: usize, ticket: Ticket) {
 
 fn write_metadata(fixed: &mut [u8; FIXED_BYTES], ingress: u16, metadata: Metadata) {
     let has_egress = u8::from(metadata.egress.is_some());
-    fixed[6] = fixed[6] & !48 | (metadata.direction as u8) << 4 | has_egress << 5;
+    let is_answer = u8::from(metadata.is_answer);
+    fixed[6] = fixed[6] & !112 | (metadata.direction as u8) << 4 | has_egress << 5 | is_answer << 6;
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
     fixed[78..80].copy_from_slice(&metadata.egress.unwrap_or(0).to_be_bytes());
     fixed[82..84].copy_from_slice(&metadata.parked_bytes.to_be_bytes());
@@ -525,6 +527,7 @@ mod tests {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
                     egress: (bits & 16 != 0).then_some(numbers[3] as u16),
                     was_on_slow_path: code >= 16,
+                    is_answer: bits & 2 != 0,
                     parked_bytes: if numbers[0] & 1 == 0 {
                         0
                     } else {

@@ -29,6 +29,7 @@ const fn descriptor(form: Form) -> Descriptor {
         form,
         placement: "made in code",
         needs_section: true,
+        decides_last: false,
         read: READ,
     }
 }

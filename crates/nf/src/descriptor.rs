@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
-use twinpath_core::wire::Address;
+use twinpath_core::wire::{Address, MacAddress};
 use twinpath_rulecache::{Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
@@ -36,6 +36,9 @@ pub struct Descriptor {
     pub placement: &'static str,
     /// Whether a service that has the function must say how it is configured.
     pub needs_section: bool,
+    /// Whether packets meet it behind all other functions whichever way they go, because what it
+    /// decides depends on the addresses that they leave with. It stands at the end of a chain.
+    pub decides_last: bool,
     /// Reads its section of a service file.
     pub read: Read,
 }
@@ -149,10 +152,27 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// What of the frames that arrive it takes, if not all: others never enter the chain.
+    fn reception(&self) -> Option<Reception> {
+        None
+    }
+
     /// The addresses that it translates, if it does.
     fn translation(&self) -> Option<Translation<'_>> {
         None
     }
+}
+
+/// What a router takes of the frames that arrive. Those to group addresses it does not take
+/// (RFC 1812 §5.3.4), nor those whose senders want to say which way they go (RFC 7126 §4.3, §4.4,
+/// RFC 5095).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reception {
+    /// Its own MAC addresses: frames to others are not for it. Without any all are taken.
+    pub macs: Vec<MacAddress>,
+    /// Its own addresses, if packets are dropped that claim to come from there, or from where no
+    /// packet on a wire comes from (RFC 1812 §5.3.7).
+    pub martians_of: Option<Vec<Address>>,
 }
 
 /// Addresses that a function translates.
@@ -174,6 +194,11 @@ impl dyn FunctionConfig {
     /// Whether the function's decisions are cached as rules; otherwise it shares flow state.
     pub fn makes_rules(&self) -> bool {
         self.descriptor().form == Form::Rules
+    }
+
+    /// Whether packets meet the function last whichever way they go.
+    pub fn decides_last(&self) -> bool {
+        self.descriptor().decides_last
     }
 
     /// This as the configuration of a certain function.

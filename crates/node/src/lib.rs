@@ -7,6 +7,7 @@
 //! [watches](watch).
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod arrivals;
 mod build_error;
 pub mod causality;

@@ -134,6 +134,13 @@ impl SlowRules {
         }
     }
 
+    /// The same, of whose functions so many at the end decide last.
+    #[must_use]
+    pub fn with_last(self, last: usize) -> Self {
+        let chain = self.chain.with_last(last);
+        Self { chain, ..self }
+    }
+
     /// Takes the memory of the selection's counts now, before packets could wait for it (see
     /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
     pub fn touch(&mut self) {
@@ -179,7 +186,7 @@ impl SlowRules {
         &mut self,
         functions: Vec<Named<dyn RuleFunction>>,
     ) -> Vec<Named<dyn RuleFunction>> {
-        std::mem::replace(&mut self.chain, RuleChain::named(functions)).into_functions()
+        self.chain.exchange(functions)
     }
 
     /// The arrival of the last packet that was taken up.

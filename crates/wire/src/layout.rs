@@ -172,6 +172,12 @@ pub fn ether_type(frame: &[u8], layout: &Layout) -> u16 {
     u16_at(frame, usize::from(layout.l3).wrapping_sub(2))
 }
 
+/// Whether a frame's IP packet stands behind MPLS labels, which say nothing of the way back.
+#[must_use]
+pub fn has_labels(frame: &[u8]) -> bool {
+    link::has_labels(frame)
+}
+
 /// What a frame carries in which no IP packet was found; `None` if one was.
 #[must_use]
 pub fn unparsed(frame: &[u8], layout: &Layout) -> Option<Unparsed> {

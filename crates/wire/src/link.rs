@@ -67,7 +67,8 @@ impl Link {
 
 /// The EtherType behind all tags, and what it announces.
 fn behind_tags(frame: &[u8]) -> Result<(u16, usize), Malformed> {
-    let header: [u8; 2] = array_at(frame, ethernet::ETHER_TYPE_AT).ok_or(Malformed::TruncatedEthernet)?;
+    let header: [u8; 2] =
+        array_at(frame, ethernet::ETHER_TYPE_AT).ok_or(Malformed::TruncatedEthernet)?;
     let mut ether_type = u16::from_be_bytes(header);
     let mut at = ethernet::HEADER_BYTES;
     for _ in 0..MAX_VLAN_TAGS {
@@ -128,6 +129,12 @@ fn behind_snap(frame: &[u8], at: usize, length: usize) -> Option<Link> {
     is_sound
         .then(|| Link::announced(u16::from_be_bytes([high, low]), l3, end))
         .flatten()
+}
+
+/// Whether the IP packet of a frame stands behind MPLS labels.
+pub(crate) fn has_labels(frame: &[u8]) -> bool {
+    let labels = [protocol::ETHER_MPLS, protocol::ETHER_MPLS_UPSTREAM];
+    behind_tags(frame).is_ok_and(|(ether_type, _)| labels.contains(&ether_type))
 }
 
 /// The datagram of a frame ends somewhere else now: lengths in front of it say so.

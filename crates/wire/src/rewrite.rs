@@ -364,11 +364,7 @@ fn swap<const N: usize>(frame: &mut [u8], first: usize, second: usize) {
 ///
 /// # Errors
 /// [`RewriteError::Range`] if the IP length cannot say so.
-pub fn set_datagram_end(
-    frame: &mut [u8],
-    layout: &Layout,
-    end: usize,
-) -> Result<(), RewriteError> {
+pub fn set_datagram_end(frame: &mut [u8], layout: &Layout, end: usize) -> Result<(), RewriteError> {
     set_ip_length(frame, layout, end)?;
     link::set_end(frame, end);
     Ok(())

@@ -34,6 +34,11 @@ impl Instance {
         self.config.makes_rules()
     }
 
+    /// Whether packets meet it last, whichever way they go.
+    pub fn decides_last(&self) -> bool {
+        self.config.decides_last()
+    }
+
     /// Whether this is the other one, configured anew perhaps: what one knows, the other may.
     pub fn is_heir_of(&self, former: &Self) -> bool {
         self.name == former.name && self.config.descriptor().name == former.config.descriptor().name
@@ -70,6 +75,7 @@ pub(super) fn read(
         let name = name.get_ref().as_str().into();
         chain.push(Instance { name, config });
     }
+    check_order(names.get_ref(), &chain)?;
     for (name, section) in sections {
         if catalogue::function(name.get_ref()).is_none() {
             return Err(for_nothing(&name, names));
@@ -99,6 +105,20 @@ fn check(names: &Names) -> Result<(), Misplaced> {
         }
     }
     Ok(())
+}
+
+/// Replies pass a chain in reverse; what decides last does so either way, and so it is written.
+fn check_order(names: &[Name], chain: &[Instance]) -> Result<(), Misplaced> {
+    let mut pairs = names.iter().zip(chain).zip(chain.iter().skip(1));
+    let early = pairs.find(|((_, one), next)| one.decides_last() && !next.decides_last());
+    let Some(((name, function), next)) = early else {
+        return Ok(());
+    };
+    let (function, next, last) = (&function.name, &next.name, &chain[chain.len() - 1].name);
+    let message = format!(
+        "{function} decides by the addresses that packets leave with, in both directions, so all functions come before it: expected {function} behind {last}, not before {next}"
+    );
+    Err((name.span(), message))
 }
 
 fn check_name(name: &Name) -> Result<(), String> {

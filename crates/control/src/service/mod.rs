@@ -15,7 +15,7 @@
 //!
 //! | table | keys |
 //! |---|---|
-//! | `[service]` | `name`, `chain`, `ports`, `inside`, `inside_ports`, `seed` |
+//! | `[service]` | `name`, `chain`, `ports`, `inside`, `inside_ports`, `source_check` ("strict", "loose", "off"), `unparsed` ("drop", "forward"), `forward_ether_types`, `verify_ipv4_checksum`, `seed` |
 //! | `[run]` | `paths` ("both", "slow"), `execution` ("threads", "virtual"), `pace` ("live", "lossless") |
 //! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
 //! | `[slow_path]` | `workers`, `flows` |
@@ -51,8 +51,27 @@
 //! `ports` names the node's ports, numbered from 0 in their order: `ports = ["site", "uplink"]`. Functions
 //! then know them by name: a next hop of a router has one as `port`, and a rule of an access list may be
 //! for packets that come in by one, its `ingress`. Each packet leaves by one: that which a router has
-//! chosen, for an answer the one that the request came in by, else the other of two. `inside_ports`
-//! tells which way packets go by the port that they come in by, in place of `inside`.
+//! chosen, for an answer the one that the request came in by, else the other of two.
+//!
+//! `inside_ports` tells which way packets go by the port that they come in by. Without it the
+//! source address tells, which is only what a sender claims: a packet from outside with a source
+//! inside then passes for one from inside. Where both `inside` and `inside_ports` are said, sources
+//! are checked against the port in front of the chain (`source_check`; RFC 2827, RFC 3704): with
+//! `"strict"`, which is the default there, a source inside that comes in outside is dropped
+//! (`source_inside`), and a source that is not inside but comes in inside (`source_outside`); with
+//! `"loose"` only the former. Sources of a link (`0.0.0.0`, `169.254.0.0/16`, `::`, `fe80::/10`)
+//! may be on both sides. A capture that does not say by which ports its packets came in has its
+//! packets come in where their sources belong, so there nothing is checked.
+//!
+//! IP packets are found behind up to four VLAN tags (EtherTypes 0x8100, 0x88a8, 0x9100, 0x9200,
+//! 0x9300), and there behind up to eight MPLS labels, in PPPoE sessions, and behind LLC with SNAP.
+//! Frames in which none is found, as ARP, never enter the chain: with `unparsed = "drop"`, the
+//! default, they are dropped and counted by kind (`unparsed_arp`, `unparsed_llc`, `unparsed_mpls`,
+//! `unparsed_pppoe`, `unparsed_ether_type`), but for the EtherTypes that `forward_ether_types` has;
+//! with `"forward"` all pass by the chain, whatever its functions deny. What claims to be an IP
+//! packet and is malformed is dropped always. With `verify_ipv4_checksum`, which is the default
+//! where the chain has a router, wrong checksums of IPv4 headers are malformed, too (RFC 1812
+//! §5.2.2).
 //!
 //! With `[parking]`, even an empty one, payloads of packets for the slow path wait in a queue of the
 //! fast path's device, and only headers cross the link (TurboSwitch; see the parking crate). It is
@@ -62,6 +81,7 @@
 
 mod chain;
 mod edit;
+mod entrance;
 mod error;
 mod parking;
 mod ports;
@@ -69,6 +89,7 @@ mod sections;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use edit::ServiceEditError;
+pub use entrance::{Entrance, EtherType, SourceCheck, UnparsedFate};
 pub use error::ServiceError;
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
 pub use ports::MAX_PORTS;
@@ -115,6 +136,8 @@ pub struct Service {
     /// Packets that come in by these ports pass the chain in order, others in reverse; if empty,
     /// `inside` tells.
     pub inside_ports: Vec<u16>,
+    /// What of the frames that arrive is let into the chain.
+    pub entrance: Entrance,
     /// How to run.
     pub run: Run,
     /// The fast path.
@@ -182,6 +205,12 @@ struct Head {
     inside: Option<Spanned<Vec<Text<Prefix>>>>,
     ports: Option<Spanned<ports::Names>>,
     inside_ports: Option<Spanned<ports::Names>>,
+    source_check: Option<Spanned<SourceCheck>>,
+    #[serde(default)]
+    unparsed: UnparsedFate,
+    #[serde(default)]
+    forward_ether_types: Vec<EtherType>,
+    verify_ipv4_checksum: Option<bool>,
 }
 
 fn unnamed() -> String {
@@ -292,12 +321,17 @@ impl File {
         }
         let parking = parking::checked(self.parking.take(), &functions, names.get_ref())?;
         let inside_ports = self.service.inside_ports.take();
-        if let (Some(by_port), Some(_)) = (&inside_ports, &self.service.inside) {
-            let message = "inside says it already: expected one of inside and inside_ports";
-            return Err((by_port.span(), message.into()));
-        }
         let inside_ports = ports::numbers_of(inside_ports, &ports)?;
-        let inside = inside(self.service.inside.take(), &functions)?;
+        let by_port = !inside_ports.is_empty();
+        let inside = inside(self.service.inside.take(), by_port, &functions)?;
+        let entrance = entrance::Written {
+            source_check: self.service.source_check.take(),
+            unparsed: self.service.unparsed,
+            forward_ether_types: self.service.forward_ether_types,
+            verify_ipv4_checksum: self.service.verify_ipv4_checksum,
+        };
+        let has_both_sides = by_port && !inside.is_empty();
+        let entrance = entrance.checked(has_both_sides, functions.iter().any(has_router))?;
         let slow_path = slow_path(self.slow_path.take(), &functions)?;
         let traffic = self
             .traffic
@@ -310,6 +344,7 @@ impl File {
             inside,
             ports,
             inside_ports,
+            entrance,
             run: self.run,
             fast_path: self.fast_path,
             slow_path,
@@ -330,6 +365,7 @@ impl File {
 /// The networks inside: those of the service, else those of its address translation.
 fn inside(
     written: Option<Spanned<Vec<Text<Prefix>>>>,
+    by_port: bool,
     functions: &[Instance],
 ) -> Result<Vec<Prefix>, Misplaced> {
     let Some(written) = written else {
@@ -339,8 +375,8 @@ fn inside(
         let own = translations.next();
         return Ok(own.map_or_else(Vec::new, |own| own.inside.to_vec()));
     };
-    if !functions.iter().any(Instance::makes_rules) {
-        let message = "inside is for chains with acl, napt, router or monitor; the functions of this one are told direction by each connection's opener";
+    if !by_port && !functions.iter().any(Instance::makes_rules) {
+        let message = "inside is for chains with acl, napt, router or monitor, or for checking sources beside inside_ports; the functions of this one are told direction by each connection's opener";
         return Err((written.span(), message.into()));
     }
     let prefixes = written.into_inner();

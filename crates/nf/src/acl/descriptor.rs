@@ -17,6 +17,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "addresses, ports and protocol decide, and the list, which seldom changes",
     needs_section: true,
+    decides_last: false,
     read,
 };
 

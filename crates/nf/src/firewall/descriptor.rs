@@ -13,6 +13,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "each packet may move its connection's state on, so both paths hold the state",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
 };
 

@@ -1,5 +1,6 @@
 //! The router's configuration.
 
+use crate::descriptor::Reception;
 use crate::text::{Text, parsed};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -24,10 +25,31 @@ pub struct Config {
     pub(super) no_route: NoRoute,
     pub(super) address: Option<Address>,
     pub(super) address6: Option<Address>,
+    pub(super) addresses: Vec<Address>,
+    pub(super) macs: Vec<MacAddress>,
+    pub(super) martians: Martians,
     pub(super) errors_per_second: u32,
+    pub(super) errors_per_source: u32,
 }
 
 impl Config {
+    /// All addresses of its own.
+    pub fn own_addresses(&self) -> impl Iterator<Item = Address> {
+        let first = self.address.into_iter().chain(self.address6);
+        first.chain(self.addresses.iter().copied())
+    }
+
+    /// What of the frames that arrive it takes.
+    pub(super) fn reception(&self) -> Reception {
+        Reception {
+            macs: self.macs.clone(),
+            martians_of: match self.martians {
+                Martians::Drop => Some(self.own_addresses().collect()),
+                Martians::Forward => None,
+            },
+        }
+    }
+
     /// Whether an ICMP error may quote a packet because it has no route: none does if errors are
     /// not wanted, or if a route for all packets is written among `routes`.
     pub fn quotes_payloads(&self) -> bool {
@@ -54,8 +76,16 @@ struct Written {
     no_route: NoRoute,
     address: Option<Text<Address>>,
     address6: Option<Text<Address>>,
+    #[serde(default)]
+    addresses: Vec<Text<Address>>,
+    #[serde(default)]
+    macs: Vec<Text<MacAddress>>,
+    #[serde(default)]
+    martians: Martians,
     #[serde(default = "default_errors_per_second")]
     errors_per_second: u32,
+    #[serde(default = "default_errors_per_source")]
+    errors_per_source: u32,
 }
 
 fn default_most_routes() -> usize {
@@ -64,6 +94,10 @@ fn default_most_routes() -> usize {
 
 fn default_errors_per_second() -> u32 {
     1000
+}
+
+fn default_errors_per_source() -> u32 {
+    10
 }
 
 /// A neighbour that packets are sent to.
@@ -99,6 +133,17 @@ pub enum NoRoute {
     Unreachable,
     /// It is dropped without a word.
     Drop,
+}
+
+/// What happens to packets from addresses that nobody on a wire has (RFC 1812 §5.3.7).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Martians {
+    /// They are dropped.
+    #[default]
+    Drop,
+    /// They are packets like others.
+    Forward,
 }
 
 /// What is wrong with a router's configuration.
@@ -159,7 +204,11 @@ impl TryFrom<Written> for Config {
             file_routes: None,
             most_routes: written.most_routes,
             no_route: written.no_route,
+            addresses: written.addresses.into_iter().map(|text| text.0).collect(),
+            macs: written.macs.into_iter().map(|text| text.0).collect(),
+            martians: written.martians,
             errors_per_second: written.errors_per_second,
+            errors_per_source: written.errors_per_source,
         })
     }
 }

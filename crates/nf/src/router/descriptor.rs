@@ -1,7 +1,9 @@
 //! What the catalogue knows of routers.
 
 use super::{Config, NAME, NewRoutes, Router};
-use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
+use crate::descriptor::{
+    Descriptor, Form, Function, FunctionConfig, FunctionError, Reception, Surroundings,
+};
 use crate::edit::{Edit, EditError, Object};
 use serde::Deserialize;
 use std::path::Path;
@@ -15,6 +17,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "a prefix of the destination address decides; packets that end here are for the slow path, which answer",
     needs_section: true,
+    decides_last: true,
     read,
 };
 
@@ -29,12 +32,16 @@ impl FunctionConfig for Config {
         )
     }
 
+    fn reception(&self) -> Option<Reception> {
+        Some(self.reception())
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
     }
 
-    fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
-        let router = Router::new(self, folder).map_err(FunctionError::of)?;
+    fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        let router = Router::new(self, folder, seed).map_err(FunctionError::of)?;
         Ok(Function::rules(router))
     }
 
@@ -42,13 +49,13 @@ impl FunctionConfig for Config {
         &self,
         former: &dyn FunctionConfig,
         folder: &Path,
-        _seed: u64,
+        seed: u64,
     ) -> Result<Option<Reconfiguration>, FunctionError> {
         let changes = former.of().and_then(|former| self.changes_from(former));
         let routes = match changes {
             Some(changes) => NewRoutes::Changes(changes, Box::new(self.clone())),
             None => {
-                let router = Router::new(self, folder).map_err(FunctionError::of)?;
+                let router = Router::new(self, folder, seed).map_err(FunctionError::of)?;
                 NewRoutes::Whole(Box::new(router))
             }
         };

@@ -21,6 +21,9 @@ pub(super) const NOWHERE: [&str; 9] = [
     "ff00::/8",
 ];
 
+/// Where packets to the router itself go; next hops have other numbers.
+pub(super) const LOCAL: u32 = DISCARD - 2;
+
 /// Why a router could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
@@ -64,6 +67,10 @@ pub(super) fn fill(
     });
     for (prefix, via) in config.all_routes(true) {
         let inserted = table.insert(prefix, number(via).unwrap_or(DISCARD));
+        inserted.map_err(|source| RouterError::Route { prefix, source })?;
+    }
+    for prefix in config.own_addresses().map(Prefix::from) {
+        let inserted = table.insert(prefix, LOCAL);
         inserted.map_err(|source| RouterError::Route { prefix, source })?;
     }
     Ok(table)

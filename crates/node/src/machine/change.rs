@@ -14,7 +14,7 @@
 
 use super::{Machine, Output, Replacement};
 use crate::leftovers::Leftovers;
-use crate::worker::{Answer, Replaced, SlowPlan, WorkerCommand};
+use crate::worker::{Answer, Replaced, SlowPlan, WholeWalk, WorkerCommand};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
@@ -352,8 +352,9 @@ impl Machine {
             return;
         };
         let Replacement {
-            sides,
+            admission,
             steering,
+            order,
             fast,
             pools,
             ..
@@ -364,7 +365,7 @@ impl Machine {
             ref mut left,
             ..
         } = task.replaced;
-        self.path.replace(sides, steering, fast, left);
+        self.path.replace(admission, steering, (fast, order), left);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }
@@ -415,7 +416,10 @@ fn worker_command(
         _ => WorkerCommand::Replace {
             plans,
             blueprint: Arc::clone(&replacement.blueprint),
-            steering: replacement.steering.clone(),
+            walk: WholeWalk {
+                steering: replacement.steering.clone(),
+                order: replacement.order,
+            },
             chain,
             now,
         },

@@ -1,8 +1,8 @@
 //! What a worker is told besides frames, and what it says to that.
 
-use super::{Blueprint, SlowPlan, Worker};
+use super::{Blueprint, SlowPlan, WholeWalk, Worker};
 use crate::leftovers::Leftovers;
-use twinpath_core::{Frame, Instant, Pools, Steering};
+use twinpath_core::{Frame, Instant, Pools};
 
 /// How far a worker has come, as it tells the fast path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub enum WorkerCommand {
         plans: Vec<SlowPlan>,
         /// What makes them after a crash.
         blueprint: Blueprint,
-        /// How packets are assigned to flows.
-        steering: Steering,
+        /// How packets pass the new elements, for a worker that they all pass.
+        walk: WholeWalk,
         /// How many chains there were before.
         chain: u16,
         /// The packet clock.
@@ -114,10 +114,10 @@ impl Worker {
             WorkerCommand::Replace {
                 plans,
                 blueprint,
-                steering,
+                walk,
                 chain,
                 now,
-            } => match self.replace(plans, blueprint, steering, now) {
+            } => match self.replace(plans, blueprint, walk, now) {
                 Ok(replaced) => {
                     self.chain = chain;
                     Answer::Replaced(replaced)

@@ -11,7 +11,7 @@ pub use crash::Blueprint;
 pub use rebuild::{FunctionPlan, SlowPlan};
 
 use crate::build_error::BuildError;
-use crate::position::Position;
+use crate::position::{ElementOrder, Position};
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ pub struct Worker {
     /// The elements could not be made again; they are tried from then on.
     retry_at: Option<Instant>,
     /// Packets pass all elements here, and never go back in between: everything is on the slow path.
-    whole_walk: Option<Steering>,
+    whole_walk: Option<WholeWalk>,
     arrivals: Receiver,
     outgoing: Vec<Outgoing>,
     /// What has passed the last element; empty between frames.
@@ -91,16 +91,25 @@ pub struct Worker {
     told: Option<usize>,
 }
 
+/// What a worker knows that packets pass all elements of a chain at.
+#[derive(Clone, Debug)]
+pub struct WholeWalk {
+    /// How packets are assigned to flows.
+    pub steering: Steering,
+    /// In which order they pass the elements.
+    pub order: ElementOrder,
+}
+
 /// Timers of rules are looked at so often.
 const TICK: std::time::Duration = std::time::Duration::from_millis(1);
 
 impl Worker {
-    /// A worker for the elements of a chain that a blueprint makes. With a steering, packets pass
-    /// all of them here.
+    /// A worker for the elements of a chain that a blueprint makes. With a walk, packets pass all of
+    /// them here.
     ///
     /// # Errors
     /// The elements cannot be made.
-    pub fn new(blueprint: Blueprint, whole_walk: Option<Steering>) -> Result<Self, BuildError> {
+    pub fn new(blueprint: Blueprint, whole_walk: Option<WholeWalk>) -> Result<Self, BuildError> {
         Ok(Self {
             elements: blueprint()?,
             blueprint,
@@ -172,7 +181,7 @@ impl Worker {
         &mut self,
         plans: Vec<SlowPlan>,
         blueprint: Blueprint,
-        steering: Steering,
+        walk: WholeWalk,
         now: Instant,
     ) -> Result<Replaced, Vec<SlowPlan>> {
         let is_ready = |rules: &SlowRules| rules.may_change() && !rules.is_waiting();
@@ -181,7 +190,7 @@ impl Worker {
             return Err(plans);
         }
         self.blueprint = blueprint;
-        self.whole_walk = self.whole_walk.take().map(|_| steering);
+        self.whole_walk = self.whole_walk.take().map(|_| walk);
         let mut changed = Replaced::default();
         // Functions that cannot take what is new begin anew.
         self.guarded(|worker| changed = worker.rebuild(plans, now));
@@ -462,16 +471,15 @@ impl Worker {
 
     /// Where everything is on the slow path, packets meet the next elements here.
     fn walk_on(&mut self, pools: &mut Pools) {
-        if self.whole_walk.is_none() {
+        let Some(order) = self.whole_walk.as_ref().map(|walk| walk.order) else {
             return;
-        }
-        let elements = self.elements.len();
-        let goes_on = |outgoing| onward(outgoing, elements).is_some();
+        };
+        let goes_on = |outgoing| onward(outgoing, order).is_some();
         if !self.outgoing.iter().any(goes_on) {
             return;
         }
         loop {
-            self.part();
+            self.part(order);
             let Some((place, frame)) = self.onward.pop_front() else {
                 break;
             };
@@ -482,10 +490,9 @@ impl Worker {
     }
 
     /// Parts packets that go on here from what leaves.
-    fn part(&mut self) {
-        let elements = self.elements.len();
+    fn part(&mut self, order: ElementOrder) {
         for outgoing in self.outgoing.drain(..) {
-            match (onward(&outgoing, elements), outgoing.frame) {
+            match (onward(&outgoing, order), outgoing.frame) {
                 (Some(place), Some(frame)) => self.onward.push_back((place, frame)),
                 (_, frame) => self.finished.push(Outgoing { frame, ..outgoing }),
             }
@@ -503,7 +510,7 @@ impl Worker {
         let steering = self
             .whole_walk
             .as_ref()
-            .map(|steering| steering.at(place.element));
+            .map(|walk| walk.steering.at(place.element));
         let keyed = steering.and_then(|steering| steering.key(frame.bytes(), &layout));
         let keyed = keyed.unwrap_or_default();
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
@@ -557,17 +564,18 @@ impl Worker {
 }
 
 /// The element that a packet goes on with, if it is one that goes on.
-fn onward(outgoing: &Outgoing, elements: usize) -> Option<Position> {
+fn onward(outgoing: &Outgoing, order: ElementOrder) -> Option<Position> {
     let header = &outgoing.header;
-    let frame = outgoing.frame.as_ref()?;
-    if !header.has_packet || header.is_reply {
-        return None;
-    }
+    let metadata = outgoing.frame.as_ref()?.metadata();
     let place = Position {
         element: header.element,
-        direction: frame.metadata().direction,
+        direction: metadata.direction,
     };
-    place.next(elements)
+    match (header.has_packet, metadata.is_answer) {
+        (true, true) => order.back(place),
+        (true, false) if !header.is_reply => order.next(place),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -638,7 +646,10 @@ mod tests {
         let command = WorkerCommand::Replace {
             plans: vec![SlowPlan::Keep(0)],
             blueprint: Arc::clone(&bench.worker.blueprint),
-            steering: Steering::new(SEED),
+            walk: WholeWalk {
+                steering: Steering::new(SEED),
+                order: ElementOrder::default(),
+            },
             chain: 1,
             now: Instant::ZERO,
         };

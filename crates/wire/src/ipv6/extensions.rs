@@ -142,6 +142,18 @@ pub(crate) fn routed_destination(packet: &[u8]) -> Option<Address> {
     array_at(packet, address_at).map(Address::from_v6)
 }
 
+/// Whether the headers of a packet have a routing header of type 0 with segments left (RFC 5095).
+pub(crate) fn has_segments_left(headers: &[u8]) -> bool {
+    let routing = || {
+        let view = Ipv6View::new_quoted(headers).ok()?;
+        view.extensions().ok()?.routing
+    };
+    routing().is_some_and(|at| {
+        let [kind, segments_left] = [2, 3].map(|byte| u8_at(headers, HEADER_BYTES + at + byte));
+        kind == 0 && segments_left > 0
+    })
+}
+
 /// A checked fragment header.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FragmentRepr {

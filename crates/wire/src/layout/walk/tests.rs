@@ -133,7 +133,11 @@ fn rarer_extension_headers_are_walked() {
     for number in [135, 139, 140, 253, 254] {
         let packet = tcp(false).ipv6_extension(Extension::Other(number), 2);
         let found = layout(packet);
-        assert_eq!((found.transport, found.l4), (Transport::Tcp, 70), "{number}");
+        assert_eq!(
+            (found.transport, found.l4),
+            (Transport::Tcp, 70),
+            "{number}"
+        );
         let beyond = damaged(packet, 55, 9);
         assert_eq!(beyond, Some(Malformed::Ipv6Extensions), "{number}");
     }
