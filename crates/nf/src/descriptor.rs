@@ -157,6 +157,11 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// By which ports it sends packets to which prefixes, if it routes: what its table itself says.
+    fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
+        None
+    }
+
     /// The addresses that it translates, if it does.
     fn translation(&self) -> Option<Translation<'_>> {
         None

@@ -14,6 +14,7 @@ pub mod causality;
 pub mod command;
 pub mod exit;
 pub mod fast_path;
+pub mod ingress;
 mod late;
 pub mod leftovers;
 pub mod live_drops;

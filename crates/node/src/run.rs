@@ -61,8 +61,8 @@ impl Ports {
             return listen(address);
         }
         let source = match (&self.input, &service.traffic) {
-            (Some(path), _) => Source::capture(path, &service.ports)?,
-            (None, Some(traffic)) => Source::generator(traffic, service.seed, &service.ports)?,
+            (Some(path), _) => Source::capture(path, service)?,
+            (None, Some(traffic)) => Source::generator(traffic, service)?,
             (None, None) => return Err(RunError::NoPackets),
         };
         Ok(OpenPorts {

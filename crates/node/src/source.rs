@@ -1,12 +1,14 @@
 //! Where packets come from.
 
+use crate::ingress::Ingress;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace};
-use twinpath_traffic::{Direction, Generator, TrafficConfig, TrafficError};
+use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
 /// What a source has next.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -109,39 +111,52 @@ impl Source {
 
     /// The packets of a capture file. They come in by the port that is called like their interface,
     /// or else by that with its number. A path with `{port}` in it stands for a file for each port.
+    /// Where a capture has one interface, which is not called like a port, [sources](Ingress) tell.
     ///
     /// # Errors
     /// A file cannot be opened or is no capture.
-    pub fn capture(path: &Path, ports: &[String]) -> Result<Self, CaptureError> {
+    pub fn capture(path: &Path, service: &Service) -> Result<Self, CaptureError> {
+        let ports = &service.ports;
         if let Some(pattern) = PortPattern::of(path) {
             return Ok(Self::new(MergedReader::open(&pattern, ports)?));
         }
         let reader = CaptureReader::open(path)?;
         Ok(Self::new(CaptureFeed {
             reader,
-            ports: ports.to_vec(),
+            ports: ports.clone(),
             numbers: Vec::new(),
+            ingress: Ingress::of(service),
         }))
     }
 
-    /// Generated packets: requests come in by the first of several ports, answers by the second.
+    /// Generated packets, each by the port that its [source](Ingress) is at; where that is not known,
+    /// requests by the first of several ports, answers by the second.
     ///
     /// # Errors
     /// The traffic's configuration is wrong.
-    pub fn generator(
-        config: &TrafficConfig,
-        seed: u64,
-        ports: &[String],
-    ) -> Result<Self, TrafficError> {
+    pub fn generator(config: &TrafficConfig, service: &Service) -> Result<Self, TrafficError> {
         Ok(Self::new(GeneratorFeed {
-            generator: Generator::new(config, seed)?,
-            has_ports: ports.len() > 1,
+            generator: Generator::new(config, service.seed)?,
+            ingress: Ingress::of(service),
         }))
     }
 
-    /// Packets in memory.
+    /// Packets in memory, which come in by the first port.
     pub fn trace(trace: Trace) -> Self {
-        Self::new(TraceFeed { trace, next: 0 })
+        Self::new(TraceFeed {
+            trace,
+            next: 0,
+            ingress: None,
+        })
+    }
+
+    /// Packets in memory, which come in where their [sources](Ingress) are.
+    pub fn trace_by_sources(trace: Trace, service: &Service) -> Self {
+        Self::new(TraceFeed {
+            trace,
+            next: 0,
+            ingress: Some(Ingress::of(service)),
+        })
     }
 
     /// Reads the next packet.
@@ -219,11 +234,30 @@ struct CaptureFeed {
     ports: Vec<String>,
     /// By interface, as far as they are known.
     numbers: Vec<u16>,
+    /// For packets of which the capture does not say where they came in.
+    ingress: Ingress,
 }
 
 impl CaptureFeed {
-    fn port_of(&mut self, interface: u32) -> u16 {
-        let interface = interface as usize;
+    fn port_of(&mut self, interface: u32, bytes: &[u8]) -> u16 {
+        let told = (!self.has_ports()).then(|| self.ingress.of_captured(bytes));
+        told.flatten()
+            .unwrap_or_else(|| self.port_of_interface(interface as usize))
+    }
+
+    /// Whether the capture says by which ports packets came in.
+    fn has_ports(&self) -> bool {
+        match self.reader.interfaces() {
+            [] => false,
+            [one] => one
+                .name
+                .as_ref()
+                .is_some_and(|name| self.ports.contains(name)),
+            _ => true,
+        }
+    }
+
+    fn port_of_interface(&mut self, interface: usize) -> u16 {
         if interface >= self.numbers.len() {
             let known = self.reader.interfaces().iter();
             let port = |(number, interface): (usize, &Interface)| {
@@ -241,7 +275,9 @@ impl CaptureFeed {
 impl Feed for CaptureFeed {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
         let next = self.reader.next_into(buffer)?;
-        Ok(fed(next, |interface| self.port_of(interface)))
+        Ok(fed(next, |interface, len| {
+            self.port_of(interface, buffer.get(..len).unwrap_or_default())
+        }))
     }
 
     fn progress(&self) -> Option<f64> {
@@ -252,7 +288,7 @@ impl Feed for CaptureFeed {
 impl Feed for MergedReader {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
         let next = Self::next_into(self, buffer)?;
-        Ok(fed(next, |port| port as u16))
+        Ok(fed(next, |port, _| port as u16))
     }
 
     fn progress(&self) -> Option<f64> {
@@ -260,12 +296,12 @@ impl Feed for MergedReader {
     }
 }
 
-fn fed(next: Next, port_of: impl FnOnce(u32) -> u16) -> Fed {
+fn fed(next: Next, port_of: impl FnOnce(u32, usize) -> u16) -> Fed {
     match next {
         Next::Frame(record) => Fed::Packet {
             timestamp_ns: record.timestamp_ns,
             len: record.captured_len,
-            ingress: port_of(record.interface),
+            ingress: port_of(record.interface, record.captured_len),
         },
         Next::Oversized(_) => Fed::TooLong,
         Next::End => Fed::End,
@@ -278,7 +314,7 @@ fn share(done: u64, total: u64) -> Option<f64> {
 
 struct GeneratorFeed {
     generator: Generator,
-    has_ports: bool,
+    ingress: Ingress,
 }
 
 impl Feed for GeneratorFeed {
@@ -287,7 +323,10 @@ impl Feed for GeneratorFeed {
         Ok(generated.map_or(Fed::End, |packet| Fed::Packet {
             timestamp_ns: packet.timestamp_ns,
             len: packet.len,
-            ingress: u16::from(self.has_ports && packet.direction == Direction::ToClient),
+            ingress: self.ingress.of_generated(
+                buffer.get(..packet.len).unwrap_or_default(),
+                packet.direction,
+            ),
         }))
     }
 }
@@ -295,6 +334,7 @@ impl Feed for GeneratorFeed {
 struct TraceFeed {
     trace: Trace,
     next: usize,
+    ingress: Option<Ingress>,
 }
 
 impl Feed for TraceFeed {
@@ -310,7 +350,11 @@ impl Feed for TraceFeed {
         Ok(Fed::Packet {
             timestamp_ns: frame.timestamp_ns,
             len: frame.frame.len(),
-            ingress: 0,
+            ingress: self
+                .ingress
+                .as_ref()
+                .and_then(|ingress| ingress.of_captured(frame.frame))
+                .unwrap_or(0),
         })
     }
 

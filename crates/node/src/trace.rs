@@ -75,7 +75,7 @@ pub enum TraceError {
 pub fn trace_bytes(service: &Service, bytes: &[u8]) -> Result<Trace, TraceError> {
     let mut alone = twinpath_io::Trace::new();
     alone.push(0, bytes);
-    trace_packet(service, &mut Source::trace(alone), 1)
+    trace_packet(service, &mut Source::trace_by_sources(alone, service), 1)
 }
 
 /// Traces the packet with this number, counted from 1, of a capture that is run.

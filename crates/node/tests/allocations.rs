@@ -315,7 +315,7 @@ const CHAINS: [(&[&str], Kind); 17] = [
     (&["load_balancer"], Kind::Datagrams),
     (&["inspector"], Kind::Datagrams),
     (&["kv_store"], Kind::Datagrams),
-    (&["acl", "napt", "router", "monitor"], Kind::Datagrams),
+    (&["acl", "napt", "monitor", "router"], Kind::Datagrams),
     (&["acl", "firewall", "monitor"], Kind::Datagrams),
     (
         &["firewall", "acl", "load_balancer", "router"],
@@ -324,7 +324,7 @@ const CHAINS: [(&[&str], Kind); 17] = [
     (&["firewall", "reassembler"], Kind::Segments),
     (&["load_balancer"], Kind::Segments),
     (&["firewall", "reassembler", "inspector"], Kind::Segments),
-    (&["acl", "napt", "router", "monitor"], Kind::Segments),
+    (&["acl", "napt", "monitor", "router"], Kind::Segments),
     (
         &["acl", "firewall", "load_balancer", "monitor"],
         Kind::Segments,

@@ -39,6 +39,15 @@ impl Config {
         first.chain(self.addresses.iter().copied())
     }
 
+    /// By which ports packets leave to the prefixes of the routes that are written in its table.
+    pub(super) fn routed_ports(&self) -> Vec<(Prefix, u16)> {
+        let port = |route: &Route| {
+            let hop = self.next_hops.iter().find(|hop| hop.name == route.via)?;
+            Some((route.to.0, hop.port))
+        };
+        self.routes.iter().filter_map(port).collect()
+    }
+
     /// What of the frames that arrive it takes.
     pub(super) fn reception(&self) -> Reception {
         Reception {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
+use twinpath_classify::Prefix;
 use twinpath_rulecache::Reconfiguration;
 
 /// The function.
@@ -30,6 +31,10 @@ impl FunctionConfig for Config {
         self.quotes_payloads().then_some(
             "answers packets without a route, and quotes them (with a default route, or with no_route = \"drop\", it would not)",
         )
+    }
+
+    fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
+        Some(self.routed_ports())
     }
 
     fn reception(&self) -> Option<Reception> {

@@ -156,6 +156,8 @@ struct Flow {
     /// The end that begins, and the other.
     ends: [Endpoint; 2],
     tags: usize,
+    /// What stands in front of IP in place of tags.
+    link: &'static [u8],
     begins_outside: bool,
     /// Whether TCP begins with a handshake.
     opens: bool,
@@ -190,6 +192,14 @@ impl Flow {
             protocol,
             ends,
             tags: [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2][number % 11],
+            link: match (number % 13, is_v6) {
+                (3, false) => &[0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x21],
+                (3, true) => &[0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x57],
+                (7, _) => &[0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64],
+                (9, false) => &[0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0x00],
+                (9, true) => &[0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd],
+                _ => &[],
+            },
             begins_outside,
             opens: number % 5 != 4,
         }
@@ -269,7 +279,7 @@ impl Talk {
             _ => builder,
         };
         let tags = 100..100 + flow.tags as u16;
-        let builder = tags.fold(builder, PacketBuilder::vlan);
+        let builder = tags.fold(builder, PacketBuilder::vlan).link(flow.link);
         self.wrapped(builder, flow, event).to_vec().expect("short")
     }
 

@@ -99,12 +99,13 @@ prop_compose! {
         functions in vec((0..DRAWN.len(), any::<u64>(), vec(any::<u64>(), 0..6)), 1..6),
         settings in any::<u64>(),
         told_by_port in any::<bool>(),
+        entrance in any::<u64>(),
     ) -> AnyService {
         let functions = sound(functions);
         let chain: Vec<_> = functions.iter().map(|function| DRAWN[function.0]).collect();
         let (settings, ring_frames) = settings_text(settings);
         let names = names(&chain);
-        let head = head_text(&chain, told_by_port);
+        let head = head_text(&chain, told_by_port) + &entrance_text(&chain, told_by_port, entrance);
         let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
         for (name, (function, choices, rules)) in names.iter().zip(&functions) {
             let function = DRAWN[*function];
@@ -124,7 +125,7 @@ fn names(chain: &[&str]) -> Vec<String> {
 
 /// Without what no chain may have, or has no one answer: a store beside flows that are connections,
 /// a second translation, balancer or inspector, a balancer that chooses by a port that was given out,
-/// a second router, whose ICMP errors race with those of the first.
+/// a second router, whose ICMP errors race with those of the first. A router comes last.
 fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
     let mut sound: Vec<Drawn> = Vec::new();
     for function in functions {
@@ -146,6 +147,7 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
             sound.push(function);
         }
     }
+    sound.sort_by_key(|function| DRAWN[function.0] == "router");
     sound
 }
 
@@ -162,6 +164,23 @@ fn head_text(chain: &[&str], told_by_port: bool) -> String {
         (false, _) => "",
     };
     format!("ports = {ports:?}\n{inside}")
+}
+
+/// What is let into the chain.
+fn entrance_text(chain: &[&str], told_by_port: bool, choices: u64) -> String {
+    let mut choices = Choices(choices);
+    let mut text = format!(
+        "unparsed = \"{}\"\nforward_ether_types = {}\nverify_ipv4_checksum = {}\n",
+        choices.one_of(&["drop", "forward"]),
+        choices.one_of(&["[]", "[\"arp\", \"llc\"]"]),
+        choices.one_of(&["true", "false"]),
+    );
+    let has_both = told_by_port && chain.iter().any(|function| !SHARING.contains(function));
+    if has_both && choices.one_of(&[true, false]) {
+        let check = choices.one_of(&["strict", "loose", "off"]);
+        text += &format!("inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nsource_check = \"{check}\"\n");
+    }
+    text
 }
 
 fn settings_text(choices: u64) -> (String, usize) {
@@ -291,7 +310,7 @@ fn router(mut choices: Choices) -> String {
         routes.extend(choices.one_of(&[Some(*route), Some(*route), None]));
     }
     format!(
-        "address = \"192.0.2.254\"\naddress6 = \"2001:db8::fe\"\nerrors_per_second = 1000000\nno_route = \"{}\"\n\
+        "address = \"192.0.2.254\"\naddress6 = \"2001:db8::fe\"\nerrors_per_second = 1000000\nerrors_per_source = 1000000\nno_route = \"{}\"\n\
          next_hops = [{{ name = \"uplink\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = \"uplink\" }},\n\
          {{ name = \"lab\", mac = \"02:00:00:00:02:01\", source_mac = \"02:00:00:00:00:02\", port = \"peer\" }}]\nroutes = [{}]\n",
         choices.one_of(&["unreachable", "drop"]),

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::report::units;
 use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern};
-use twinpath_traffic::{Direction, Generator, GeneratorCounters, TrafficConfig};
+use twinpath_node::ingress::Ingress;
+use twinpath_traffic::{Generator, GeneratorCounters, TrafficConfig};
 
 /// Writes a capture of generated traffic
 ///
@@ -59,24 +60,26 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let Description {
         config,
         seed,
-        ports,
+        service,
     } = arguments.description()?;
     let expected = expected_packets(&config).ok_or(NoTraffic::Endless)?;
     let generator = Generator::new(&config, seed)?;
     let stop = Stop::on_signals()?;
     let bar = progress_bar(expected);
-    let (out, has_ports) = (&arguments.out, ports.len() > 1);
+    let out = &arguments.out;
+    let ingress = service.as_ref().map(Ingress::of);
+    let ports = service.map_or_else(Vec::new, |service| service.ports);
     let written = match PortPattern::of(out) {
         Some(pattern) => {
             let files = PortFiles::create(&pattern, &ports)?;
-            write(generator, files, has_ports, &bar, &stop)
+            write(generator, files, ingress.as_ref(), &bar, &stop)
         }
         None if ports.is_empty() => {
-            write(generator, CaptureWriter::create(out)?, false, &bar, &stop)
+            write(generator, CaptureWriter::create(out)?, None, &bar, &stop)
         }
         None => {
             let file = CaptureWriter::with_interfaces(out, &ports)?;
-            write(generator, file, has_ports, &bar, &stop)
+            write(generator, file, ingress.as_ref(), &bar, &stop)
         }
     }?;
     bar.finish_and_clear();
@@ -92,7 +95,7 @@ impl Arguments {
         let alone = |config| Description {
             config,
             seed: 0,
-            ports: Vec::new(),
+            service: None,
         };
         let mut description = match (&self.service, &self.traffic) {
             (Some(path), _) => traffic::load_service(path)?,
@@ -109,20 +112,20 @@ impl Arguments {
     }
 }
 
-/// With several ports requests come in by the first, answers by the second, as in a run.
+/// Packets come in by the same ports as in a run.
 fn write<S: FrameSink>(
     mut generator: Generator,
     mut writer: S,
-    has_ports: bool,
+    ingress: Option<&Ingress>,
     bar: &ProgressBar,
     stop: &Stop,
 ) -> Result<Written, CommandError> {
     let mut frame = vec![0; generator.frame_bytes_max()];
     let (mut first_ns, mut last_ns) = (None, 0);
     while let Some(packet) = generator.next_into(&mut frame) {
-        let port = u32::from(has_ports && packet.direction == Direction::ToClient);
         let bytes = frame.get(..packet.len).unwrap_or(&[]);
-        writer.write_on(port, packet.timestamp_ns, bytes)?;
+        let port = ingress.map_or(0, |ingress| ingress.of_generated(bytes, packet.direction));
+        writer.write_on(port.into(), packet.timestamp_ns, bytes)?;
         first_ns = first_ns.or(Some(packet.timestamp_ns));
         last_ns = packet.timestamp_ns;
         if generator

@@ -48,7 +48,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = Service::load(&arguments.service)?;
     let trace = match (&arguments.hex, &arguments.input, arguments.packet) {
         (_, Some(path), Some(number)) => {
-            let mut source = Source::capture(path, &service.ports)?;
+            let mut source = Source::capture(path, &service)?;
             trace_packet(&service, &mut source, number.get())
         }
         (hex, ..) => {
