@@ -3,6 +3,7 @@
 use crate::descriptor::{
     Descriptor, Form, Function, FunctionConfig, FunctionError, Read, Surroundings,
 };
+use crate::schema;
 use serde::de::Error;
 use std::fmt;
 use std::path::Path;
@@ -31,6 +32,7 @@ const fn descriptor(form: Form) -> Descriptor {
         needs_section: true,
         decides_last: false,
         read: READ,
+        schema: schema::of::<()>,
     }
 }
 

@@ -47,7 +47,7 @@ pub mod v6 {
     pub const ECHO_REQUEST: u8 = 128;
     /// Answer to an echo request.
     pub const ECHO_REPLY: u8 = 129;
-    /// There is a better way.
+    /// Neighbour discovery's redirect.
     pub const REDIRECT: u8 = 137;
 }
 

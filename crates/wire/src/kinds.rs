@@ -32,6 +32,14 @@ macro_rules! unparsed {
                     $(Self::$name => $text,)+
                 }
             }
+
+            /// What it is, in a sentence.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc,)+).trim_ascii_start(),)+
+                }
+            }
         }
     };
 }

@@ -1,7 +1,8 @@
 //! What of the frames that arrive is let into the chain.
 
 use super::Misplaced;
-use serde::{Deserialize, Deserializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use toml::Spanned;
 use twinpath_core::wire::protocol::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, MIN_ETHER_TYPE};
@@ -30,7 +31,7 @@ impl Entrance {
 }
 
 /// Whether the source of a packet must be on the side that it came in from (RFC 2827, RFC 3704).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceCheck {
     /// A source inside must come in by a port inside, any other by one outside; others are dropped.
@@ -44,7 +45,7 @@ pub enum SourceCheck {
 
 /// What becomes of frames in which no IP packet is found. What claims to be one and is malformed is
 /// dropped in any case.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnparsedFate {
     /// They are dropped, and counted by what they are.
@@ -55,7 +56,8 @@ pub enum UnparsedFate {
 }
 
 /// What a frame without an IP packet carries.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(with = "String", title = "EtherType")]
 pub struct EtherType(
     /// Its number; 0 for frames that have a length in its place.
     pub u16,

@@ -4,6 +4,7 @@ use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::edit::edited_rules;
+use crate::schema;
 use serde::Deserialize;
 use serde::de::Error;
 use std::path::Path;
@@ -19,6 +20,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     needs_section: true,
     decides_last: false,
     read,
+    schema: schema::of::<Config>,
 };
 
 fn read(

@@ -4,6 +4,7 @@ use super::{Config, NAME, inspector};
 use crate::descriptor::{
     Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, Surroundings,
 };
+use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     needs_section: true,
     decides_last: false,
     read,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -2,6 +2,7 @@
 
 use super::{Config, KvStore, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::schema;
 use std::path::Path;
 
 /// The function.
@@ -12,6 +13,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     needs_section: false,
     decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -3,6 +3,7 @@
 use super::{Config, LoadBalancer, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
+use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     needs_section: true,
     decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -2,6 +2,7 @@
 
 use super::{Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::schema;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
 
@@ -13,6 +14,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     needs_section: false,
     decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -5,6 +5,7 @@ use crate::descriptor::{
     Descriptor, Form, Function, FunctionConfig, FunctionError, Reception, Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
+use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     needs_section: true,
     decides_last: true,
     read,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {
