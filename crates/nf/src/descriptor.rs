@@ -155,6 +155,11 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// What is sound and yet probably not meant so, each with its place in the function's table.
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        Vec::new()
+    }
+
     /// What of the frames that arrive it takes, if not all: others never enter the chain.
     fn reception(&self) -> Option<Reception> {
         None
@@ -169,6 +174,15 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     fn translation(&self) -> Option<Translation<'_>> {
         None
     }
+}
+
+/// What is sound in a function's table and yet probably not meant so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    /// Where: keys of nested tables, and numbers of entries of lists.
+    pub keys: Vec<String>,
+    /// What, and why.
+    pub message: String,
 }
 
 /// What a router takes of the frames that arrive. Those to group addresses it does not take

@@ -4,6 +4,7 @@ use crate::error::CommandError;
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+use twinpath_control::service::{Service, warnings};
 
 /// The examples at the end of a command's help, one a line.
 macro_rules! examples {
@@ -28,6 +29,11 @@ pub fn print(text: &str) -> Result<(), CommandError> {
 /// Something that the run went on in spite of.
 pub fn warning(text: impl Display) {
     note("\u{1b}[1m\u{1b}[33mwarning:\u{1b}[0m ", text);
+}
+
+/// What is sound in a service file and yet probably not meant so.
+pub fn warnings_about(service: &Service) {
+    warnings(service).iter().for_each(warning);
 }
 
 /// Something to know.

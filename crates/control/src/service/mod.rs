@@ -85,6 +85,7 @@ mod parking;
 mod ports;
 pub mod schema;
 mod sections;
+mod warnings;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use edit::ServiceEditError;
@@ -95,6 +96,7 @@ pub use ports::MAX_PORTS;
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
+pub use warnings::{Warning, warnings};
 
 use chain::Names;
 use schemars::JsonSchema;
@@ -291,7 +293,7 @@ impl Service {
     /// a key, by its table and its name, or of what encloses it as far as that is there.
     pub fn wrong_at(&self, keys: &[&str], message: String) -> ServiceError {
         let FileText { path, text } = &self.file;
-        ServiceError::at(place_of(keys, text), message, text, path)
+        ServiceError::at(place_of(keys.iter().copied(), text), message, text, path)
     }
 }
 
@@ -305,21 +307,35 @@ fn of_toml(error: &toml::de::Error) -> Misplaced {
     )
 }
 
-/// Where the last of nested keys is in a text.
-fn place_of(keys: &[&str], text: &str) -> usize {
-    let (mut place, mut values) = (0, DeTable::parse(text).ok().map(Spanned::into_inner));
+/// Where the last of nested keys is in a text; entries of lists go by their numbers.
+fn place_of<'k>(keys: impl IntoIterator<Item = &'k str>, text: &str) -> usize {
+    let (mut place, mut values) = (0, DeTable::parse(text).ok().map(of_table));
     for key in keys {
-        let entry = values.and_then(|mut table| table.remove_entry(*key));
-        let Some((name, value)) = entry else {
+        let Some((at, value)) = values.and_then(|values| entry(values, key)) else {
             break;
         };
-        place = name.span().start;
-        values = match value.into_inner() {
-            DeValue::Table(table) => Some(table),
-            _ => None,
-        };
+        (place, values) = (at, Some(value));
     }
     place
+}
+
+fn of_table(table: Spanned<DeTable<'_>>) -> DeValue<'_> {
+    DeValue::Table(table.into_inner())
+}
+
+/// Where a key's value, or a list's entry, begins to be told of, and what it is.
+fn entry<'t>(values: DeValue<'t>, key: &str) -> Option<(usize, DeValue<'t>)> {
+    match values {
+        DeValue::Table(mut table) => {
+            let (name, value) = table.remove_entry(key)?;
+            Some((name.span().start, value.into_inner()))
+        }
+        DeValue::Array(list) => {
+            let value = list.into_iter().nth(key.parse().ok()?)?;
+            Some((value.span().start, value.into_inner()))
+        }
+        _ => None,
+    }
 }
 
 fn read(text: &str, path: &Path) -> Result<Service, Misplaced> {

@@ -1,8 +1,11 @@
 //! What the catalogue knows of access lists.
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
-use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
+use crate::descriptor::{
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings,
+};
 use crate::edit::{Edit, EditError, Object};
+use crate::firewall::cover::unreachable_rules;
 use crate::firewall::edit::edited_rules;
 use crate::schema;
 use serde::Deserialize;
@@ -49,6 +52,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        unreachable_rules(self.rules())
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

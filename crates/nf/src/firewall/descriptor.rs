@@ -2,8 +2,11 @@
 
 use super::edit::edited_rules;
 use super::{Config, Firewall, NAME};
-use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{
+    self, ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError,
+};
 use crate::edit::{Edit, EditError, Object};
+use crate::firewall::cover::unreachable_rules;
 use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +29,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        unreachable_rules(self.rules())
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -1,10 +1,11 @@
 //! The router's configuration.
 
-use crate::descriptor::Reception;
+use crate::descriptor::{ConfigWarning, Reception};
 use crate::schema::TextOr;
 use crate::text::{Text, parsed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use twinpath_classify::Prefix;
@@ -49,6 +50,39 @@ impl Config {
             Some((route.to.0, hop.port))
         };
         self.routes.iter().filter_map(port).collect()
+    }
+
+    /// Next hops that no route goes by.
+    pub(super) fn unused_next_hops(&self) -> impl Iterator<Item = ConfigWarning> + '_ {
+        let used: HashSet<&str> = self.configured_routes().map(|(_, via)| via).collect();
+        // A file that cannot be read is told when the router is built.
+        let is_known = self.routes_file.is_none() || self.file_routes.is_some();
+        let hops = self.next_hops.iter().enumerate();
+        let unused = hops.filter(move |(_, hop)| is_known && !used.contains(&*hop.name));
+        unused.map(|(place, hop)| ConfigWarning {
+            keys: vec!["next_hops".into(), place.to_string()],
+            message: format!("no route goes via {:?}: nothing is sent there", hop.name),
+        })
+    }
+
+    /// Routes in whose place a later one to the same prefix stands.
+    pub(super) fn replaced_routes(&self) -> impl Iterator<Item = ConfigWarning> + '_ {
+        let mut last = HashMap::new();
+        for (place, route) in self.routes.iter().enumerate() {
+            last.insert(route.to.0, (place, &*route.via));
+        }
+        let routes = self.routes.iter().enumerate();
+        routes.filter_map(move |(place, route)| {
+            let (later, via) = last.get(&route.to.0)?;
+            (*later != place).then(|| ConfigWarning {
+                keys: vec!["routes".into(), place.to_string()],
+                message: format!(
+                    "route {} to {} goes via {via:?} in place of this one",
+                    later + 1,
+                    route.to.0
+                ),
+            })
+        })
     }
 
     /// What of the frames that arrive it takes.

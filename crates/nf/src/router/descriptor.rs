@@ -2,7 +2,8 @@
 
 use super::{Config, NAME, NewRoutes, Router};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, Reception, Surroundings,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, Reception,
+    Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::schema;
@@ -37,6 +38,12 @@ impl FunctionConfig for Config {
 
     fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
         Some(self.routed_ports())
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        self.unused_next_hops()
+            .chain(self.replaced_routes())
+            .collect()
     }
 
     fn reception(&self) -> Option<Reception> {

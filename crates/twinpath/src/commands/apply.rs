@@ -35,7 +35,7 @@ pub struct Arguments {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let path = absolute(&arguments.service)?;
     let text = std::fs::read_to_string(&path).map_err(|source| unreadable(&path, source))?;
-    Service::parse(&text, &path)?;
+    output::warnings_about(&Service::parse(&text, &path)?);
     match ask(&arguments.control, &Request::Apply { text, path })? {
         Answer::Applied(applied) => output::print(&told(&applied)).map(|()| Outcome::Good),
         other => Err(CommandError::unexpected(other)),

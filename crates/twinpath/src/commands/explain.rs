@@ -45,6 +45,7 @@ pub struct Arguments {
 /// Explains.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = Service::load(&arguments.service)?;
+    output::warnings_about(&service);
     let explanation = Explanation::of(&service).map_err(|error| error.placed(&service))?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&explanation)? + "\n"

@@ -79,6 +79,7 @@ const DEFAULT_REPORT: &str = "twinpath-report";
 /// Runs.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = arguments.service()?;
+    output::warnings_about(&service);
     let ports = arguments.ports();
     let stop = Stop::on_signals()?;
     let mut opened = ports.open(&service)?;
