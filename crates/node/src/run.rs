@@ -142,6 +142,8 @@ pub struct Finished {
     pub has_drained: bool,
     /// How far live traffic was behind its time, at most.
     pub behind: Duration,
+    /// Whether packets did not say by which port of the node they came in, so that their sources told.
+    pub has_guessed_ports: bool,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -211,6 +213,7 @@ pub fn run_opened(
         written,
         has_drained: node.machine.has_drained(),
         behind: opened.source.behind(),
+        has_guessed_ports: opened.source.has_guessed_ports(),
     };
     finished.report.warnings = finished.warnings();
     Ok(finished)
@@ -238,6 +241,10 @@ impl Finished {
             (
                 behind > MUCH_BEHIND,
                 format!("the traffic fell {behind:.1?} behind its time: less was offered than the file says"),
+            ),
+            (
+                self.has_guessed_ports,
+                "the capture does not say by which ports packets came in: their source addresses told, which anybody can forge".to_owned(),
             ),
             (
                 truncated.is_some(),
@@ -376,6 +383,7 @@ mod tests {
             written: Written::default(),
             has_drained: true,
             behind: MUCH_BEHIND,
+            has_guessed_ports: false,
         }
     }
 

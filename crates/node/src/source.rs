@@ -35,6 +35,11 @@ pub trait Feed: Send {
     fn progress(&self) -> Option<f64> {
         None
     }
+
+    /// Whether packets did not say by which port of the node they came in, so that their sources told.
+    fn has_guessed_ports(&self) -> bool {
+        false
+    }
 }
 
 /// What a [`Feed`] has next.
@@ -126,6 +131,7 @@ impl Source {
             ports: ports.clone(),
             numbers: Vec::new(),
             ingress: Ingress::of(service),
+            has_guessed: false,
         }))
     }
 
@@ -222,6 +228,11 @@ impl Source {
         self.behind = self.behind.max(time);
     }
 
+    /// Whether packets did not say by which port of the node they came in, so that their sources told.
+    pub fn has_guessed_ports(&self) -> bool {
+        self.feed.has_guessed_ports()
+    }
+
     /// How far the source is, from 0 to 1, if it knows.
     pub fn progress(&self) -> Option<f64> {
         self.feed.progress()
@@ -236,11 +247,13 @@ struct CaptureFeed {
     numbers: Vec<u16>,
     /// For packets of which the capture does not say where they came in.
     ingress: Ingress,
+    has_guessed: bool,
 }
 
 impl CaptureFeed {
     fn port_of(&mut self, interface: u32, bytes: &[u8]) -> u16 {
         let told = (!self.has_ports()).then(|| self.ingress.of_captured(bytes));
+        self.has_guessed |= told.flatten().is_some();
         told.flatten()
             .unwrap_or_else(|| self.port_of_interface(interface as usize))
     }
@@ -278,6 +291,10 @@ impl Feed for CaptureFeed {
         Ok(fed(next, |interface, len| {
             self.port_of(interface, buffer.get(..len).unwrap_or_default())
         }))
+    }
+
+    fn has_guessed_ports(&self) -> bool {
+        self.has_guessed
     }
 
     fn progress(&self) -> Option<f64> {

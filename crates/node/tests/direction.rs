@@ -28,6 +28,7 @@ struct Outcome {
     left: Vec<(u32, Vec<u8>)>,
     drops: BTreeMap<String, u64>,
     on_fast_path: u64,
+    warnings: Vec<String>,
 }
 
 impl Outcome {
@@ -81,6 +82,7 @@ fn run_on(service: &Service, paths: Paths, folder: &TempDir, input: &Path) -> Ou
         left: packets_of(&output),
         drops: drops.filter(|(_, packets)| *packets > 0).collect(),
         on_fast_path: report.fast.packets,
+        warnings: report.warnings,
     }
 }
 
@@ -163,6 +165,8 @@ fn captures_without_ports_go_by_sources() {
         0
     );
     assert!(outcome.left.iter().any(|(port, _)| *port == PEER));
+    let told = "their source addresses told, which anybody can forge";
+    assert!(outcome.warnings.iter().any(|warning| warning.contains(told)));
 }
 
 /// Replies are translated back before the router decides, so that they leave by the site's port with

@@ -98,7 +98,7 @@ fn rules_beside_flow_state_are_told() {
         "  acl            cached as rules    addresses, ports and protocol decide",
         "  firewall       shares flow state  each packet may move",
         "  from inside  [acl] -> (firewall) -> [napt -> monitor]\n",
-        "  all others   [monitor -> napt] -> (firewall) -> [acl]\n  inside: 10.0.0.0/8\n",
+        "  all others   [monitor -> napt] -> (firewall) -> [acl]\n  inside: 10.0.0.0/8, as their sources say\n",
         "  tables: 2, each with 1,000 rules for whole flows and 24 others with up to 64 masks\n",
         "used more than 3 times in the window of 1s before",
         "  not_plain              fragments, ICMP errors",
@@ -110,6 +110,30 @@ fn rules_beside_flow_state_are_told() {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
     }
 }
+
+/// Of what is probably not meant so, with its line; it is explained all the same.
+#[test]
+fn what_is_probably_not_meant_is_told() {
+    let folder = Folder::with(
+        "x.toml",
+        "[service]\nchain = [\"acl\"]\n[acl]\nrules = [\n    { action = \"deny\" },\n    { action = \"allow\", protocol = \"tcp\" },\n]\n[monitor]\n",
+    );
+    for command in [&["explain", "x.toml"][..], &["run", "x.toml", "--in", "a.pcap"]] {
+        folder.write("a.pcap", &EMPTY_CAPTURE);
+        let said = folder.succeed(command);
+        for expected in [
+            "warning: x.toml:6:5: no packet comes to this rule: rule 1 (deny)",
+            "warning: x.toml:8:2: the chain has no monitor: this table is not used",
+        ] {
+            assert!(said.err.contains(expected), "{expected:?} in\n{}", said.err);
+        }
+    }
+}
+
+/// A header of a pcap file, without packets.
+const EMPTY_CAPTURE: [u8; 24] = [
+    0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0,
+];
 
 /// A balancer's state fits a switch; a firewall's, in an element of its own, does not.
 const APART: &str = r#"

@@ -5,7 +5,9 @@ use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 use twinpath_control::service::{Instance, Paths, Service};
+use twinpath_core::Direction;
 use twinpath_nf::duration::Human;
+use twinpath_node::position::Position;
 use twinpath_node::wiring;
 use twinpath_rulecache::{Obstacle, RuleTable};
 
@@ -15,6 +17,8 @@ pub struct RuleFacts {
     functions: Vec<FunctionPlace>,
     /// The networks whose packets pass the chain in order; empty if all do.
     inside: Vec<String>,
+    /// The ports whose packets do, in place of that; empty if sources tell.
+    inside_ports: Vec<String>,
     elements: Elements,
     cache: CacheFacts,
     no_rule: Vec<NoRule>,
@@ -104,6 +108,11 @@ impl RuleFacts {
                 })
                 .collect(),
             inside: service.inside.iter().map(ToString::to_string).collect(),
+            inside_ports: service
+                .inside_ports
+                .iter()
+                .filter_map(|port| service.ports.get(usize::from(*port)).cloned())
+                .collect(),
             elements: Elements::of(service),
             cache,
             no_rule: Obstacle::ALL.map(meaning).into(),
@@ -146,28 +155,36 @@ impl FunctionPlace {
 
 impl Elements {
     fn of(service: &Service) -> Self {
-        let original: Vec<Element> = wiring::elements(service).map(Element::of).collect();
-        let reply = original.iter().rev().map(Element::reversed).collect();
+        let elements: Vec<&[Instance]> = wiring::elements(service).collect();
+        let walk = |direction| {
+            let order = wiring::element_order(service);
+            let first = Some(order.first(direction));
+            std::iter::successors(first, move |position| order.next(*position))
+        };
+        let element = |position: Position| {
+            let instances = elements.get(usize::from(position.element))?;
+            Some(Element::of(instances, position.direction))
+        };
+        let has_sides = !(service.inside.is_empty() && service.inside_ports.is_empty());
         Self {
-            original,
-            reply: (!service.inside.is_empty()).then_some(reply),
+            original: walk(Direction::Original).filter_map(element).collect(),
+            reply: has_sides.then(|| walk(Direction::Reply).filter_map(element).collect()),
         }
     }
 }
 
 impl Element {
-    fn of(instances: &[Instance]) -> Self {
-        let names = instances.iter().map(|one| one.name.to_string());
+    fn of(instances: &[Instance], direction: Direction) -> Self {
+        let (last, mut others): (Vec<&Instance>, Vec<&Instance>) =
+            instances.iter().partition(|one| one.decides_last());
+        if direction == Direction::Reply {
+            others.reverse();
+        }
+        let names = others.into_iter().chain(last);
         Self {
             makes_rules: instances.iter().all(Instance::makes_rules),
-            functions: names.collect(),
+            functions: names.map(|one| one.name.to_string()).collect(),
         }
-    }
-
-    fn reversed(&self) -> Self {
-        let mut reversed = self.clone();
-        reversed.functions.reverse();
-        reversed
     }
 }
 
@@ -213,7 +230,13 @@ impl Display for RuleFacts {
             Some(reply) => {
                 writeln!(f, "  from inside  {}", line(&self.elements.original))?;
                 writeln!(f, "  all others   {}", line(reply))?;
-                writeln!(f, "  inside: {inside}")?;
+                match (self.inside_ports.as_slice(), inside.as_str()) {
+                    ([], _) => writeln!(f, "  inside: {inside}, as their sources say")?,
+                    (ports, "") => writeln!(f, "  inside: ports {}", ports.join(", "))?,
+                    (ports, _) => {
+                        writeln!(f, "  inside: ports {}, with {inside}", ports.join(", "))?;
+                    }
+                }
             }
         }
         writeln!(f, "\n{}", self.cache)?;
