@@ -3,7 +3,7 @@
 use super::list::{Classifiers, Prepared};
 use crate::firewall::rule::{Action, Rule};
 use twinpath_classify::acl::Examined;
-use twinpath_core::wire::{Fragment, Network};
+use twinpath_core::wire::Fragment;
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
 
@@ -26,7 +26,6 @@ pub struct AccessList {
     pub(super) free: Vec<u32>,
     allowed: u64,
     denied: u64,
-    not_ip: u64,
 }
 
 /// What an entry decides, and for how many packets it did.
@@ -54,7 +53,6 @@ impl AccessList {
             list,
             allowed: 0,
             denied: 0,
-            not_ip: 0,
         }
     }
 
@@ -83,9 +81,6 @@ impl AccessList {
             let rule = rules.rule(&packet.headers(), &mut examined);
             packet.examined(&examined.rounded(STEP_BITS, STEP_BITS));
             rule
-        } else if packet.quote().layout.network == Network::None {
-            self.not_ip += 1;
-            None
         } else {
             rule_of_odd(rules, packet)
         };
@@ -137,6 +132,5 @@ impl RuleFunction for AccessList {
         each("allowed", self.allowed);
         each("denied", self.denied);
         each("default_hits", self.default_hits());
-        each("not_ip", self.not_ip);
     }
 }

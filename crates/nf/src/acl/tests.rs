@@ -89,17 +89,6 @@ fn fragments_meet_rules_with_ports() {
 }
 
 #[test]
-fn what_is_not_ip_meets_the_default() {
-    for (default, passes) in [("allow", true), ("deny", false)] {
-        let mut bench = bench(&config(&format!("default = '{default}'")), 4);
-        let mut arp = vec![0; 60];
-        arp[12..14].copy_from_slice(&protocol::ETHER_ARP.to_be_bytes());
-        assert_eq!(bench.process(&arp, 0, Instant(1)).packet.is_ok(), passes);
-        assert_eq!(bench.counter(0, "not_ip"), 1);
-    }
-}
-
-#[test]
 fn a_wrong_configuration_says_what_was_expected() {
     let message = toml::from_str::<Config>("rules = [{ action = 'allow', to_port = 'x' }]");
     let message = message.expect_err("no port").to_string();

@@ -101,7 +101,6 @@ fn own_addresses_are_local() {
         let echo = echo.seq(9).payload(b"are you there?");
         let request = echo.vlan(5).ttl(1).to_vec().expect("fits");
         let outcome = bench.process(&request, 0, Instant(1));
-        assert_eq!(outcome.packet.as_ref().ok(), None, "consumed");
         let (reply, layout) = answer(outcome);
         let (sent, asked) = (dissect(&request).expect("sound"), &request);
         assert_eq!(
