@@ -52,9 +52,11 @@ pub enum DropReason {
     RuleBacklogFull,
     /// A worker crashed while it had the packet.
     WorkerCrashed,
+    /// The run ended while the packet was inside, for it could not come to its end.
+    RunEnded,
 }
 
-const PLAIN: [DropReason; 22] = [
+const PLAIN: [DropReason; 23] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::PuntRingFull,
@@ -77,6 +79,7 @@ const PLAIN: [DropReason; 22] = [
     DropReason::HeaderTooLong,
     DropReason::RuleBacklogFull,
     DropReason::WorkerCrashed,
+    DropReason::RunEnded,
 ];
 
 impl DropReason {
@@ -118,6 +121,7 @@ impl DropReason {
             Self::HeaderTooLong => 19,
             Self::RuleBacklogFull => 20,
             Self::WorkerCrashed => 21,
+            Self::RunEnded => 22,
         }
     }
 
@@ -143,6 +147,7 @@ impl DropReason {
                 | Self::HeaderTooLong
                 | Self::RuleBacklogFull
                 | Self::WorkerCrashed
+                | Self::RunEnded
         )
     }
 
@@ -172,6 +177,7 @@ impl DropReason {
             Self::HeaderTooLong => "header_too_long",
             Self::RuleBacklogFull => "rule_backlog_full",
             Self::WorkerCrashed => "worker_crashed",
+            Self::RunEnded => "run_ended",
         }
     }
 }

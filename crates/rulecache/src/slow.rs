@@ -106,6 +106,8 @@ pub struct SlowRules {
     pending: Pending,
     /// The arrival of the last packet that was taken up.
     clock: Instant,
+    /// Packets that are older have all been taken up.
+    passed: Instant,
     counters: SlowRulesCounters,
     replies: Vec<Frame>,
     messages: Vec<CacheMessage>,
@@ -128,6 +130,7 @@ impl SlowRules {
             manager: Manager::new(config.manager),
             pending: Pending::default(),
             clock: Instant::ZERO,
+            passed: Instant::ZERO,
             counters: SlowRulesCounters::default(),
             replies: Vec::new(),
             messages: Vec::new(),
@@ -197,14 +200,9 @@ impl SlowRules {
         self.pending.len()
     }
 
-    /// The number, in the order of arrival, of the oldest packet that waits.
-    pub fn oldest_waiting(&self) -> Option<u64> {
+    /// Of the packets that wait, the smallest number in the order of arrival, and the earliest time.
+    pub fn oldest_waiting(&self) -> Option<(u64, Instant)> {
         self.pending.oldest()
-    }
-
-    /// When a packet that waits is to be helped on, though none comes: call [`Self::tick`] then.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        self.manager.next_retry().filter(|_| self.is_waiting())
     }
 
     /// Takes a packet that was punted.
@@ -266,6 +264,12 @@ impl SlowRules {
         // A mark that finds no room is sent again.
     }
 
+    /// No packet that is older than this will come any more, and none waits: entries that are idle
+    /// by then may end.
+    pub fn tell_time(&mut self, passed: Instant) {
+        self.passed = self.passed.max(passed);
+    }
+
     /// Lets time pass; call it now and then, also when no packets come.
     pub fn tick(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Output>) {
         self.manager.tick(now, &mut self.messages);
@@ -274,10 +278,8 @@ impl SlowRules {
         self.resume(now, pools, out);
     }
 
-    /// Entries end by the clock of the packets taken up, never of those that still wait.
     fn forget_expired(&mut self) {
-        let oldest = self.pending.oldest_time().unwrap_or(Instant::NEVER);
-        let (now, mut expired) = (self.clock.min(oldest), Vec::new());
+        let (now, mut expired) = (self.passed, Vec::new());
         for (place, function) in self.chain.functions_mut() {
             function.each_expired(now, &mut |entry| expired.push(entry));
             for entry in expired.drain(..) {

@@ -214,6 +214,7 @@ impl World {
             self.at_worker(item);
         }
         let mut out = Vec::new();
+        self.slow.tell_time(self.oldest_on_the_way());
         self.slow.tick(self.now, &mut self.pools, &mut out);
         self.outputs(out);
         while let Some(item) = self.down.due(self.now) {

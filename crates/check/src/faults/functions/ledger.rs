@@ -113,7 +113,6 @@ impl Ledger {
             found: found(flow),
         });
         flow.words[LAST] = packet.timestamp().ticks();
-        flow.wake_at(packet.timestamp() + self.hold);
         self.held_frames += 1;
         match self.held.at_mut(*flow.handle) {
             Some(queue) => queue.push_back(packet),
@@ -180,6 +179,11 @@ impl NetworkFunction for Ledger {
         self.let_go(flow, out);
         let now = packet.timestamp().ticks();
         self.enter(packet, now, flow, out);
+    }
+
+    fn deadline(&self, handle: u32) -> Instant {
+        let first = self.held.at(handle).and_then(VecDeque::front);
+        first.map_or(Instant::NEVER, |packet| packet.timestamp() + self.hold)
     }
 
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {

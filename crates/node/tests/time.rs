@@ -1,6 +1,8 @@
-//! Known gaps, as ARCHITECTURE.md lists them, each with the smallest service and capture that were
-//! found to show it. They are ignored because they fail; who mends one makes it a test like others:
-//! `cargo test --package twinpath-node --test known_gaps -- --ignored`.
+//! What happens because of time happens at the same time on both paths: a gap is given up before
+//! packets that come after its time-out and behind those that came before, wherever they are then;
+//! flows are idle by the times of their own packets; a run ends when nothing is inside.
+//!
+//! Each has the smallest service and capture that were found to show that it was otherwise.
 
 mod common;
 
@@ -11,7 +13,7 @@ use twinpath_io::Trace;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/known_gaps")
+        .join("tests/time")
         .join(name)
 }
 
@@ -35,44 +37,44 @@ fn agrees(name: &str) {
     assert_same_but_for_names(&expected, &found, "198.51.100.0/24", name);
 }
 
+/// A worker waits for older packets that are on their way to it before a gap is given up.
 #[test]
-#[ignore = "a worker's timer goes off before packets that are older and under way to it"]
 fn gap_timeout() {
     agrees("gap_timeout");
 }
 
+/// A run goes on while anything comes back, however long that takes.
 #[test]
-#[ignore = "a run ends after five seconds, though packets with longer round trips are under way"]
 fn long_round_trip() {
     agrees("long_round_trip");
 }
 
+/// What a reassembler lets go of meets a ban that has ended meanwhile.
 #[test]
-#[ignore = "what a reassembler lets go meets functions behind it at another time on the two paths"]
 fn short_ban() {
     agrees("short_ban");
 }
 
+/// What a reassembler lets go of meets flows that have been idle meanwhile.
 #[test]
-#[ignore = "idle time is judged at other moments on the two paths"]
 fn short_expiry() {
     agrees("short_expiry");
 }
 
+/// At the end of a run, too, what is let go meets flows as they are at its time.
 #[test]
-#[ignore = "what is let go at the end of a run meets elements that have forgotten its flow"]
 fn end_of_run() {
     agrees("end_of_run");
 }
 
+/// The same where two reassemblers let go one after the other.
 #[test]
-#[ignore = "what is let go at the end of a run meets elements that have forgotten its flow"]
 fn end_of_run_banned() {
     agrees("end_of_run_banned");
 }
 
+/// A round trip that is longer than time-outs lets nothing expire.
 #[test]
-#[ignore = "a round trip that is longer than a function's time-out lets flows expire"]
 fn latency() {
     agrees("latency");
 }
