@@ -68,7 +68,7 @@ pub struct SlowFlows {
     replies: Vec<Packet>,
     aged: Vec<FlowId>,
     /// How flows follow that still have the state of the chain before; it is empty once all have.
-    passage: Option<Migration>,
+    migration: Option<Migration>,
     /// Packets until more of them follow.
     rest: u32,
     drops: DropCounters,
@@ -96,7 +96,7 @@ impl SlowFlows {
             departing: Vec::new(),
             replies: Vec::new(),
             aged: Vec::new(),
-            passage: None,
+            migration: None,
             rest: 0,
             drops: DropCounters::default(),
             stats: SlowFlowsCounters::default(),
@@ -217,10 +217,10 @@ impl SlowFlows {
         started: Instant,
     ) -> Vec<Named<dyn NetworkFunction>> {
         while self.follow_on() {}
-        let (passage, left) = self.chain.succeed(successors, started);
+        let (migration, left) = self.chain.succeed(successors, started);
         self.store
             .reshape(self.chain.word_count(), self.chain.len());
-        self.passage = Some(passage);
+        self.migration = Some(migration);
         left
     }
 
@@ -241,12 +241,12 @@ impl SlowFlows {
     /// Brings a flow, and others beside it, to the present chain.
     #[inline]
     fn catch_up(&mut self, id: FlowId) {
-        if let Some(passage) = &self.passage {
+        if let Some(migration) = &self.migration {
             let chain = &mut self.chain;
             self.store
                 .move_chunk(id, |words, handles, new_words, new_handles| {
                     let before = Before { words, handles };
-                    chain.follow(passage, before, new_words, new_handles);
+                    chain.follow(migration, before, new_words, new_handles);
                 });
         }
     }
@@ -257,7 +257,7 @@ impl SlowFlows {
         let next = self.store.to_move();
         match next {
             Some(id) => self.catch_up(id),
-            None => self.passage = None,
+            None => self.migration = None,
         }
         next.is_some()
     }
@@ -265,7 +265,7 @@ impl SlowFlows {
     /// While flows follow to another chain, each packet is an occasion.
     #[inline]
     fn follow_now_and_then(&mut self) {
-        if self.passage.is_none() {
+        if self.migration.is_none() {
             return;
         }
         self.rest = self.rest.saturating_sub(1);

@@ -52,7 +52,7 @@ impl NetworkFunction for Keeper {
     }
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
-        now.ticks().wrapping_sub(words[0]) > Instant(IDLE.as_nanos() as u64).ticks()
+        now.ticks_since(words[0]) > Instant(IDLE.as_nanos() as u64).ticks()
     }
 
     fn forget(&mut self, handle: u32) {

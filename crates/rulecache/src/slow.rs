@@ -6,9 +6,8 @@
 //! then packets of its flow and direction wait behind it, and others pass. Marks wait too: they
 //! promise that everything before them has been sent out.
 
-use crate::action::Fate;
-use crate::chain::{Passage, RuleChain};
-use crate::function::{Answers, RuleFunction};
+use crate::chain::{Awaits, RuleChain};
+use crate::function::{Answers, RuleFunction, Verdict};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
 use crate::message::CacheMessage;
@@ -439,7 +438,7 @@ impl SlowRules {
             true => &dependents,
             false => &self.manager,
         };
-        let passage = self.chain.run_watched(
+        let verdict = self.chain.run_watched(
             &mut packet,
             recording,
             start.step,
@@ -449,36 +448,36 @@ impl SlowRules {
         );
         out.extend(self.replies.drain(..).map(Output::Reply));
         let at = packet.timestamp();
-        match passage {
-            Passage::Forward => {
+        match verdict {
+            Verdict::Forward => {
                 out.push(Output::Depart(packet, self.recording.rewrites().egress()));
-                self.consider(Fate::Forward, at, out, watch);
+                self.consider(None, at, out, watch);
             }
-            Passage::Drop(reason) => {
-                self.consider(Fate::Drop(reason), at, out, watch);
+            Verdict::Drop(reason) => {
+                self.consider(Some(reason), at, out, watch);
                 out.push(Output::Drop(packet, reason));
             }
-            Passage::Consumed => {
-                self.consider(Fate::Forward, at, out, watch);
+            Verdict::Consumed => {
+                self.consider(None, at, out, watch);
                 pools.give(packet.frame);
             }
-            Passage::Wait { step, entry } => {
+            Verdict::Wait(Awaits { step, entry }) => {
                 return self.wait(packet, step, entry, start, out);
             }
         }
         true
     }
 
-    /// Counts the packet's entries, and offers its rule if it is hot.
+    /// Counts the entries of a packet that goes on or is dropped, and offers its rule if it is hot.
     fn consider<W: Watch + ?Sized>(
         &mut self,
-        fate: Fate,
+        drop: Option<DropReason>,
         at: Instant,
         out: &mut Vec<Output>,
         watch: &mut W,
     ) {
         let recording = &self.recording;
-        watch.ends(recording, fate, at);
+        watch.ends(recording, drop, at);
         if !self.config.caching {
             return;
         }
@@ -486,7 +485,7 @@ impl SlowRules {
             self.counters.obstacles[obstacle as usize] += 1;
         }
         if let Some(hotness) = self.selection.packet(recording, at) {
-            self.offer(hotness, fate, at, out, watch);
+            self.offer(hotness, drop, at, out, watch);
         }
     }
 
@@ -494,12 +493,12 @@ impl SlowRules {
     fn offer<W: Watch + ?Sized>(
         &mut self,
         hotness: u32,
-        fate: Fate,
+        drop: Option<DropReason>,
         at: Instant,
         out: &mut Vec<Output>,
         watch: &mut W,
     ) {
-        if let Ok(rule) = synthesise(&self.recording, fate, at) {
+        if let Ok(rule) = synthesise(&self.recording, drop, at) {
             let original = self.recording.original();
             let offer = self
                 .manager

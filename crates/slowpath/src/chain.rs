@@ -181,12 +181,7 @@ impl Chain {
     }
 
     /// Lets go of all packets that the functions keep of a flow: they pass the rest of the chain.
-    pub fn release<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        io: &mut ChainIo<'_>,
-    ) {
+    pub fn release<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         self.call_each(record, now, io, |function, flow, out| {
             function.release(flow, out);
         })
@@ -223,12 +218,7 @@ impl Chain {
     }
 
     /// Wakes the functions of a flow whose deadline has come.
-    pub fn wake<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        io: &mut ChainIo<'_>,
-    ) {
+    pub fn wake<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         self.call_each(record, now, io, |function, flow, out| {
             function.wake(flow, out);
         })

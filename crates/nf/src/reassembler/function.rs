@@ -100,9 +100,7 @@ impl NetworkFunction for Reassembler {
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         // What is held leaves at its own time-out.
         let holding = words[FLAGS] & HOLDING != 0;
-        words[FLAGS] != 0
-            && !holding
-            && now.ticks().wrapping_sub(words[LAST_SEEN]) > self.idle_ticks
+        words[FLAGS] != 0 && !holding && now.ticks_since(words[LAST_SEEN]) > self.idle_ticks
     }
 
     fn forget(&mut self, handle: u32) {

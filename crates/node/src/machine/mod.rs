@@ -283,7 +283,9 @@ impl Machine {
             return Some(clock.link + PARKING_TICK);
         }
         let is_waiting = !self.phase.is_idle() || !self.is_quiet();
-        let tick = is_waiting.then(|| clock.link + TICK);
+        // What is on the link comes back by itself.
+        let is_at_rest = !self.links.iter().any(Link::has_in_flight);
+        let tick = (is_waiting && is_at_rest).then(|| clock.link + TICK);
         let deadline = self.next_deadline_of_functions(clock);
         tick.into_iter().chain(deadline).min()
     }

@@ -198,8 +198,7 @@ impl<'a> World<'a> {
     }
 
     fn give_back(&mut self, returns: Vec<Frame>) {
-        self.to_machine
-            .extend(returns.into_iter().map(Back::Frame));
+        self.to_machine.extend(returns.into_iter().map(Back::Frame));
         let progress = self.node.workers[0].progress();
         self.to_machine.push_back(Back::Progress(progress));
     }

@@ -211,7 +211,7 @@ impl NetworkFunction for Ledger {
     }
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
-        now.ticks().wrapping_sub(words[LAST]) > self.expiry_ticks
+        now.ticks_since(words[LAST]) > self.expiry_ticks
     }
 
     fn forget(&mut self, handle: u32) {
