@@ -115,6 +115,8 @@ reasons! {
     RuleBacklogFull => "rule_backlog_full", Loss;
     /// A worker crashed while it had the packet.
     WorkerCrashed => "worker_crashed", Loss;
+    /// The run ended while the packet was inside, for it could not come to its end.
+    RunEnded => "run_ended", Loss;
     /// The checksum of the transport header is wrong.
     BadChecksum => "bad_checksum", Decision;
     /// An ICMP error of a type that is not let through.

@@ -225,6 +225,8 @@ impl<S: Sink> Driver<'_, S> {
         for (worker, frame) in self.output.frames.drain(..) {
             self.seats[worker].send(frame);
         }
+        let time = self.machine.time();
+        self.seats.iter_mut().for_each(|seat| seat.tell_time(time));
         for (worker, command) in self.output.commands.drain(..) {
             self.seats[worker].tell(command);
         }
@@ -305,10 +307,6 @@ impl<S: Sink> Driver<'_, S> {
             return;
         }
         self.next_tick_ns = wall_ns + 1_000_000;
-        if !self.tempo.is_lossless {
-            let now = self.clock().packet;
-            self.seats.iter().for_each(|seat| seat.publish_time(now));
-        }
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let seats = &self.seats;
         self.observer.tick(packet_ns, wall_ns, self.machine, || {

@@ -8,7 +8,7 @@ use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
 use crate::fast_path::{BURST, Via};
-use crate::machine::{Outcome, Output, Progress, Refusal};
+use crate::machine::{Outcome, Output, Progress, Refusal, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
@@ -20,13 +20,18 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
-use twinpath_link::{Sender, number};
 
 /// What is on its way, due at its time.
 struct InFlight<T> {
     due: Instant,
     worker: usize,
     what: T,
+}
+
+/// What is on its way to a worker.
+enum ToWorker {
+    Frame(Frame),
+    Time(Time),
 }
 
 /// What is on its way back from a worker: frames, and how far it is when they have been handed in.
@@ -48,9 +53,10 @@ pub struct VirtualRun<'a, S: Sink> {
     sink: &'a mut S,
     observer: &'a mut Observer,
     one_way: Duration,
-    to_workers: VecDeque<InFlight<Frame>>,
+    to_workers: VecDeque<InFlight<ToWorker>>,
     from_workers: VecDeque<InFlight<Returns>>,
-    numbers: Vec<Sender>,
+    /// What time workers have been told, or will be.
+    told: Time,
     output: Output,
     burst: Vec<Frame>,
     returns: Vec<Frame>,
@@ -80,7 +86,6 @@ enum Happening {
     Return,
     /// The machine is told the time.
     Tick,
-    Deadline(usize),
 }
 
 impl<'a, S: Sink> VirtualRun<'a, S> {
@@ -91,7 +96,6 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         observer: &'a mut Observer,
         round_trip: Duration,
     ) -> Self {
-        let workers = node.workers.len();
         Self {
             node,
             sink,
@@ -99,7 +103,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             one_way: round_trip / 2,
             to_workers: VecDeque::new(),
             from_workers: VecDeque::new(),
-            numbers: vec![Sender::default(); workers],
+            told: Time::default(),
             output: Output::default(),
             burst: Vec::with_capacity(BURST),
             returns: Vec::new(),
@@ -244,14 +248,11 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
 
     /// The next thing happens; if there is none, time passes.
     fn go_on(&mut self) -> Result<(), CaptureError> {
-        let tick = self.next_tick().map(|at| (at, Happening::Tick));
-        let next = self.next_landing().into_iter().chain(tick);
-        match next.min_by_key(|&(at, _)| at) {
+        match self.next_happening() {
             Some((at, what)) => self.let_happen(at, what),
             None => {
                 let packet_now = self.packet_now();
-                let deadline = self.node.machine.next_deadline(self.clock());
-                self.now = deadline.unwrap_or(self.now + TICK);
+                self.now = self.now + TICK;
                 self.ahead = self.now.since(packet_now);
                 self.advance()
             }
@@ -288,10 +289,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 self.sink.packet(&departure)?;
                 self.node.machine.pools().give(departure.frame);
             }
-            let due = self.now + self.one_way;
-            let frames = self.output.frames.drain(..);
-            self.to_workers
-                .extend(frames.map(|(worker, what)| InFlight { due, worker, what }));
+            self.put_on_the_link();
             let commands = std::mem::take(&mut self.output.commands);
             if commands.is_empty() {
                 break;
@@ -311,11 +309,26 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         self.sink.advance(self.node.machine.oldest())
     }
 
+    fn put_on_the_link(&mut self) {
+        let due = self.now + self.one_way;
+        let frames = self.output.frames.drain(..);
+        self.to_workers.extend(frames.map(|(worker, frame)| {
+            let what = ToWorker::Frame(frame);
+            InFlight { due, worker, what }
+        }));
+        let time = self.node.machine.time();
+        if std::mem::replace(&mut self.told, time) != time {
+            let what = || ToWorker::Time(time);
+            let workers = 0..self.node.workers.len();
+            self.to_workers.extend(workers.map(|worker| {
+                let what = what();
+                InFlight { due, worker, what }
+            }));
+        }
+    }
+
     fn hand_in_at_once(&mut self, worker: usize) {
         let (clock, out) = (self.clock(), &mut self.output);
-        for frame in &mut self.returns {
-            number(frame, self.numbers[worker].number());
-        }
         let machine = &mut self.node.machine;
         machine.returned(worker, &mut self.returns, clock, out);
         machine.progress(worker, self.node.workers[worker].progress(), out);
@@ -365,7 +378,6 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         match what {
             Happening::Arrival => self.arrive_at_worker(),
             Happening::Return => self.return_from_worker()?,
-            Happening::Deadline(worker) => self.wake(worker),
             Happening::Tick => self.advance()?,
         }
         Ok(())
@@ -384,51 +396,30 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     }
 
     fn next_happening(&self) -> Option<(Instant, Happening)> {
-        let deadlines = self.node.workers.iter().enumerate();
-        // A worker's packet clock is what has reached it: one way behind.
-        let deadlines = deadlines.filter_map(|(index, worker)| {
-            let at = worker.next_deadline()? + self.ahead + self.one_way;
-            Some((at, Happening::Deadline(index)))
-        });
-        let tick = self.next_tick().map(|at| (at, Happening::Tick));
+        let tick = self.node.machine.next_deadline(self.clock());
+        let tick = tick.map(|at| (at, Happening::Tick));
         let landing = self.next_landing().into_iter();
-        landing
-            .chain(tick)
-            .chain(deadlines)
-            .min_by_key(|&(at, _)| at)
-    }
-
-    /// While payloads wait the machine is told the time often.
-    fn next_tick(&self) -> Option<Instant> {
-        let parking = self.node.machine.path().parking()?;
-        match parking.is_empty() {
-            true => None,
-            false => self.node.machine.next_deadline(self.clock()),
-        }
+        landing.chain(tick).min_by_key(|&(at, _)| at)
     }
 
     fn arrive_at_worker(&mut self) {
         let Some(InFlight { worker, what, .. }) = self.to_workers.pop_front() else {
             return;
         };
-        let pools = &mut self.node.worker_pools[worker];
-        self.node.workers[worker].receive(what, pools, &mut self.returns);
-        self.send_back(worker);
-    }
-
-    fn wake(&mut self, worker: usize) {
-        let Some(deadline) = self.node.workers[worker].next_deadline() else {
-            return;
-        };
-        let pools = &mut self.node.worker_pools[worker];
-        self.node.workers[worker].advance(deadline, pools, &mut self.returns);
+        let Node {
+            workers,
+            worker_pools,
+            ..
+        } = &mut *self.node;
+        let (one, pools) = (&mut workers[worker], &mut worker_pools[worker]);
+        match what {
+            ToWorker::Frame(frame) => one.receive(frame, pools, &mut self.returns),
+            ToWorker::Time(time) => one.advance(time, pools, &mut self.returns),
+        }
         self.send_back(worker);
     }
 
     fn send_back(&mut self, worker: usize) {
-        for frame in &mut self.returns {
-            number(frame, self.numbers[worker].number());
-        }
         self.from_workers.push_back(InFlight {
             due: self.now + self.one_way,
             worker,

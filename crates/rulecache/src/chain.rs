@@ -6,7 +6,7 @@ use crate::recording::{EntryId, Obstacle, Recording};
 use crate::watch::{Unwatched, Watch};
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
-use twinpath_core::{Direction, DropReason, Frame, Metadata, Named, Packet};
+use twinpath_core::{Direction, Frame, Metadata, Named, Packet};
 
 /// Functions in a row, which packets pass in order, or in reverse as replies. Some at the end may
 /// decide last: replies pass them last, too.
@@ -16,22 +16,13 @@ pub struct RuleChain {
     last: usize,
 }
 
-/// How far a packet came.
+/// Where in a chain a packet waits until an entry is free: call again with the same step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Passage {
-    /// It leaves the element.
-    Forward,
-    /// It is dropped.
-    Drop(DropReason),
-    /// A function has taken it.
-    Consumed,
-    /// It waits at this step until the entry is free; call again with the same step.
-    Wait {
-        /// How many functions are behind it.
-        step: usize,
-        /// The entry.
-        entry: EntryId,
-    },
+pub struct Awaits {
+    /// How many functions are behind it.
+    pub step: usize,
+    /// The entry.
+    pub entry: EntryId,
 }
 
 impl RuleChain {
@@ -96,7 +87,7 @@ impl RuleChain {
         from: usize,
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
-    ) -> Passage {
+    ) -> Verdict<Awaits> {
         self.run_watched(packet, recording, from, dependents, answers, &mut Unwatched)
     }
 
@@ -109,7 +100,7 @@ impl RuleChain {
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
         watch: &mut W,
-    ) -> Passage {
+    ) -> Verdict<Awaits> {
         let now = packet.timestamp();
         for step in from..self.functions.len() {
             let place = self.place_at(packet.direction, step);
@@ -123,19 +114,19 @@ impl RuleChain {
             }
             match verdict {
                 Verdict::Forward => {}
-                Verdict::Drop(reason) => return Passage::Drop(reason),
+                Verdict::Drop(reason) => return Verdict::Drop(reason),
                 Verdict::Consumed => {
                     recording.obstruct(Obstacle::Answered);
-                    return Passage::Consumed;
+                    return Verdict::Consumed;
                 }
                 Verdict::Wait(entry) => {
                     let function = place as u8;
                     let entry = EntryId { function, entry };
-                    return Passage::Wait { step, entry };
+                    return Verdict::Wait(Awaits { step, entry });
                 }
             }
         }
-        Passage::Forward
+        Verdict::Forward
     }
 
     /// Takes what a function has made back through the functions before it: each side must see

@@ -4,9 +4,10 @@ use crate::recorded::Recorded;
 use std::any::Any;
 use twinpath_core::{DropReason, Frame, Instant, Named, Pools};
 
-/// What a function made of a packet.
+/// What a function made of a packet, or all functions of an element; `W` says what it waits for: of a
+/// function an entry, by its number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Verdict<W = u32> {
     /// On to the next function.
     Forward,
     /// Dropped, for a reason that is counted.
@@ -18,7 +19,7 @@ pub enum Verdict {
     /// neither packet nor function: it will be called again with the same packet, first when the
     /// fast path has reported how the rules were used (the entry may turn out to be alive), then,
     /// if it still answers so, when they are gone.
-    Wait(u32),
+    Wait(W),
 }
 
 /// How often an entry was used by packets that the function never saw.

@@ -49,8 +49,8 @@ mod variants;
 pub mod watch;
 pub mod words;
 
-pub use action::{Action, Fate, Rewrites};
-pub use chain::{Passage, RuleChain};
+pub use action::{Action, Rewrites};
+pub use chain::{Awaits, RuleChain};
 pub use field::{Field, Fields};
 pub use flows::LineKey;
 pub use function::{Answers, Hits, RuleFunction, Verdict};

@@ -229,7 +229,7 @@ where
         } else {
             self.stream_ticks
         };
-        now.ticks().wrapping_sub(words[LAST_SEEN]) > timeout
+        now.ticks_since(words[LAST_SEEN]) > timeout
     }
 
     fn forget(&mut self, handle: u32) {

@@ -273,6 +273,12 @@ impl FastPath {
         self.drops.count(reason);
     }
 
+    /// The run ends, and packets that are under way are lost.
+    pub(crate) fn count_left_inside(&mut self) {
+        let inside = self.under_way.waiting() as u64;
+        self.drops.add(DropReason::RunEnded, inside);
+    }
+
     /// The last life of a worker that was heard of; 0 if none was.
     pub fn epoch(&self, worker: usize) -> u32 {
         self.epochs[worker]

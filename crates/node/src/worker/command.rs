@@ -1,6 +1,6 @@
 //! What a worker is told besides frames, and what it says to that.
 
-use super::{Blueprint, SlowPlan, WholeWalk, Worker};
+use super::{Blueprint, Moment, SlowPlan, WholeWalk, Worker};
 use crate::leftovers::Leftovers;
 use twinpath_core::{Frame, Instant, Pools};
 
@@ -12,6 +12,12 @@ pub struct Progress {
     pub finished: u32,
     /// The ordinal of the oldest packet that waits there for rules to go; `u64::MAX` if none does.
     pub waiting_since: u64,
+    /// The earliest time of those packets; [`Instant::NEVER`] if none waits.
+    pub oldest_waiting: Instant,
+    /// Deadlines of functions have come up to this one, and what they let go of is on its way back.
+    pub passed: Moment,
+    /// The next.
+    pub next_deadline: Moment,
 }
 
 impl Default for Progress {
@@ -19,6 +25,9 @@ impl Default for Progress {
         Self {
             finished: 0,
             waiting_since: u64::MAX,
+            oldest_waiting: Instant::NEVER,
+            passed: Moment::START,
+            next_deadline: Moment::NEVER,
         }
     }
 }
@@ -51,8 +60,8 @@ pub enum WorkerCommand {
     },
     /// Go on with the chain that there is, though another was prepared.
     Keep,
-    /// Let all deadlines come: the run ends.
-    Finish,
+    /// The run ends though packets wait here, or are kept: they are lost.
+    GiveUp,
 }
 
 /// What a worker says to that.
@@ -107,8 +116,8 @@ impl Worker {
                 self.end_changes();
                 Answer::Done
             }
-            WorkerCommand::Finish => {
-                self.advance(Instant::NEVER, pools, returns);
+            WorkerCommand::GiveUp => {
+                self.count_left_inside();
                 Answer::Done
             }
             WorkerCommand::Replace {

@@ -4,11 +4,13 @@ mod command;
 mod crash;
 mod rebuild;
 mod rules;
+mod time;
 mod watched;
 
 pub use command::{Answer, Progress, Replaced, WorkerCommand};
 pub use crash::Blueprint;
 pub use rebuild::{FunctionPlan, SlowPlan};
+pub use time::{Moment, Time};
 
 use crate::build_error::BuildError;
 use crate::position::{ElementOrder, Position};
@@ -19,7 +21,7 @@ use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
 use twinpath_core::wire::dissect;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
-use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach, peek};
+use twinpath_link::{Arrival, Header, Message, Receiver, Sender, attach, detach, number, peek};
 use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
 
@@ -66,6 +68,8 @@ pub struct Worker {
     /// Packets pass all elements here, and never go back in between: everything is on the slow path.
     whole_walk: Option<WholeWalk>,
     arrivals: Receiver,
+    /// Of what goes back.
+    numbers: Sender,
     outgoing: Vec<Outgoing>,
     /// What has passed the last element; empty between frames.
     finished: Vec<Outgoing>,
@@ -73,6 +77,8 @@ pub struct Worker {
     outputs: Vec<Output>,
     /// When the run began.
     started: Instant,
+    /// What the machine has told last.
+    time: Time,
     /// When rules were last given a chance to do what is due.
     ticked: Instant,
     /// When the last frame was received, on the clock of the port: what functions make because of
@@ -118,11 +124,13 @@ impl Worker {
             retry_at: None,
             whole_walk,
             arrivals: Receiver::default(),
+            numbers: Sender::default(),
             outgoing: Vec::new(),
             finished: Vec::new(),
             onward: VecDeque::new(),
             outputs: Vec::new(),
             started: Instant::ZERO,
+            time: Time::default(),
             ticked: Instant::ZERO,
             received_ns: 0,
             rules_taken_out: 0,
@@ -150,6 +158,7 @@ impl Worker {
                 SlowElement::Rules(rules) => rules.start(self.started),
             }
         }
+        self.tell_time();
     }
 
     /// Takes the memory of all tables now, before packets could wait for it.
@@ -165,7 +174,7 @@ impl Worker {
     /// Lets go of all packets that functions keep; those that go back are appended to `returns`.
     /// The state of all flows must be here.
     pub fn release(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        self.with_flows(pools, returns, |flows, pools, outgoing| {
+        self.with_flows(pools, returns, |flows, _, pools, outgoing| {
             flows.release(now, pools, outgoing);
         });
     }
@@ -217,6 +226,7 @@ impl Worker {
                 flows.set_epoch(self.epoch);
             }
         }
+        self.tell_time();
         let rules_kept = self.rules_cached();
         Replaced {
             rules_gone: (std::mem::take(&mut self.rules_taken_out) + rules_before)
@@ -274,21 +284,33 @@ impl Worker {
         })
     }
 
-    /// The next deadline, for drivers that let virtual time jump.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let flows = self.flows().filter_map(SlowFlows::next_deadline);
-        let rules = self.rules().filter_map(SlowRules::next_deadline).min();
-        let rules = rules.map(|at| at.max(self.ticked + TICK));
-        flows.chain(rules).min()
+    /// The next deadline of a function.
+    fn next_deadline(&self) -> Moment {
+        let deadlines = (0..).zip(&self.elements).map(|(element, one)| match one {
+            SlowElement::Flows(flows) => Moment {
+                at: flows.next_deadline(),
+                element,
+            },
+            SlowElement::Rules(_) => Moment::NEVER,
+        });
+        deadlines
+            .filter(|deadline| deadline.at != Instant::NEVER)
+            .min()
+            .unwrap_or(Moment::NEVER)
     }
 
     /// How far this worker is: it has finished with all frames that it has received, but for packets
     /// that wait for rules to go.
     pub fn progress(&self) -> Progress {
-        let waiting = self.rules().filter_map(SlowRules::oldest_waiting).min();
+        let waiting = || self.rules().filter_map(SlowRules::oldest_waiting);
+        let since = waiting().map(|(ordinal, _)| ordinal).min();
+        let oldest = waiting().map(|(_, at)| at).min();
         Progress {
             finished: self.arrivals.last(),
-            waiting_since: waiting.unwrap_or(u64::MAX),
+            waiting_since: since.unwrap_or(u64::MAX),
+            oldest_waiting: oldest.unwrap_or(Instant::NEVER),
+            passed: self.time.passed,
+            next_deadline: self.next_deadline(),
         }
     }
 
@@ -336,8 +358,8 @@ impl Worker {
         }
     }
 
-    /// Handles one frame from the fast path; frames for it are appended to `returns`. They carry
-    /// the link header and still need their number. A function that panics is a
+    /// Handles one frame from the fast path; frames for it are appended to `returns`, with the link
+    /// header and their number. A function that panics is a
     /// [crash](Self::crash).
     pub fn receive(&mut self, mut frame: Frame, pools: &mut Pools, returns: &mut Vec<Frame>) {
         let Ok(header) = detach(&mut frame) else {
@@ -418,13 +440,27 @@ impl Worker {
         }
     }
 
-    /// Lets the packet clock reach `now`.
-    pub fn advance(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        self.with_flows(pools, returns, |flows, pools, outgoing| {
-            flows.advance(now, pools, outgoing);
+    /// It is that late: deadlines come, and what is idle is forgotten.
+    pub fn advance(&mut self, time: Time, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        self.time = time;
+        let Time { passed, now } = time;
+        self.tell_time();
+        self.with_flows(pools, returns, |flows, element, pools, outgoing| {
+            flows.advance(passed.at_element(element), pools, outgoing);
         });
-        if now != Instant::NEVER && self.rules().any(SlowRules::is_waiting) {
+        if self.rules().any(SlowRules::is_waiting) {
             self.help_waiting(now, pools, returns);
+        }
+    }
+
+    /// The elements hear how late it is.
+    fn tell_time(&mut self) {
+        let passed = self.time.passed;
+        for (element, one) in (0..).zip(&mut self.elements) {
+            match one {
+                SlowElement::Flows(flows) => flows.tell_time(passed.at_element(element)),
+                SlowElement::Rules(rules) => rules.tell_time(passed.at_element(element)),
+            }
         }
     }
 
@@ -442,12 +478,12 @@ impl Worker {
         &mut self,
         pools: &mut Pools,
         returns: &mut Vec<Frame>,
-        act: impl Fn(&mut SlowFlows, &mut Pools, &mut Vec<Outgoing>),
+        act: impl Fn(&mut SlowFlows, u8, &mut Pools, &mut Vec<Outgoing>),
     ) {
         let is_done = self.guarded(|worker| worker.through_all_flows(pools, act));
         if !is_done {
             self.count_crash(None);
-            self.begin_anew(self.ticked, pools, returns);
+            self.begin_anew(self.time.now.max(self.ticked), pools, returns);
         }
         self.put_on_the_link(pools, returns);
     }
@@ -455,18 +491,18 @@ impl Worker {
     fn through_all_flows(
         &mut self,
         pools: &mut Pools,
-        act: impl Fn(&mut SlowFlows, &mut Pools, &mut Vec<Outgoing>),
+        act: impl Fn(&mut SlowFlows, u8, &mut Pools, &mut Vec<Outgoing>),
     ) {
-        for (number, element) in (0..).zip(&mut self.elements) {
+        for number in 0..self.elements.len() as u8 {
             let first = self.outgoing.len();
-            if let SlowElement::Flows(flows) = element {
-                act(flows, pools, &mut self.outgoing);
+            if let Some(SlowElement::Flows(flows)) = self.elements.get_mut(usize::from(number)) {
+                act(flows, number, pools, &mut self.outgoing);
                 self.outgoing[first..]
                     .iter_mut()
                     .for_each(|outgoing| outgoing.header.element = number);
             }
+            self.walk_on(pools);
         }
-        self.walk_on(pools);
     }
 
     /// Where everything is on the slow path, packets meet the next elements here.
@@ -527,6 +563,7 @@ impl Worker {
                 continue;
             };
             if self.pending.give_back(&mut frame) && attach(&mut frame, header).is_ok() {
+                number(&mut frame, self.numbers.number());
                 returns.push(frame);
             } else {
                 self.drops.count(DropReason::BadLinkFrame);
@@ -555,10 +592,24 @@ impl Worker {
             let mut header = Header::new(Message::Dropped, FlowKey::default());
             (header.epoch, header.chain) = (self.epoch, self.chain);
             self.pending.dropped(&mut notice);
-            match attach(&mut notice, &header) {
-                Ok(()) => returns.push(notice),
-                Err(_) => pools.give(notice),
+            self.send(notice, &header, pools, returns);
+        }
+    }
+
+    /// A message of the worker's own.
+    fn send(
+        &mut self,
+        mut frame: Frame,
+        header: &Header,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+    ) {
+        match attach(&mut frame, header) {
+            Ok(()) => {
+                number(&mut frame, self.numbers.number());
+                returns.push(frame);
             }
+            Err(_) => pools.give(frame),
         }
     }
 }

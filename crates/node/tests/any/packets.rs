@@ -115,6 +115,7 @@ fn shape() -> impl Strategy<Value = Shape> {
 fn gap() -> impl Strategy<Value = Duration> {
     prop_oneof![
         30 => (0..200u64).prop_map(Duration::from_micros),
+        3 => (0..200u64).prop_map(Duration::from_millis),
         1 => Just(Duration::from_millis(60)),
         1 => prop_oneof![Just(10), Just(400)].prop_map(Duration::from_secs),
     ]

@@ -7,7 +7,7 @@ use twinpath_core::wire::dissect;
 use twinpath_core::{Direction, Instant, Packet, Pools};
 use twinpath_nf::{napt, router};
 use twinpath_node::wiring::{self, BuildError};
-use twinpath_rulecache::{Answers, NoRules, Passage, Recording, RuleChain};
+use twinpath_rulecache::{Answers, NoRules, Recording, RuleChain, Verdict};
 
 /// One function.
 enum Alone {
@@ -123,9 +123,9 @@ fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pool
     let mut replies = Vec::new();
     let mut answers = Answers::new(&mut replies, pools);
     let mut recording = Recording::new(None);
-    let passage = function.run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
+    let verdict = function.run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
     bytes.clear();
     bytes.extend_from_slice(packet.bytes());
     pools.give(packet.frame);
-    passage == Passage::Forward
+    verdict == Verdict::Forward
 }
