@@ -2,15 +2,20 @@
 //! local socket.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use twinpath_nf::edit::{Edit, Object};
 
 /// Longest request or answer, in bytes.
 pub const MAX_LINE: u64 = 256 << 20;
+
+/// Files by path, as a request has them.
+pub type SentFiles = BTreeMap<PathBuf, Arc<str>>;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +29,8 @@ pub enum Request {
         text: String,
         /// Its path, for messages and for relative paths in it.
         path: PathBuf,
+        /// What the files say that it names: whoever asks has read them, with its own rights.
+        files: SentFiles,
     },
     /// Change one thing.
     Change {
@@ -61,6 +68,9 @@ pub struct Filter {
     pub address: Option<IpAddr>,
     /// Those used by at least so many packets.
     pub least_packets: u64,
+    /// At most so many, those used most; a service has a limit of its own.
+    #[serde(default)]
+    pub most: Option<usize>,
 }
 
 /// An answer.
@@ -69,8 +79,10 @@ pub struct Filter {
 pub enum Answer {
     /// The rules asked for.
     Rules {
-        /// The rules.
+        /// The rules, those used most first.
         rules: Vec<RuleView>,
+        /// How many there are of those asked for, told or not.
+        matching: usize,
     },
     /// The service has changed: every packet from now on meets the new chain.
     Applied(Applied),
@@ -171,8 +183,12 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
         source,
     })?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    write_line(&mut stream, request)?;
-    Ok(read_line(stream)?)
+    // A service that refuses whoever asks says so without reading what is asked.
+    let written = write_line(&mut stream, request);
+    match read_line(stream) {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(written.err().unwrap_or(error).into()),
+    }
 }
 
 /// Writes one line.
@@ -204,6 +220,7 @@ mod tests {
         let request = Request::Apply {
             text: "[service]\nchain = [\"acl\"]\n".into(),
             path: "edge.toml".into(),
+            files: SentFiles::from([("a.routes".into(), "10.0.0.0/8 up\n".into())]),
         };
         let mut line = Vec::new();
         write_line(&mut line, &request).expect("memory");

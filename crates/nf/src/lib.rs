@@ -19,6 +19,7 @@ pub mod custom;
 pub mod descriptor;
 pub mod duration;
 pub mod edit;
+pub mod files;
 pub mod firewall;
 mod idle_time;
 pub mod inspector;
@@ -31,6 +32,7 @@ pub mod reassembler;
 mod reference;
 pub mod router;
 mod seeded;
+pub mod similar;
 pub mod text;
 #[cfg(test)]
 mod two_caches;

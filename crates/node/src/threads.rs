@@ -275,7 +275,10 @@ impl<S: Sink> Driver<'_, S> {
             return;
         }
         match self.commands.try_recv() {
-            Ok(Command::Ask(question)) => self.seats[0].ask(question),
+            Ok(Command::Ask(question)) => {
+                let now = self.clock().packet;
+                self.seats[0].ask(question, now);
+            }
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
                 // Whoever has gone away hears nothing, here as below.

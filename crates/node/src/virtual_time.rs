@@ -326,7 +326,10 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             return;
         }
         match self.commands.and_then(|commands| commands.try_recv().ok()) {
-            Some(Command::Ask(question)) => question(&self.node.workers[0]),
+            Some(Command::Ask(question)) => {
+                let now = self.packet_now();
+                question(&self.node.workers[0], now);
+            }
             Some(Command::Replace(replacement, answer)) => {
                 match self.node.machine.change(replacement) {
                     Ok(()) => self.asked = Some(answer),

@@ -16,6 +16,7 @@
 mod commands;
 mod error;
 mod flags;
+mod group;
 mod hex;
 mod output;
 mod stop;

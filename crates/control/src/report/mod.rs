@@ -7,6 +7,7 @@
 //! in the table of [`json`].
 
 mod axis;
+mod control;
 mod escape;
 mod figures;
 pub mod html;
@@ -28,6 +29,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
+pub use control::ControlCounters;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
 pub use rules::{
@@ -85,6 +87,9 @@ pub struct Report {
     pub rings: Rings,
     /// The frame pools.
     pub pool: Pool,
+    /// What operators asked at the control socket; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlCounters>,
     /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
     pub series: Vec<Sample>,
 }
@@ -383,6 +388,7 @@ impl Default for Report {
             functions: Vec::new(),
             rings: Rings::default(),
             pool: Pool::default(),
+            control: None,
             series: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ use super::config::{Config, NextHop, NoRoute};
 use super::icmp_errors::{Cause, Errors};
 use super::route_file::DISCARD;
 use super::routes::{self, RouterError};
+use crate::files::Disk;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::Network;
@@ -69,7 +70,7 @@ impl Router {
     /// # Errors
     /// A file of routes that cannot be read or is wrong, or more routes than there may be.
     pub fn new(config: &Config, folder: &Path) -> Result<Self, RouterError> {
-        let config = &routes::with_file(config, folder)?;
+        let config = &routes::with_file(config, folder, &Disk)?;
         let names = config.next_hop_names();
         Ok(Self {
             table: routes::fill(config, |name| names.number(name))?,

@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Only those that so many packets have met
     #[arg(long, value_name = "PACKETS", default_value_t = 0)]
     least: u64,
-    /// At most so many
+    /// At most so many, those used most; there are never more than 20000
     #[arg(long, value_name = "N")]
     most: Option<usize>,
     /// As JSON, for programs
@@ -53,13 +53,12 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         function: arguments.function.clone(),
         address: arguments.address,
         least_packets: arguments.least,
+        most: arguments.most,
     });
-    let mut rules = match ask(&arguments.control, &request)? {
-        Answer::Rules { rules } => rules,
+    let (rules, all) = match ask(&arguments.control, &request)? {
+        Answer::Rules { rules, matching } => (rules, matching),
         other => return Err(CommandError::unexpected(other)),
     };
-    let all = rules.len();
-    rules.truncate(arguments.most.unwrap_or(usize::MAX));
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&rules)? + "\n",
         false => table(&rules, all),

@@ -3,12 +3,15 @@
 mod check;
 mod compare;
 mod examples;
+mod control;
 mod explain;
+mod files;
 mod folder;
 mod generate;
 mod kv;
 mod lab;
 mod operator;
 mod run;
+mod streams;
 mod trace;
 mod usage;

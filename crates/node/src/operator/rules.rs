@@ -1,0 +1,119 @@
+//! A worker's cached rules, as an operator sees them.
+
+use crate::worker::Worker;
+use std::net::IpAddr;
+use twinpath_control::operator::{Filter, RuleView};
+use twinpath_core::wire::Address;
+use twinpath_core::{Direction, Instant, Named};
+use twinpath_rulecache::{Action, CachedRule, Field, NewRule, words};
+
+/// Most rules of an answer: the worker does nothing else while it puts them in words.
+pub(super) const MOST_RULES: usize = 20_000;
+
+/// Rules that were asked for.
+pub(super) struct Views {
+    pub rules: Vec<RuleView>,
+    /// How many there are of that kind, told or not.
+    pub matching: usize,
+}
+
+/// A worker's cached rules at `now`, those used most first.
+pub(super) fn views(worker: &Worker, filter: &Filter, now: Instant) -> Views {
+    let mut found = Vec::new();
+    for (element, rules) in worker.rules_by_element() {
+        if filter.element.is_some_and(|wanted| wanted != element) {
+            continue;
+        }
+        let names = Named::names(rules.functions());
+        for rule in rules.manager().iter() {
+            if is_wanted(filter, &rule, &names) {
+                found.push((rule.uses.packets, element, rule));
+            }
+        }
+    }
+    let matching = found.len();
+    found.sort_by_key(|(packets, ..)| std::cmp::Reverse(*packets));
+    found.truncate(filter.most.unwrap_or(MOST_RULES).min(MOST_RULES));
+    let names: Vec<(u8, Vec<String>)> = worker
+        .rules_by_element()
+        .map(|(element, rules)| (element, Named::names(rules.functions())))
+        .collect();
+    let names_of = |element: u8| {
+        let mut all = names.iter();
+        let names = all.find(|(number, _)| *number == element);
+        names.map_or(&[][..], |(_, names)| names)
+    };
+    let views = found.iter();
+    let views = views.map(|(_, element, rule)| view(*element, rule, names_of(*element), now));
+    Views {
+        rules: views.collect(),
+        matching,
+    }
+}
+
+fn name(names: &[String], function: u8) -> &str {
+    names.get(usize::from(function)).map_or("?", String::as_str)
+}
+
+fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) -> RuleView {
+    let rule = cached.rule;
+    let entries = cached.entries();
+    RuleView {
+        element,
+        id: cached.name.id,
+        generation: cached.name.generation,
+        matches: matches(rule),
+        action: action(&rule.action),
+        packets: cached.uses.packets,
+        bytes: cached.uses.bytes,
+        age_ns: now.since(rule.used).as_nanos() as u64,
+        unused_ns: now.since(cached.uses.last.max(rule.used)).as_nanos() as u64,
+        is_installed: cached.is_installed,
+        entries: entries
+            .map(|entry| format!("{} {}", name(names, entry.function), entry.entry))
+            .collect(),
+    }
+}
+
+fn matches(rule: &NewRule) -> String {
+    let version = if rule.value.is_v6() { "IPv6" } else { "IPv4" };
+    let mut parts = vec![version.to_owned()];
+    let fields = words::matched(&rule.mask, &rule.value);
+    parts.extend(fields.into_iter().map(|field| field.text));
+    if rule.value.direction() == Direction::Reply {
+        parts.push("in reverse".into());
+    }
+    parts.join(", ")
+}
+
+fn action(action: &Action) -> String {
+    let mut parts = words::rewritten(&action.rewrites);
+    parts.push(words::fate(action));
+    if let Some(idle) = action.idle {
+        parts.push(format!("idle time-out {idle:?}"));
+    }
+    parts.join(", ")
+}
+
+fn is_wanted(filter: &Filter, cached: &CachedRule<'_>, names: &[String]) -> bool {
+    let is_from = |function: &String| {
+        let mut entries = cached.entries();
+        entries.any(|entry| name(names, entry.function) == function)
+    };
+    cached.uses.packets >= filter.least_packets
+        && filter.function.as_ref().is_none_or(is_from)
+        && filter
+            .address
+            .is_none_or(|address| may_match(cached, address))
+}
+
+/// Whether a packet from or to the address may meet the rule.
+fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
+    let address = Address::from(address).0;
+    [Field::SourceAddress, Field::DestinationAddress]
+        .into_iter()
+        .any(|field| {
+            let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
+            address & mask == value
+        })
+}
