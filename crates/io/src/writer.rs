@@ -131,7 +131,6 @@ impl CaptureWriter {
             totals: WrittenTotals::default(),
         };
         writer.put(&[&dialect.file_header(names)])?;
-        writer.hand_over()?;
         Ok(writer)
     }
 

@@ -250,6 +250,8 @@ impl Finished {
             ..
         } = self.udp.unwrap_or_default();
         let (behind, truncated) = (self.behind, self.truncated.as_deref());
+        let slots = &self.report.slots_at_end;
+        let unsettled = slots.incomplete + slots.frozen;
         let troubles = self.report.control.and_then(|control| control.troubles());
         [
             (
@@ -260,6 +262,10 @@ impl Finished {
             (
                 behind > MUCH_BEHIND,
                 format!("the traffic fell {behind:.1?} behind its time: less was offered than the file says"),
+            ),
+            (
+                unsettled > 0,
+                format!("{unsettled} slots still waited for the workers when the run was over: what they hold of their flows is lost"),
             ),
             (
                 truncated.is_some(),

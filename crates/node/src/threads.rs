@@ -241,8 +241,7 @@ impl<S: Sink> Driver<'_, S> {
         let now_ns = self.wall_ns();
         for departure in self.output.departures.drain(..) {
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
-            self.observer
-                .departed(departure.via, departure.frame.len(), latency);
+            self.observer.departed(&departure, latency);
             self.sink.packet(&departure)?;
             self.machine.pools().give(departure.frame);
         }

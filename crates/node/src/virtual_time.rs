@@ -283,8 +283,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                     Via::Fast => 0,
                     Via::Slow => self.now.0.saturating_sub(departure.frame.received_ns()),
                 };
-                self.observer
-                    .departed(departure.via, departure.frame.len(), latency);
+                self.observer.departed(&departure, latency);
                 self.sink.packet(&departure)?;
                 self.node.machine.pools().give(departure.frame);
             }

@@ -108,6 +108,7 @@ fn figure_cards(report: &Report) -> Result<String, ReportError> {
     };
     let series = &report.series;
     let settled = [("fast", "settled by the fast path alone")];
+    let left = [("fast", "left by the fast path alone"), ("slow", "by way of the slow path")];
     let states = [
         ("active", "active"),
         ("incomplete", "incomplete"),
@@ -116,7 +117,7 @@ fn figure_cards(report: &Report) -> Result<String, ReportError> {
     let mut cards = vec![
         latency_card(report, &legend(&paths, ""))?,
         over_time("Hit ratio over time", &settled, figures::hit_ratio(series))?,
-        over_time("Throughput over time", &paths, figures::throughput(series))?,
+        over_time("Throughput over time", &left, figures::throughput(series))?,
     ];
     if !report.rules.is_empty() {
         let active = [("active", "that packets meet")];

@@ -69,8 +69,11 @@ pub struct Report {
     /// How often each worker crashed and began anew.
     #[serde(default)]
     pub worker_restarts: Vec<u64>,
-    /// Slots of the fast path's state table at the end of the run.
+    /// Slots of the fast path's state table while the last packets came in.
     pub slots: SlotCounters,
+    /// The same when the run was over, and the workers had what they could have back.
+    #[serde(default)]
+    pub slots_at_end: SlotCounters,
     /// Cached rules (SFCache §III).
     #[serde(default)]
     pub rules: Rules,
@@ -317,6 +320,12 @@ pub struct Sample {
     pub packets_fast: u64,
     /// Of them, sent to the slow path.
     pub packets_slow: u64,
+    /// Packets that left so far and had not been on the slow path.
+    #[serde(default)]
+    pub packets_out_fast: u64,
+    /// Packets that left so far and had been there, or were made there.
+    #[serde(default)]
+    pub packets_out_slow: u64,
     /// Packets dropped so far, for any reason.
     pub drops: u64,
     /// Slots waiting for the answer to a pull.
@@ -381,6 +390,7 @@ impl Default for Report {
             coherence: Coherence::default(),
             worker_restarts: Vec::new(),
             slots: SlotCounters::default(),
+            slots_at_end: SlotCounters::default(),
             rules: Rules::default(),
             parking: None,
             latency: Latency::default(),

@@ -42,13 +42,24 @@ impl Faults {
     /// Reads a table; nothing if anything in it is wrong.
     pub fn read<'i, T, E: Into<Misread>>(
         &mut self,
+        table: Spanned<DeValue<'i>>,
+        read: impl Fn(ValueDeserializer<'i>) -> Result<T, E>,
+    ) -> Option<T> {
+        let before = self.0.len();
+        let value = self.read_rest(table, read);
+        value.filter(|_| self.0.len() == before)
+    }
+
+    /// Reads what of a table is right; nothing if that is not enough.
+    pub fn read_rest<'i, T, E: Into<Misread>>(
+        &mut self,
         mut table: Spanned<DeValue<'i>>,
         read: impl Fn(ValueDeserializer<'i>) -> Result<T, E>,
     ) -> Option<T> {
         let mut gone: Vec<String> = Vec::new();
         for _ in 0..MOST {
             let error: Misread = match read(ValueDeserializer::from(table.clone())) {
-                Ok(value) => return gone.is_empty().then_some(value),
+                Ok(value) => return Some(value),
                 Err(error) => error.into(),
             };
             if gone.iter().any(|name| error.is_missing(name)) {
@@ -56,10 +67,7 @@ impl Faults {
             }
             let span = error.span_in(&table);
             self.push((span.clone(), error.message));
-            match take_out(table.get_mut(), span.start) {
-                Some(name) => gone.push(name),
-                None => return None,
-            }
+            gone.push(take_out(table.get_mut(), span.start)?);
         }
         None
     }

@@ -291,13 +291,16 @@ struct Settings {
 
 impl Settings {
     fn take(tables: &mut DeTable<'_>, faults: &mut Faults) -> Self {
-        let service = faults.settings(tables, "service");
-        if let Some(None) = service {
-            let message = "expected a table [service] with chain = [...]";
-            faults.push((0..0, message.into()));
-        }
+        let service = match tables.remove("service") {
+            Some(table) => faults.read_rest(table, Head::deserialize),
+            None => {
+                let message = "expected a table [service] with chain = [...]";
+                faults.push((0..0, message.into()));
+                None
+            }
+        };
         Self {
-            service: service.flatten().map(Spanned::into_inner),
+            service,
             run: faults.settings_or_default(tables, "run"),
             fast_path: faults.settings_or_default(tables, "fast_path"),
             slow_path: faults.settings(tables, "slow_path"),

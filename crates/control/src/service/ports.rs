@@ -129,17 +129,20 @@ impl<'i> Numbering<'_, 'i> {
         }
     }
 
-    /// A port that is known by its name stays a name.
-    fn check_name(&mut self, value: &Spanned<DeValue<'_>>) {
+    /// A port that is known by its name stays a name; what is none becomes any, so that it is told once.
+    fn check_name(&mut self, value: &mut Spanned<DeValue<'i>>) {
         let span = value.span();
-        match value.get_ref() {
-            DeValue::String(name) => {
-                self.faults.take(number_of(name, span, self.ports));
-            }
-            _ => {
-                let message = "expected the name of a port, in quotes";
-                self.faults.push((span, message.into()));
-            }
+        let number = match value.get_ref() {
+            DeValue::String(name) => number_of(name, span, self.ports),
+            _ => Err((
+                span,
+                "expected the name of a port, in quotes".to_owned(),
+            )),
+        };
+        if self.faults.take(number).is_none()
+            && let Some(any) = self.ports.first()
+        {
+            *value.get_mut() = DeValue::String(any.clone().into());
         }
     }
 }

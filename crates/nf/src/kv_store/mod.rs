@@ -36,13 +36,15 @@
 //! - Everything else passes unchanged, on the slow path.
 //!
 //! # Counters
-//! All count what the workers did: `gets` (`hits` of them found a value), `puts`, `deletes`,
-//! `too_large` and `bad_requests`, of which `answered` were told so.
+//! `gets` (`hits` of them found a value), `puts`, `deletes`, `too_large` and `bad_requests`, of which
+//! `answered` were told so. The function counts what the workers did; a report adds what the fast path
+//! [answered](Answers) alone.
 //!
 //! # Speaking to it
 //! [`client`] is a client without sockets and clocks: it builds requests, matches replies, and
 //! repeats what got no answer.
 
+mod answers;
 pub mod client;
 mod config;
 mod descriptor;
@@ -51,6 +53,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 
+pub use answers::Answers;
 pub use config::{Config, PortZero};
 pub use descriptor::FUNCTION;
 pub use function::KvStore;

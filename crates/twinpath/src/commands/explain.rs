@@ -5,6 +5,7 @@ mod residence;
 mod rules;
 mod text;
 
+use crate::checks::check_unless;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use parking::ParkingFacts;
@@ -175,12 +176,9 @@ struct SlowFacts {
 impl Explanation {
     /// Builds what a run would build, as far as it takes no memory, and looks at it.
     fn of(service: &Service) -> Result<Self, CommandError> {
+        // What has no room is told with the devices.
+        check_unless(service, |error| matches!(error, BuildError::Budget(_)))?;
         let chain = wiring::chain(service)?;
-        match wiring::build(service, service.run.paths) {
-            // What has no room is told with the devices.
-            Ok(_) | Err(BuildError::Budget(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
         let names = service.chain.iter().map(|one| one.name.to_string());
         let mut explanation = Self {
             service: service.name.clone(),

@@ -3,6 +3,7 @@
 mod files;
 
 use crate::error::{CommandError, RunRefusal};
+use crate::checks::check;
 use crate::commands::apply;
 use crate::flags::{Execution, Pace, Paths};
 use crate::group::Group;
@@ -176,6 +177,7 @@ impl Arguments {
             report: self.report_folder(),
         };
         files.check()?;
+        check(&service)?;
         Ok(service)
     }
 

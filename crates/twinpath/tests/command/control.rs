@@ -181,7 +181,7 @@ fn a_pipe_in_place_of_a_file_keeps_nobody_waiting() {
         &["apply", "new.toml", "--control", "s"],
         "it is no regular file",
     );
-    assert!(said.err.contains("new.toml:7:1: "), "{said:?}");
+    assert!(said.err.contains("new.toml:8:1: "), "{said:?}");
     assert_eq!(running.routes(), "0.0.0.0/0 via up\n");
     running.stop();
 }

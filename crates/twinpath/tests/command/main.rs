@@ -15,3 +15,4 @@ mod run;
 mod streams;
 mod trace;
 mod usage;
+mod validate;

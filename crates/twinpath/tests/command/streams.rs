@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use twinpath_io::Trace;
 
 const PASSES: &str = "[service]\nname = \"passes\"\nchain = [\"reassembler\"]\n";
-const DENIES: &str = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"deny\"\n\
-    rules = [{ action = \"allow\", protocol = \"tcp\" }]\n";
+const DENIES: &str = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n\
+    rules = [{ action = \"deny\", from_port = \"0-40000\" }]\n";
 
 fn folder() -> Folder {
     let folder = Folder::with("passes.toml", PASSES);
@@ -66,12 +66,14 @@ fn a_packet_leaves_before_the_next_one_comes() {
     let mut output = child.stdout.take().expect("a pipe");
     let (file_header, mut rest) = whole.split_at(24);
     input.write_all(file_header).expect("it reads");
-    output.read_exact(&mut [0; 24]).expect("a header");
-    for _ in 0..20 {
+    for number in 0..20 {
         let len = u32::from_le_bytes(rest[8..12].try_into().expect("4 bytes")) as usize;
         let (record, others) = rest.split_at(16 + len);
         rest = others;
         input.write_all(record).expect("it reads");
+        if number == 0 {
+            output.read_exact(&mut [0; 24]).expect("a header");
+        }
         let mut header = [0; 16];
         output.read_exact(&mut header).expect("the packet");
         let left = u32::from_le_bytes(header[8..12].try_into().expect("4 bytes"));
@@ -114,19 +116,20 @@ fn tcpdump_and_tshark_stand_at_the_ends() {
         ("tcpdump", &["-n", "-r", "-"][..]),
         ("tshark", &["-n", "-r", "-"]),
     ] {
+        let listing = File::create(folder.path("listing")).expect("a file");
         let mut command = Command::new(reader);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let Ok(child) = command.stderr(Stdio::null()).spawn() else {
+        command.args(arguments).stdin(Stdio::piped()).stdout(listing);
+        let Ok(mut child) = command.stderr(Stdio::null()).spawn() else {
             eprintln!("skipped: {reader} is not there");
             continue;
         };
-        let input = child.stdin.as_ref().expect("a pipe");
-        let pipe = std::os::fd::AsFd::as_fd(input).try_clone_to_owned();
         let run = ["run", "passes.toml", "--in", "a.pcap", "--out", "-", "--quiet"];
-        let status = folder.command(&run).stdout(pipe.expect("a pipe")).status();
+        let pipe = child.stdin.take().expect("a pipe");
+        let status = folder.command(&run).stdout(pipe).status();
         assert!(status.expect("it can be run").success());
-        let said: Said = child.wait_with_output().expect("it ends").into();
-        let lines = said.out.lines().filter(|line| !line.is_empty()).count();
+        assert!(child.wait().expect("it ends").success());
+        let listing = String::from_utf8_lossy(&folder.read("listing")).into_owned();
+        let lines = listing.lines().filter(|line| !line.is_empty()).count();
         assert!(lines >= 3000, "{reader}: {lines} lines");
     }
 }
