@@ -8,7 +8,10 @@ use std::path::Path;
 pub fn is_standard(path: &Path) -> bool {
     let text = path.as_os_str();
     let is_named_so = |name: &str| text == OsStr::new(name);
-    is_named_so("-") || ["-.pcap", "-.pcapng", "-.pcap.gz", "-.pcapng.gz"].into_iter().any(is_named_so)
+    is_named_so("-")
+        || ["-.pcap", "-.pcapng", "-.pcap.gz", "-.pcapng.gz"]
+            .into_iter()
+            .any(is_named_so)
 }
 
 #[cfg(test)]

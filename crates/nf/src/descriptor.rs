@@ -2,6 +2,7 @@
 
 use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
+use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
@@ -35,10 +36,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// What a key of the section names is wrong.
-    pub(crate) fn named(
-        key: &'static str,
-        source: impl Error + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn named(key: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Named {
             key,
             source: Box::new(source),
@@ -70,6 +68,8 @@ pub struct Descriptor {
     pub needs_section: bool,
     /// Reads its section of a service file.
     pub read: Read,
+    /// What its section looks like: [`schema::of`](crate::schema::of) its configuration.
+    pub schema: fn() -> Schema,
 }
 
 impl fmt::Debug for Descriptor {

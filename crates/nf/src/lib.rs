@@ -21,6 +21,7 @@ pub mod duration;
 pub mod edit;
 pub mod files;
 pub mod firewall;
+pub mod icmp_errors;
 mod idle_time;
 pub mod inspector;
 pub mod kv_store;
@@ -31,6 +32,7 @@ pub mod reassembler;
 #[cfg(test)]
 mod reference;
 pub mod router;
+pub mod schema;
 mod seeded;
 pub mod similar;
 pub mod text;

@@ -4,7 +4,8 @@
 pub fn similar<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     const LEAST: f64 = 0.6;
     let written = written.to_lowercase();
-    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(&written, &name.to_lowercase());
+    let likeness =
+        |name: &str| strsim::normalized_damerau_levenshtein(&written, &name.to_lowercase());
     let known = known.into_iter().map(|name| (likeness(name), name));
     let best = known.filter(|(likeness, _)| *likeness >= LEAST);
     best.max_by(|(one, _), (other, _)| one.total_cmp(other))

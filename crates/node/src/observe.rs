@@ -10,8 +10,8 @@ use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
     Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounters,
 };
-use twinpath_nf::kv_store::Answers;
 use twinpath_core::{DropCounters, DropReason, Pools};
+use twinpath_nf::kv_store::Answers;
 
 /// Watches a run.
 pub struct Observer {

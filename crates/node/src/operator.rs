@@ -175,8 +175,7 @@ impl clients::Service for Control {
                 endpoint,
                 protocol,
             } => {
-                let applied =
-                    self.end_binding(function.as_deref(), &endpoint, protocol.as_deref());
+                let applied = self.end_binding(function.as_deref(), &endpoint, protocol.as_deref());
                 applied.map(Answer::Applied)
             }
             Request::List { function, object } => self.list(function.as_deref(), object),
@@ -195,8 +194,7 @@ impl Control {
     }
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
-        let Views { rules, matching } =
-            self.ask(move |worker, now| views(worker, &filter, now))?;
+        let Views { rules, matching } = self.ask(move |worker, now| views(worker, &filter, now))?;
         Ok(Answer::Rules { rules, matching })
     }
 

@@ -9,13 +9,13 @@ mod settings;
 mod steering;
 
 pub use crate::build_error::BuildError;
-pub(crate) use functions::flow_function;
 pub use faults::faults;
+pub(crate) use functions::flow_function;
 pub use functions::{chain, element_chain, elements, rule_functions, slow_flows};
 pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
-pub(crate) use settings::{buffers, worker_buffers};
 pub use settings::{Buffers, coherence, rule_table};
+pub(crate) use settings::{buffers, worker_buffers};
 pub(crate) use steering::sides;
 pub use steering::{causality, causality_of_hosts, steering};
 

@@ -40,7 +40,10 @@ pub fn check_unless(
 
 /// What all parts take.
 pub fn total(parts: &[MemoryPart]) -> u64 {
-    parts.iter().map(|part| part.bytes).fold(0, u64::saturating_add)
+    parts
+        .iter()
+        .map(|part| part.bytes)
+        .fold(0, u64::saturating_add)
 }
 
 fn largest(parts: &[MemoryPart]) -> Option<&MemoryPart> {
@@ -63,7 +66,9 @@ pub fn available_bytes() -> Option<u64> {
 
 /// The line `MemAvailable: 123 kB`.
 fn of_machine(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
 }

@@ -16,7 +16,8 @@ impl FromStr for Group {
         if let Ok(number) = name.parse() {
             return Ok(Self(number));
         }
-        let groups = std::fs::read_to_string(GROUPS).map_err(|error| format!("{GROUPS}: {error}"))?;
+        let groups =
+            std::fs::read_to_string(GROUPS).map_err(|error| format!("{GROUPS}: {error}"))?;
         number_in(&groups, name).map(Self).ok_or_else(|| {
             format!("no group in {GROUPS} has that name: expected one of there, or a number")
         })

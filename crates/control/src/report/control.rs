@@ -34,7 +34,9 @@ impl ControlCounters {
             ("failed by a defect", self.panics),
         ];
         let counts = counts.into_iter().filter(|(_, count)| *count > 0);
-        let words: Vec<String> = counts.map(|(name, count)| format!("{count} {name}")).collect();
+        let words: Vec<String> = counts
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 }

@@ -473,13 +473,19 @@ mod tests {
         let figure = throughput(&[dropping]).expect("one window");
         assert_eq!(figure.layers[0].points[1].1, 100.0);
         assert_eq!(figure.layers[1].points[1].1, 300.0);
-        assert!(figure.strips[0].text.ends_with("out 100 fast · 200 slow · dropped 500"));
+        assert!(
+            figure.strips[0]
+                .text
+                .ends_with("out 100 fast · 200 slow · dropped 500")
+        );
     }
 
     #[test]
     fn a_layer_hides_none_where_it_adds_nothing() {
         let slow = [0, 0, 0, 40, 40, 40, 40];
-        let series = (1..).zip(slow).map(|(time, slow)| sample(time * 1000, time * 100, slow));
+        let series = (1..)
+            .zip(slow)
+            .map(|(time, slow)| sample(time * 1000, time * 100, slow));
         let figure = throughput(&series.collect::<Vec<_>>()).expect("windows");
         let slow = figure.layers.iter().filter(|layer| layer.ink == Ink::Slow);
         let ends: Vec<_> = slow

@@ -108,7 +108,10 @@ fn figure_cards(report: &Report) -> Result<String, ReportError> {
     };
     let series = &report.series;
     let settled = [("fast", "settled by the fast path alone")];
-    let left = [("fast", "left by the fast path alone"), ("slow", "by way of the slow path")];
+    let left = [
+        ("fast", "left by the fast path alone"),
+        ("slow", "by way of the slow path"),
+    ];
     let states = [
         ("active", "active"),
         ("incomplete", "incomplete"),

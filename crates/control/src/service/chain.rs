@@ -151,11 +151,12 @@ fn named(table: &str, function: &Spanned<DeValue<'_>>) -> Result<&'static Descri
     let DeValue::String(text) = function.get_ref() else {
         return Err(wrong(format!("expected one of {functions}, in quotes")));
     };
-    let descriptor = catalogue::function(text)
-        .ok_or_else(|| {
-            let meant = did_you_mean(text, catalogue::all_names());
-            wrong(format!("no such function: expected one of {functions}{meant}"))
-        })?;
+    let descriptor = catalogue::function(text).ok_or_else(|| {
+        let meant = did_you_mean(text, catalogue::all_names());
+        wrong(format!(
+            "no such function: expected one of {functions}{meant}"
+        ))
+    })?;
     match catalogue::function(table) {
         Some(other) if other.name != descriptor.name => Err(wrong(format!(
             "[{table}] is a {table}: expected another name for a function of another kind"

@@ -134,10 +134,7 @@ impl<'i> Numbering<'_, 'i> {
         let span = value.span();
         let number = match value.get_ref() {
             DeValue::String(name) => number_of(name, span, self.ports),
-            _ => Err((
-                span,
-                "expected the name of a port, in quotes".to_owned(),
-            )),
+            _ => Err((span, "expected the name of a port, in quotes".to_owned())),
         };
         if self.faults.take(number).is_none()
             && let Some(any) = self.ports.first()

@@ -8,33 +8,9 @@
 //! in the field does.)
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `default` | `"deny"` | what happens to a connection that no rule matches: `"allow"` or `"deny"` |
-//! | `rules` | none | the rules, see below |
-//! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream: after a restart, or a silence longer than its time-out. The rules see its first packet as it is. If `false`, only a SYN opens a connection, and an echo reply opens none |
-//! | `liberal` | `false` | whether segments outside the windows are forwarded and counted instead of dropped: for networks where the firewall sees only some of the packets |
-//! | `timeouts` | | how long connections may be idle, see below |
+//! The keys are the fields of [`Config`].
 //!
-//! A rule has an `action` (`"allow"` or `"deny"`) and says which packets it matches; what it does
-//! not say matches everything. The first rule that matches decides.
-//!
-//! | key of a rule | matches |
-//! |---|---|
-//! | `protocol` | `"tcp"`, `"udp"`, `"icmp"` (IPv4's), `"icmp6"`, `"any"`, or a protocol number |
-//! | `from`, `to` | source and destination: `"any"`, an address, or a prefix such as `"10.0.0.0/8"` or `"2001:db8::/32"`. `"::/0"` is all of IPv6 and none of IPv4 |
-//! | `from_port`, `to_port` | source and destination port of TCP and UDP: a number, or a text such as `"80,443,8000-8100"` |
-//!
-//! | time-out | default | of |
-//! |---|---|---|
-//! | `tcp_established` | `"1h"` | TCP connections in which both ends may send |
-//! | `tcp_transitory` | `"4m"` | TCP connections that open or close, or of which one end was heard only |
-//! | `tcp_closed` | `"10s"` | TCP connections that were reset |
-//! | `udp_unreplied` | `"30s"` | UDP without an answer |
-//! | `udp_replied` | `"3m"` | UDP with an answer |
-//! | `icmp` | `"30s"` | ICMP echoes and whatever else in ICMP is no error |
-//! | `fragments` | `"30s"` | fragments between two addresses |
-//! | `other` | `"10m"` | any other protocol between two addresses |
+//! What a rule does not say matches everything, and the first rule that matches decides.
 //!
 //! ```toml
 //! [firewall]
@@ -76,8 +52,11 @@
 //! * **Everything else** passes for a connection: two endpoints for UDP, two addresses and an
 //!   identifier for echoes (either end may ask), two addresses for other protocols. A firewall
 //!   with `pick_up = false` drops an echo reply that nobody asked for.
-//! * **ICMP errors** pass if they quote a packet of a known connection. Others need a rule that
-//!   allows them: `default = "allow"` does not.
+//! * **ICMP errors** pass if they quote a packet of a known connection that can be under way: of TCP
+//!   one that was sent and is not acknowledged yet (RFC 5927 §4.1). Others need a rule that allows
+//!   them: `default = "allow"` does not. None passes that is for another than the sender of what it
+//!   quotes, whose checksum or quoted IPv4 checksum is wrong, or whose type is out of use (source
+//!   quench); redirects pass only with `redirects = true`.
 //! * **Fragments** are a conversation between two addresses, apart from the connections that their
 //!   packets belong to, because only the first of a packet has ports. A rule with ports therefore
 //!   denies any fragment of its protocol and addresses, or allows none.
@@ -89,9 +68,10 @@
 //! from its next packet on.
 //!
 //! # Drops and counters
-//! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known)
-//! and as `invalid_state` (segments that suit neither state nor windows). These counters are of
-//! the workers:
+//! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known),
+//! as `invalid_state` (segments that suit neither state nor windows), and, where they are ICMP
+//! errors that nobody should believe, as `icmp_type`, `icmp_recipient`, `icmp_quote` or
+//! `bad_checksum`. These counters are of the workers:
 //!
 //! | counter | meaning |
 //! |---|---|
@@ -102,11 +82,13 @@
 //! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded |
 //! | `icmp_errors_related` | ICMP errors about known connections |
 //! | `icmp_errors_unrelated` | ICMP errors about nothing known, whether a rule allowed them or not |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors) |
 
 pub mod config;
 mod connection;
 mod descriptor;
 pub(crate) mod edit;
+mod errors;
 mod function;
 mod program;
 pub mod rule;

@@ -2,8 +2,10 @@
 
 use super::{Config, InspectorError, NAME, inspector};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, ReadError, Surroundings,
+    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, ReadError,
+    Surroundings,
 };
+use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the slow path",
     needs_section: true,
     read,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -68,6 +68,9 @@ mod tests {
         answers.count(b"no packet");
         let mut counted = Vec::new();
         answers.counters(&mut |name, count| counted.push((name, count)));
-        assert_eq!(counted, [("gets", 2), ("hits", 1), ("puts", 1), ("deletes", 1)]);
+        assert_eq!(
+            counted,
+            [("gets", 2), ("hits", 1), ("puts", 1), ("deletes", 1)]
+        );
     }
 }

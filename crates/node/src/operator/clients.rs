@@ -392,7 +392,9 @@ mod tests {
         let mut client = served.connect();
         client.write_all(b"sing\n").expect("it listens");
         let answer: Answer = read_line(client).expect("an answer");
-        assert!(matches!(answer, Answer::Refused { message } if message.contains("cannot be read")));
+        assert!(
+            matches!(answer, Answer::Refused { message } if message.contains("cannot be read"))
+        );
         assert_eq!(served.counters().unreadable, 1);
     }
 

@@ -140,6 +140,9 @@ mod tests {
         drop(writer);
         let open = move || CaptureReader::from_source("a pipe", Box::new(reader), 0).map(Reader);
         let error = wait_for(&mut Piped::new(open), &mut [0; 64]).expect_err("no capture");
-        assert!(error.to_string().starts_with("a pipe is not a capture"), "{error}");
+        assert!(
+            error.to_string().starts_with("a pipe is not a capture"),
+            "{error}"
+        );
     }
 }

@@ -158,7 +158,10 @@ mod tests {
         for (what, times) in [("the workers' flows", 100), ("the state table", 50)] {
             let (few, many) = (bytes(&few, what), bytes(&many, what));
             assert!(few > 32_000_000, "{what}: {few}");
-            assert!(many.abs_diff(times * few) <= times * few / 50, "{what}: {many}");
+            assert!(
+                many.abs_diff(times * few) <= times * few / 50,
+                "{what}: {many}"
+            );
         }
         let rules = parts("[rule_cache]\nexact = 60_000_000\n");
         assert!(bytes(&rules, "cached rules") > 60_000_000 * 64);
@@ -167,10 +170,17 @@ mod tests {
 
     #[test]
     fn what_is_told_of_rules_is_what_a_table_takes() {
-        let told = bytes(&parts("[rule_cache]\nexact = 65536\nmasked = 16384\n"), "cached rules");
-        let text = "[service]\nchain = [\"acl\"]\n[acl]\n[rule_cache]\nexact = 65536\nmasked = 16384\n";
+        let told = bytes(
+            &parts("[rule_cache]\nexact = 65536\nmasked = 16384\n"),
+            "cached rules",
+        );
+        let text =
+            "[service]\nchain = [\"acl\"]\n[acl]\n[rule_cache]\nexact = 65536\nmasked = 16384\n";
         let service = Service::parse(text, Path::new("x.toml")).expect("sound");
         let taken = RuleTable::new(rule_table(&service)).memory_bytes() as u64;
-        assert!(told.abs_diff(taken) < taken / 4, "{told}, and {taken} are taken");
+        assert!(
+            told.abs_diff(taken) < taken / 4,
+            "{told}, and {taken} are taken"
+        );
     }
 }

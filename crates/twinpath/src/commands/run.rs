@@ -2,9 +2,9 @@
 
 mod files;
 
-use crate::error::{CommandError, RunRefusal};
 use crate::checks::check;
 use crate::commands::apply;
+use crate::error::{CommandError, RunRefusal};
 use crate::flags::{Execution, Pace, Paths};
 use crate::group::Group;
 use crate::stop::{Stop, on_hangup};

@@ -75,7 +75,11 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
             many => format!("{path}: {many} mistakes\n"),
         })?;
     }
-    Ok(if is_valid { Outcome::Good } else { Outcome::Bad })
+    Ok(if is_valid {
+        Outcome::Good
+    } else {
+        Outcome::Bad
+    })
 }
 
 fn checked(arguments: &Arguments) -> Result<Service, CommandError> {

@@ -121,8 +121,17 @@ fn silent_clients_keep_nobody_waiting() {
     assert_eq!(running.routes(), "0.0.0.0/0 via up\n");
     let report = running.stop().report("r");
     let control = report.control.expect("there was a socket");
-    assert_eq!((control.answered, control.unreadable), (2, 21), "{control:?}");
-    assert!(report.warnings.iter().any(|told| told.contains("21 unreadable")));
+    assert_eq!(
+        (control.answered, control.unreadable),
+        (2, 21),
+        "{control:?}"
+    );
+    assert!(
+        report
+            .warnings
+            .iter()
+            .any(|told| told.contains("21 unreadable"))
+    );
 }
 
 /// Where more clients ask than are served at a time, the others are told so.
@@ -153,7 +162,8 @@ fn files_are_read_by_whoever_asks() {
     let text = SERVICE.replace("a.routes", &secret.to_string_lossy());
     let ask = |files: &str| {
         let path = running.folder.path("edge.toml");
-        let request = serde_json::json!({ "request": "apply", "text": text, "path": path, "files": {} });
+        let request =
+            serde_json::json!({ "request": "apply", "text": text, "path": path, "files": {} });
         let request = request.to_string().replace("\"files\":{}", files);
         let mut client = running.connect();
         writeln!(client, "{request}").expect("it listens");
@@ -162,7 +172,10 @@ fn files_are_read_by_whoever_asks() {
         answer
     };
     let answer = ask("\"files\":{}");
-    assert!(answer.contains("it was not sent") && !answer.contains("root:x"), "{answer}");
+    assert!(
+        answer.contains("it was not sent") && !answer.contains("root:x"),
+        "{answer}"
+    );
     let sent = format!("\"files\":{{{secret:?}:\"10.0.0.0/8 up\\n\"}}");
     assert!(ask(&sent).contains("\"answer\":\"applied\""));
     assert_eq!(running.routes(), "10.0.0.0/8 via up\n");
@@ -176,7 +189,9 @@ fn a_pipe_in_place_of_a_file_keeps_nobody_waiting() {
     let pipe = running.folder.path("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.is_ok_and(|status| status.success()), "a named pipe");
-    running.folder.write("new.toml", SERVICE.replace("a.routes", "pipe").as_bytes());
+    running
+        .folder
+        .write("new.toml", SERVICE.replace("a.routes", "pipe").as_bytes());
     let said = running.folder.fail(
         &["apply", "new.toml", "--control", "s"],
         "it is no regular file",
@@ -196,7 +211,10 @@ fn a_mistake_in_a_very_long_line_is_told() {
     running.folder.write("new.toml", text.as_bytes());
     let said = running.folder.run(&["apply", "new.toml", "--control", "s"]);
     assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("new.toml:7:") && said.err.contains("sing"), "{said:?}");
+    assert!(
+        said.err.contains("new.toml:7:") && said.err.contains("sing"),
+        "{said:?}"
+    );
     assert!(!said.err.contains("panicked"), "{said:?}");
     assert_eq!(running.routes(), "0.0.0.0/0 via up\n");
     running.stop();
@@ -205,23 +223,37 @@ fn a_mistake_in_a_very_long_line_is_told() {
 #[test]
 fn a_hangup_makes_the_service_what_its_file_says() {
     let running = Running::start();
-    running.folder.write("a.routes", b"0.0.0.0/0 up\n10.7.0.0/16 discard\n");
+    running
+        .folder
+        .write("a.routes", b"0.0.0.0/0 up\n10.7.0.0/16 discard\n");
     signal(&running.child, "HUP");
     let told = running.wait_for_line("service file read again");
     assert!(told.contains("changed: router; gone on: acl"), "{told}");
-    assert_eq!(running.routes(), "0.0.0.0/0 via up\n10.7.0.0/16 via discard\n");
+    assert_eq!(
+        running.routes(),
+        "0.0.0.0/0 via up\n10.7.0.0/16 via discard\n"
+    );
     running.folder.write("a.routes", b"0.0.0.0/0 down\n");
     signal(&running.child, "HUP");
     let told = running.wait_for_line("service file read again");
     assert!(told.contains("stays as it was"), "{told}");
-    assert_eq!(running.routes(), "0.0.0.0/0 via up\n10.7.0.0/16 via discard\n");
-    running.folder.write("a.routes", b"0.0.0.0/0 up\n10.7.0.0/16 discard\n");
+    assert_eq!(
+        running.routes(),
+        "0.0.0.0/0 via up\n10.7.0.0/16 via discard\n"
+    );
+    running
+        .folder
+        .write("a.routes", b"0.0.0.0/0 up\n10.7.0.0/16 discard\n");
     signal(&running.child, "HUP");
     let told = running.wait_for_line("service file read again");
     assert!(told.contains("nothing to change"), "{told}");
     let report = running.stop().report("r");
     let (totals, dropped) = (report.totals, report.dropped());
-    assert_eq!(totals.packets_in, totals.packets_out + dropped, "nothing is lost");
+    assert_eq!(
+        totals.packets_in,
+        totals.packets_out + dropped,
+        "nothing is lost"
+    );
 }
 
 /// Rules get older also when no packet of theirs comes to the workers.

@@ -28,7 +28,14 @@ fn what_is_read_is_not_replaced_by_what_is_written() {
         );
     }
     folder.fail(
-        &["run", "service.toml", "--in", "a.pcap", "--out", "service.toml"],
+        &[
+            "run",
+            "service.toml",
+            "--in",
+            "a.pcap",
+            "--out",
+            "service.toml",
+        ],
         "error: service.toml is what --out writes and the service file: expected different files",
     );
     assert_eq!(folder.read("a.pcap"), before);
@@ -89,7 +96,14 @@ fn words_in_braces_that_stand_for_nothing_are_refused() {
     let folder = Folder::with("service.toml", PORTS);
     folder.succeed(&["generate", "--packets", "10", "--out", "a.pcap"]);
     folder.fail(
-        &["run", "service.toml", "--in", "a.pcap", "--out", "out-{prot}.pcap"],
+        &[
+            "run",
+            "service.toml",
+            "--in",
+            "a.pcap",
+            "--out",
+            "out-{prot}.pcap",
+        ],
         "error: --out out-{prot}.pcap: {prot} stands for nothing: expected {port}",
     );
     folder.fail(
@@ -109,10 +123,17 @@ fn a_full_disk_leaves_a_report_and_an_error() {
             folder.succeed(&["generate", "--packets", "3", "--out", "small.pcap"]);
             let ports = ["--in", input, "--out", "/dev/full", "--report", execution];
             let said = folder.fail(
-                &[&["run", "service.toml", "--execution", execution][..], &ports].concat(),
+                &[
+                    &["run", "service.toml", "--execution", execution][..],
+                    &ports,
+                ]
+                .concat(),
                 "error: cannot write /dev/full: No space left on device",
             );
-            assert!(said.out.contains("packets"), "the summary is shown: {said:?}");
+            assert!(
+                said.out.contains("packets"),
+                "the summary is shown: {said:?}"
+            );
             let report = folder.report(execution);
             assert!(report.totals.packets_in > 0, "{report:?}");
             assert!(report.totals.packets_in <= packets);

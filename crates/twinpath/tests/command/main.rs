@@ -2,8 +2,8 @@
 
 mod check;
 mod compare;
-mod examples;
 mod control;
+mod examples;
 mod explain;
 mod files;
 mod folder;

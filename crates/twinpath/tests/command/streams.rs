@@ -24,7 +24,9 @@ fn started(command: &mut Command) -> Child {
 fn packets(folder: &Folder, name: &str) -> Vec<(u64, Vec<u8>)> {
     let trace = Trace::load(folder.path(name)).expect("a capture");
     let packets = trace.iter();
-    packets.map(|one| (one.timestamp_ns, one.frame.to_vec())).collect()
+    packets
+        .map(|one| (one.timestamp_ns, one.frame.to_vec()))
+        .collect()
 }
 
 /// What leaves by files leaves by pipes, in both formats and both ways of running.
@@ -32,23 +34,38 @@ fn packets(folder: &Folder, name: &str) -> Vec<(u64, Vec<u8>)> {
 fn two_services_in_a_row_are_joined_by_a_pipe() {
     let folder = folder();
     folder.succeed(&["run", "passes.toml", "--in", "a.pcap", "--out", "b.pcap"]);
-    folder.succeed(&["run", "denies.toml", "--in", "b.pcap", "--out", "files.pcap"]);
+    folder.succeed(&[
+        "run",
+        "denies.toml",
+        "--in",
+        "b.pcap",
+        "--out",
+        "files.pcap",
+    ]);
     let expected = packets(&folder, "files.pcap");
     assert!(!expected.is_empty() && expected.len() < 3000);
     for (out, execution) in [("-", "threads"), ("-.pcapng", "virtual")] {
         let how = ["--execution", execution];
         let mut first = folder.command(&["run", "passes.toml", "--in", "-", "--out", out]);
         let input = File::open(folder.path("a.pcap")).expect("a capture");
-        first.args(how).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        first
+            .args(how)
+            .stdin(input)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut first = started(&mut first);
-        let mut second = folder.command(&["run", "denies.toml", "--in", "-", "--out", "piped.pcap"]);
+        let mut second =
+            folder.command(&["run", "denies.toml", "--in", "-", "--out", "piped.pcap"]);
         second.args(how).stdin(first.stdout.take().expect("a pipe"));
         let said: Said = second.output().expect("it can be run").into();
         assert_eq!(said.code, Some(0), "{said:?}");
         assert!(said.out.contains("\nstandard input: "), "{said:?}");
         let said: Said = first.wait_with_output().expect("it ends").into();
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.err.contains("passes: both paths"), "the summary is beside: {said:?}");
+        assert!(
+            said.err.contains("passes: both paths"),
+            "the summary is beside: {said:?}"
+        );
         let piped = packets(&folder, "piped.pcap");
         assert!(piped == expected, "{} and {}", piped.len(), expected.len());
     }
@@ -77,7 +94,9 @@ fn a_packet_leaves_before_the_next_one_comes() {
         let mut header = [0; 16];
         output.read_exact(&mut header).expect("the packet");
         let left = u32::from_le_bytes(header[8..12].try_into().expect("4 bytes"));
-        output.read_exact(&mut vec![0; left as usize]).expect("the packet");
+        output
+            .read_exact(&mut vec![0; left as usize])
+            .expect("the packet");
     }
     drop(input);
     assert!(child.wait().expect("it ends").success());
@@ -87,7 +106,15 @@ fn a_packet_leaves_before_the_next_one_comes() {
 #[test]
 fn a_reader_that_has_seen_enough_ends_the_run() {
     let folder = Folder::with("endless.toml", &format!("{PASSES}[traffic]\n"));
-    let run = ["run", "endless.toml", "--pace", "lossless", "--out", "-", "--no-report"];
+    let run = [
+        "run",
+        "endless.toml",
+        "--pace",
+        "lossless",
+        "--out",
+        "-",
+        "--no-report",
+    ];
     let mut command = folder.command(&run);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = started(&mut command);
@@ -118,12 +145,23 @@ fn tcpdump_and_tshark_stand_at_the_ends() {
     ] {
         let listing = File::create(folder.path("listing")).expect("a file");
         let mut command = Command::new(reader);
-        command.args(arguments).stdin(Stdio::piped()).stdout(listing);
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(listing);
         let Ok(mut child) = command.stderr(Stdio::null()).spawn() else {
             eprintln!("skipped: {reader} is not there");
             continue;
         };
-        let run = ["run", "passes.toml", "--in", "a.pcap", "--out", "-", "--quiet"];
+        let run = [
+            "run",
+            "passes.toml",
+            "--in",
+            "a.pcap",
+            "--out",
+            "-",
+            "--quiet",
+        ];
         let pipe = child.stdin.take().expect("a pipe");
         let status = folder.command(&run).stdout(pipe).status();
         assert!(status.expect("it can be run").success());

@@ -56,16 +56,26 @@ fn all_mistakes_are_told_at_once_each_at_its_line() {
     let errors = told["errors"].as_array().expect("a list");
     let found: Vec<(u64, &str)> = errors
         .iter()
-        .map(|error| (error["line"].as_u64().unwrap_or(0), error["message"].as_str().unwrap_or("")))
+        .map(|error| {
+            (
+                error["line"].as_u64().unwrap_or(0),
+                error["message"].as_str().unwrap_or(""),
+            )
+        })
         .collect();
     for (line, expected) in MISTAKES {
-        let is_there = found.iter().any(|(at, message)| *at == line as u64 && message.contains(expected));
+        let is_there = found
+            .iter()
+            .any(|(at, message)| *at == line as u64 && message.contains(expected));
         assert!(is_there, "{line}: {expected:?} in {found:#?}");
     }
     assert_eq!(found.len(), MISTAKES.len(), "{found:#?}");
     let meant = |expected: &str| found.iter().any(|(_, message)| message.ends_with(expected));
     for meant_name in ["firewall", "allow", "to_port", "uplink", "slots", "link"] {
-        assert!(meant(&format!("did you mean {meant_name}?")), "{meant_name} in {found:#?}");
+        assert!(
+            meant(&format!("did you mean {meant_name}?")),
+            "{meant_name} in {found:#?}"
+        );
     }
 }
 
@@ -74,10 +84,17 @@ fn explain_and_run_find_the_same() {
     let folder = Folder::with("x.toml", WRONG);
     let validated = folder.run(&["validate", "x.toml"]);
     assert_eq!(validated.code, Some(1));
-    assert!(validated.out.ends_with("x.toml: 11 mistakes\n"), "{validated:?}");
+    assert!(
+        validated.out.ends_with("x.toml: 11 mistakes\n"),
+        "{validated:?}"
+    );
     for command in [&["explain", "x.toml"][..], &["run", "x.toml"]] {
         let said = folder.run(command);
-        assert_eq!((said.code, &said.err), (Some(2), &validated.err), "{command:?}");
+        assert_eq!(
+            (said.code, &said.err),
+            (Some(2), &validated.err),
+            "{command:?}"
+        );
         assert_eq!(said.err.matches("error: x.toml:").count(), 11);
     }
 }
@@ -89,7 +106,10 @@ fn what_is_right_is_said_to_be() {
     assert_eq!(said.out, "x.toml: nothing is wrong\n");
     let (code, told) = found(&folder, "x.toml");
     assert_eq!((code, &told["is_valid"]), (Some(0), &Value::Bool(true)));
-    folder.fail(&["validate", "y.toml"], "error: y.toml: No such file or directory");
+    folder.fail(
+        &["validate", "y.toml"],
+        "error: y.toml: No such file or directory",
+    );
 }
 
 /// A mistake in a file that the service names is found by whoever looks at the service.
@@ -104,8 +124,14 @@ fn broken_files_are_found() {
     folder.write("a.rules", b"no rule\n");
     for command in ["validate", "explain", "run"] {
         let said = folder.run(&[command, "x.toml"]);
-        assert!(said.err.contains("error: x.toml:5:1: "), "{command}: {said:?}");
-        assert!(said.err.contains("a.routes:2: \"upp\" is no next hop"), "{command}: {said:?}");
+        assert!(
+            said.err.contains("error: x.toml:5:1: "),
+            "{command}: {said:?}"
+        );
+        assert!(
+            said.err.contains("a.routes:2: \"upp\" is no next hop"),
+            "{command}: {said:?}"
+        );
     }
     folder.write("a.routes", b"10.0.0.0/8 up\n");
     for command in ["validate", "explain", "run"] {
@@ -119,12 +145,18 @@ fn broken_files_are_found() {
 fn checks_of_a_whole_table_point_at_it() {
     let text = "[service]\nchain = [\"router\"]\n\n[router]\nnext_hops = []\n";
     let folder = Folder::with("x.toml", text);
-    folder.fail(&["explain", "x.toml"], "error: x.toml:4:1: 0 next hops: expected 1 to");
+    folder.fail(
+        &["explain", "x.toml"],
+        "error: x.toml:4:1: 0 next hops: expected 1 to",
+    );
 }
 
 #[test]
 fn several_mistakes_of_the_language_are_told_too() {
-    let folder = Folder::with("x.toml", "[service]\nchain = [\"acl\"\nname = \"x\nseed == 1\n");
+    let folder = Folder::with(
+        "x.toml",
+        "[service]\nchain = [\"acl\"\nname = \"x\nseed == 1\n",
+    );
     let said = folder.run(&["validate", "x.toml"]);
     assert_eq!(said.code, Some(1));
     assert!(said.err.matches("error: x.toml:").count() >= 2, "{said:?}");
@@ -137,7 +169,11 @@ fn sizes_that_no_machine_has_are_refused_with_their_sum() {
     let folder = Folder::with("x.toml", text);
     for command in ["validate", "explain", "run"] {
         let said = folder.run(&[command, "x.toml"]);
-        assert!(said.err.contains("error: x.toml:6:1: the service may take "), "{command}: {said:?}");
+        assert!(
+            said.err
+                .contains("error: x.toml:6:1: the service may take "),
+            "{command}: {said:?}"
+        );
         for expected in [
             "of memory, and this machine has ",
             "the workers' flows of firewall: 17,179,869,184 flows",
