@@ -207,6 +207,7 @@ mod tests {
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,
             packets_out: packets_in - 45_000,
+            packets_out_fast: packets_fast,
             packets_fast,
             packets_slow: packets_in - packets_fast,
             slots: SlotCounters {

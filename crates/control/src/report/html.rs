@@ -35,6 +35,7 @@ pub fn render(report: &Report) -> Result<String, ReportError> {
         tiles::tiles(report),
         "<section class=\"cards\">\n".to_owned(),
         figure_cards(report)?,
+        "</section>\n<section class=\"details\">\n".to_owned(),
         details::detail_cards(report),
         "</section>\n</main>\n".to_owned(),
         footer(report),

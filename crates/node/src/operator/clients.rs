@@ -402,11 +402,10 @@ mod tests {
     fn a_stream_is_over_at_its_time_however_slowly_it_comes() {
         let (mut one, other) = UnixStream::pair().expect("a pair");
         let mut timed = Timed::new(&other, Duration::from_millis(60));
-        let mut buffer = [0; 8];
         let error = loop {
             one.write_all(b"x").expect("it listens");
-            match timed.read(&mut buffer) {
-                Ok(_) => std::thread::sleep(Duration::from_millis(5)),
+            match timed.read_exact(&mut [0]) {
+                Ok(()) => std::thread::sleep(Duration::from_millis(5)),
                 Err(error) => break error,
             }
         };
