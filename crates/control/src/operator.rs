@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use crate::flow_filter::FlowFilter;
 use twinpath_nf::edit::{Edit, Object};
 
 /// Longest request or answer, in bytes.
@@ -66,6 +67,9 @@ pub struct Filter {
     pub function: Option<String>,
     /// Those that may match a packet from or to this address.
     pub address: Option<IpAddr>,
+    /// Those that may match a packet of such a flow.
+    #[serde(default)]
+    pub flow: Option<FlowFilter>,
     /// Those used by at least so many packets.
     pub least_packets: u64,
     /// At most so many, those used most; a service has a limit of its own.
@@ -123,8 +127,23 @@ pub struct RuleView {
     pub unused_ns: u64,
     /// Whether the fast path has said that it is there.
     pub is_installed: bool,
-    /// The table entries that it came from: function and number.
-    pub entries: Vec<String>,
+    /// The table entries that it came from.
+    pub entries: Vec<EntryView>,
+}
+
+/// An entry of a function's table that a cached rule came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryView {
+    /// The function, by its name in the chain.
+    pub function: String,
+    /// The function's own number for the entry.
+    pub entry: u32,
+    /// Where it is a rule of a list: its number, counted from 1.
+    pub rule: Option<usize>,
+    /// What it is, on one line, if the function says so.
+    pub text: Option<String>,
+    /// The line of the service file that it is in.
+    pub line: Option<usize>,
 }
 
 /// What a change did.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
-use twinpath_rulecache::{Reconfiguration, RuleFunction};
+use twinpath_core::wire::layout::Layout;
+use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
@@ -163,6 +164,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// What is configured of the kind, in words.
     fn listed(&self, _object: Object) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The rule that decides about a connection which a packet opens, if the function has such rules
+    /// and keeps flow state; functions whose decisions are cached say it themselves.
+    fn rule_for(&self, _packet: &[u8], _layout: &Layout) -> Option<EntryText> {
+        None
     }
 
     /// The configuration after a single change.

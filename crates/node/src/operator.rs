@@ -15,7 +15,7 @@ use crate::machine::{Changed, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
 use clients::Clients;
-use rules::{Views, views};
+use rules::views;
 use socket::Socket;
 use std::any::Any;
 use std::io;
@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
 use twinpath_control::report::ControlCounters;
-use twinpath_control::service::Service;
+use twinpath_control::service::{RuleLines, Service};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
 use twinpath_nf::edit::{Edit, Object};
@@ -194,7 +194,13 @@ impl Control {
     }
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
-        let Views { rules, matching } = self.ask(move |worker, now| views(worker, &filter, now))?;
+        let found = self.ask(move |worker, now| views(worker, &filter, now))?;
+        let (mut rules, matching) = (found.rules, found.matching);
+        let lines = RuleLines::of(&self.service());
+        for entry in rules.iter_mut().flat_map(|rule| &mut rule.entries) {
+            let text = entry.text.as_deref().filter(|_| entry.rule.is_some());
+            entry.line = text.and_then(|text| lines.line(&entry.function, text));
+        }
         Ok(Answer::Rules { rules, matching })
     }
 

@@ -64,6 +64,7 @@ mod error;
 mod faults;
 mod parking;
 mod ports;
+mod rule_lines;
 pub mod schema;
 mod sections;
 
@@ -72,6 +73,7 @@ pub use edit::ServiceEditError;
 pub use error::{Fault, ServiceError};
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
 pub use ports::MAX_PORTS;
+pub use rule_lines::RuleLines;
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
@@ -136,6 +138,8 @@ pub struct Service {
     pub folder: PathBuf,
     /// What the file said of the run, whatever a command line says.
     pub written: Written,
+    /// The functions as the file has them, whatever changed since.
+    pub written_chain: Vec<Instance>,
     /// The file itself, for errors that are found later.
     pub file: FileText,
 }
@@ -409,6 +413,7 @@ impl Settings {
         Some(Service {
             name: service.name,
             seed: service.seed.unwrap_or_default(),
+            written_chain: functions.clone(),
             chain: functions,
             inside: inside?,
             ports,

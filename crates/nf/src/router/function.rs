@@ -9,7 +9,7 @@ use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::Network;
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
 
 /// What packets without a route are credited to; next hops have other numbers.
 pub(super) const NO_ROUTE: u32 = DISCARD - 1;
@@ -195,6 +195,15 @@ impl RuleFunction for Router {
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
         self.count(entry, hits.packets, hits.bytes);
+    }
+
+    fn entry(&self, entry: u32) -> Option<EntryText> {
+        let hop = self.hops.get(entry as usize).and_then(Option::as_ref);
+        Some(EntryText::other(match (entry, hop) {
+            (DISCARD, _) => "discard".into(),
+            (NO_ROUTE, _) => "no route".into(),
+            (_, hop) => format!("next hop {}", hop?.next_hop.name),
+        }))
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

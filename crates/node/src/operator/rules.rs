@@ -2,10 +2,13 @@
 
 use crate::worker::Worker;
 use std::net::IpAddr;
-use twinpath_control::operator::{Filter, RuleView};
+use twinpath_control::flow_filter::{EndFilter, FlowFilter};
+use twinpath_control::operator::{EntryView, Filter, RuleView};
 use twinpath_core::wire::Address;
 use twinpath_core::{Direction, Instant, Named};
-use twinpath_rulecache::{Action, CachedRule, Field, NewRule, words};
+use twinpath_rulecache::{
+    Action, CachedRule, EntryId, Field, NewRule, RuleFunction, words,
+};
 
 /// Most rules of an answer: the worker does nothing else while it puts them in words.
 pub(super) const MOST_RULES: usize = 20_000;
@@ -34,17 +37,11 @@ pub(super) fn views(worker: &Worker, filter: &Filter, now: Instant) -> Views {
     let matching = found.len();
     found.sort_by_key(|(packets, ..)| std::cmp::Reverse(*packets));
     found.truncate(filter.most.unwrap_or(MOST_RULES).min(MOST_RULES));
-    let names: Vec<(u8, Vec<String>)> = worker
-        .rules_by_element()
-        .map(|(element, rules)| (element, Named::names(rules.functions())))
-        .collect();
-    let names_of = |element: u8| {
-        let mut all = names.iter();
-        let names = all.find(|(number, _)| *number == element);
-        names.map_or(&[][..], |(_, names)| names)
-    };
-    let views = found.iter();
-    let views = views.map(|(_, element, rule)| view(*element, rule, names_of(*element), now));
+    let views = found.iter().filter_map(|(_, element, rule)| {
+        let mut elements = worker.rules_by_element();
+        let (_, slow_path) = elements.find(|(number, _)| number == element)?;
+        Some(view(*element, rule, slow_path.functions(), now))
+    });
     Views {
         rules: views.collect(),
         matching,
@@ -55,7 +52,12 @@ fn name(names: &[String], function: u8) -> &str {
     names.get(usize::from(function)).map_or("?", String::as_str)
 }
 
-fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) -> RuleView {
+fn view(
+    element: u8,
+    cached: &CachedRule<'_>,
+    functions: &[Named<dyn RuleFunction>],
+    now: Instant,
+) -> RuleView {
     let rule = cached.rule;
     let entries = cached.entries();
     RuleView {
@@ -69,9 +71,21 @@ fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) ->
         age_ns: now.since(rule.used).as_nanos() as u64,
         unused_ns: now.since(cached.uses.last.max(rule.used)).as_nanos() as u64,
         is_installed: cached.is_installed,
-        entries: entries
-            .map(|entry| format!("{} {}", name(names, entry.function), entry.entry))
-            .collect(),
+        entries: entries.map(|entry| entry_view(functions, entry)).collect(),
+    }
+}
+
+/// The line that it is in is known to the service.
+fn entry_view(functions: &[Named<dyn RuleFunction>], entry: EntryId) -> EntryView {
+    let EntryId { function, entry } = entry;
+    let function = functions.get(usize::from(function));
+    let text = function.and_then(|function| function.entry(entry));
+    EntryView {
+        function: function.map_or_else(String::new, |function| function.name.to_string()),
+        entry,
+        rule: text.as_ref().and_then(|text| text.rule),
+        text: text.map(|text| text.text),
+        line: None,
     }
 }
 
@@ -105,6 +119,30 @@ fn is_wanted(filter: &Filter, cached: &CachedRule<'_>, names: &[String]) -> bool
         && filter
             .address
             .is_none_or(|address| may_match(cached, address))
+        && filter
+            .flow
+            .as_ref()
+            .is_none_or(|flow| may_be_of(cached, flow))
+}
+
+/// Whether a packet of such a flow may meet the rule.
+fn may_be_of(cached: &CachedRule<'_>, flow: &FlowFilter) -> bool {
+    let meets = |field: Field, wanted: Option<u128>| {
+        let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
+        wanted.is_none_or(|wanted| wanted & mask == value)
+    };
+    let is_end = |end: &EndFilter, address: Field, port: Field| {
+        let (mask, value) = (address.of(&cached.rule.mask), address.of(&cached.rule.value));
+        end.prefix.is_none_or(|prefix| prefix.meets(mask, value))
+            && meets(port, end.port.map(u128::from))
+    };
+    let is_from = |from: &EndFilter, to: &EndFilter| {
+        is_end(from, Field::SourceAddress, Field::SourcePort)
+            && is_end(to, Field::DestinationAddress, Field::DestinationPort)
+    };
+    let [one, other] = &flow.ends;
+    meets(Field::Protocol, flow.protocol.map(u128::from))
+        && (is_from(one, other) || is_from(other, one))
 }
 
 /// Whether a packet from or to the address may meet the rule.

@@ -42,12 +42,12 @@ pub struct Arguments {
     /// Replay this capture: pcap or pcapng, gzip too; - takes it from standard input as it comes. The
     /// interfaces of a pcapng are the service's ports, by name, else in order; with {port} in the name
     /// there is a capture for each port
-    #[arg(long = "in", value_name = "CAPTURE")]
+    #[arg(long = "in", value_name = "CAPTURE", allow_hyphen_values = true, value_parser = capture)]
     input: Option<PathBuf>,
     /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is
     /// named .gz; with {port} in the name a capture for each port. - writes to standard output as
     /// packets leave, -.pcapng as pcapng; the summary then goes to standard error
-    #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen")]
+    #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen", allow_hyphen_values = true, value_parser = capture)]
     output: Option<PathBuf>,
     /// Write report.json and report.html to this folder
     #[arg(long, value_name = "DIR")]
@@ -84,6 +84,15 @@ pub struct Arguments {
     /// Show nothing but warnings and errors
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// The name of a capture; one that begins like a flag is standard input or output, or a flag.
+fn capture(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match text.starts_with('-') && !is_standard(&path) {
+        true => Err("expected a file, - or -.pcapng for a pipe (./ before a name that begins with -)".into()),
+        false => Ok(path),
+    }
 }
 
 /// Where the report of generated traffic goes.
