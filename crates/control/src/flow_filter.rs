@@ -36,9 +36,8 @@ impl FlowFilter {
     /// Whether a packet is of such a flow, in either direction.
     pub fn includes(&self, protocol: u8, source: Endpoint, destination: Endpoint) -> bool {
         let [one, other] = &self.ends;
-        let is_between = |from: &EndFilter, to: &EndFilter| {
-            from.includes(source) && to.includes(destination)
-        };
+        let is_between =
+            |from: &EndFilter, to: &EndFilter| from.includes(source) && to.includes(destination);
         self.protocol.is_none_or(|wanted| wanted == protocol)
             && (is_between(one, other) || is_between(other, one))
     }
@@ -48,7 +47,9 @@ impl EndFilter {
     /// Whether an end is this one.
     pub fn includes(&self, end: Endpoint) -> bool {
         self.port.is_none_or(|port| port == end.port)
-            && self.prefix.is_none_or(|prefix| prefix.includes(end.address))
+            && self
+                .prefix
+                .is_none_or(|prefix| prefix.includes(end.address))
     }
 }
 
@@ -147,17 +148,49 @@ mod tests {
         assert!(!includes(web, 17, "10.0.0.1:5000", "192.0.2.1:80"));
         assert!(!includes(web, 6, "10.0.0.1:5000", "192.0.2.1:81"));
         assert!(!includes(web, 6, "10.0.0.1:80", "192.0.2.1:5000"));
-        assert!(includes("any 10.0.0.0/8 *", 47, "10.9.9.9:0", "192.0.2.1:0"));
-        assert!(!includes("any 10.0.0.0/8 *", 47, "11.9.9.9:0", "192.0.2.1:0"));
-        assert!(includes("udp [2001:db8::1]:53 *:*", 17, "[::7]:9", "[2001:db8::1]:53"));
-        assert!(includes("udp 2001:db8::/32 *", 17, "[::7]:9", "[2001:db8::1]:53"));
+        assert!(includes(
+            "any 10.0.0.0/8 *",
+            47,
+            "10.9.9.9:0",
+            "192.0.2.1:0"
+        ));
+        assert!(!includes(
+            "any 10.0.0.0/8 *",
+            47,
+            "11.9.9.9:0",
+            "192.0.2.1:0"
+        ));
+        assert!(includes(
+            "udp [2001:db8::1]:53 *:*",
+            17,
+            "[::7]:9",
+            "[2001:db8::1]:53"
+        ));
+        assert!(includes(
+            "udp 2001:db8::/32 *",
+            17,
+            "[::7]:9",
+            "[2001:db8::1]:53"
+        ));
     }
 
     #[test]
     fn what_is_no_filter_is_refused() {
-        for text in ["", "tcp", "tcp *", "tcp * * *", "tcp 10.0.0.1:x *", "sctpx * *", "tcp a:1 *"] {
+        for text in [
+            "",
+            "tcp",
+            "tcp *",
+            "tcp * * *",
+            "tcp 10.0.0.1:x *",
+            "sctpx * *",
+            "tcp a:1 *",
+        ] {
             let error = text.parse::<FlowFilter>().expect_err("no filter");
-            assert!(error.to_string().contains("expected a protocol and two ends"));
+            assert!(
+                error
+                    .to_string()
+                    .contains("expected a protocol and two ends")
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! What an operator asks of a running service, and the answers: one line of JSON each, over a
 //! local socket.
 
+use crate::flow_filter::FlowFilter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,7 +10,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use crate::flow_filter::FlowFilter;
 use twinpath_nf::edit::{Edit, Object};
 
 /// Longest request or answer, in bytes.

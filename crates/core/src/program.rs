@@ -441,11 +441,17 @@ fn flags_in_words(mask: u32, value: u32, sign: &str) -> String {
         ("==", 0) => format!("tcp.flags without {}", names(mask, ", ")),
         ("!=", 0) => format!("tcp.flags with {}", names(mask, " or ")),
         ("==", all) if all == mask => format!("tcp.flags with {}", names(mask, " and ")),
-        _ => format!(
-            "tcp.flags of {} {sign} {}",
-            names(mask, ", "),
-            if value == 0 { "none".into() } else { names(value, ", ") }
+        ("==", some) => format!(
+            "tcp.flags with {} alone of {}",
+            names(some, " and "),
+            names(mask, ", ")
         ),
+        ("!=", some) => format!(
+            "tcp.flags other than {} alone of {}",
+            names(some, " and "),
+            names(mask, ", ")
+        ),
+        _ => format!("(tcp.flags & {mask:#x}) {sign} {value:#x}"),
     }
 }
 

@@ -163,6 +163,30 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         }
     }
 
+    /// Runs to the end. Calls `step` with each step of packets that are followed, and their numbers in
+    /// the order of arrival.
+    ///
+    /// # Errors
+    /// Packets cannot be read or written.
+    pub(crate) fn follow_all(
+        &mut self,
+        arrivals: &mut Arrivals<'_>,
+        watch: &Watch,
+        mut step: impl FnMut(u64, Step, &Node),
+    ) -> Result<(), CaptureError> {
+        let mut has_more = true;
+        while has_more {
+            has_more = self.take_in(arrivals)?;
+            if !has_more {
+                self.finish()?;
+            }
+            for (ordinal, one) in watch.take() {
+                step(ordinal, one, self.node);
+            }
+        }
+        Ok(())
+    }
+
     /// The source has no more: what is under way goes on, for so many happenings. Returns whether
     /// anything was.
     fn settle(&mut self, rest: &mut usize) -> Result<bool, CaptureError> {

@@ -43,7 +43,9 @@ impl RuleLines {
 
 /// Where the rules of a function's table are.
 fn spans(file: &DeTable<'_>, function: &str) -> Vec<Range<usize>> {
-    let table = file.get(function).and_then(|table| table.get_ref().as_table());
+    let table = file
+        .get(function)
+        .and_then(|table| table.get_ref().as_table());
     let rules = table.and_then(|table| table.get("rules"));
     match rules.map(|rules| rules.get_ref()) {
         Some(DeValue::Array(rules)) => rules.iter().map(|rule| rule.span()).collect(),

@@ -55,7 +55,11 @@ impl FunctionConfig for Config {
 
     fn rule_for(&self, packet: &[u8], layout: &Layout) -> Option<EntryText> {
         let first = FirstPacket::of(packet, layout);
-        let decides = |rule: &&Rule| RuleSet::new(std::slice::from_ref(*rule)).decide(&first).is_some();
+        let decides = |rule: &&Rule| {
+            RuleSet::new(std::slice::from_ref(*rule))
+                .decide(&first)
+                .is_some()
+        };
         let mut rules = (1..).zip(self.rules());
         Some(match rules.find(|(_, rule)| decides(rule)) {
             Some((number, rule)) => EntryText {

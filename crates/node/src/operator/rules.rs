@@ -6,9 +6,7 @@ use twinpath_control::flow_filter::{EndFilter, FlowFilter};
 use twinpath_control::operator::{EntryView, Filter, RuleView};
 use twinpath_core::wire::Address;
 use twinpath_core::{Direction, Instant, Named};
-use twinpath_rulecache::{
-    Action, CachedRule, EntryId, Field, NewRule, RuleFunction, words,
-};
+use twinpath_rulecache::{Action, CachedRule, EntryId, Field, NewRule, RuleFunction, words};
 
 /// Most rules of an answer: the worker does nothing else while it puts them in words.
 pub(super) const MOST_RULES: usize = 20_000;
@@ -132,7 +130,10 @@ fn may_be_of(cached: &CachedRule<'_>, flow: &FlowFilter) -> bool {
         wanted.is_none_or(|wanted| wanted & mask == value)
     };
     let is_end = |end: &EndFilter, address: Field, port: Field| {
-        let (mask, value) = (address.of(&cached.rule.mask), address.of(&cached.rule.value));
+        let (mask, value) = (
+            address.of(&cached.rule.mask),
+            address.of(&cached.rule.value),
+        );
         end.prefix.is_none_or(|prefix| prefix.meets(mask, value))
             && meets(port, end.port.map(u128::from))
     };

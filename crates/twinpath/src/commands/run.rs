@@ -90,7 +90,10 @@ pub struct Arguments {
 fn capture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match text.starts_with('-') && !is_standard(&path) {
-        true => Err("expected a file, - or -.pcapng for a pipe (./ before a name that begins with -)".into()),
+        true => Err(
+            "expected a file, - or -.pcapng for a pipe (./ before a name that begins with -)"
+                .into(),
+        ),
         false => Ok(path),
     }
 }

@@ -15,7 +15,8 @@ fn programs_devices_and_memory_are_told() {
     for expected in [
         "x: firewall -> reassembler\n",
         "  word[0] state: ",
-        "tcp.flags with SYN",
+        "tcp.flags other than ACK alone of FIN, SYN, RST, ACK",
+        "bits 10 to 13 of word[0] == ",
         "  always complex: ip.protocol == 6 and",
         "  otherwise: escalate",
         "fragments, and ICMP errors about a flow",

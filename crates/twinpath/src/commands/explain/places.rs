@@ -36,7 +36,9 @@ impl FunctionPlace {
         let function = instance.config.descriptor();
         let (place, why) = match (instance.makes_rules(), service.run.paths) {
             (_, Paths::Slow) => ("slow_path", "the service has paths = \"slow\""),
-            (true, _) if !service.rule_cache.enabled => ("slow_path", "[rule_cache] has enabled = false"),
+            (true, _) if !service.rule_cache.enabled => {
+                ("slow_path", "[rule_cache] has enabled = false")
+            }
             (true, _) => ("rules", instance.config.placement()),
             (false, _) if !has_room => (
                 "slow_path",

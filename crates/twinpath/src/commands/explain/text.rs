@@ -26,7 +26,10 @@ impl Display for Told<'_> {
             .try_for_each(|place| writeln!(f, "{place}"))?;
         let chosen = all.devices.iter().find(|device| device.is_chosen);
         if let Some(refusal) = chosen.and_then(|device| device.refusal.as_ref()) {
-            writeln!(f, "  nothing runs: the chain does not fit the device: {refusal}")?;
+            writeln!(
+                f,
+                "  nothing runs: the chain does not fit the device: {refusal}"
+            )?;
         }
         if let Some(rules) = &all.rules {
             writeln!(f, "\n{rules}")?;
