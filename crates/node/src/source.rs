@@ -1,13 +1,18 @@
 //! Where packets come from.
 
+mod piped;
+
 use crate::ingress::Ingress;
+use piped::Piped;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
-use twinpath_io::{CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace};
+use twinpath_io::{
+    CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace, is_standard,
+};
 use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
 /// What a source has next.
@@ -71,7 +76,8 @@ pub struct Source {
     clock: Instant,
     truncated: Option<CaptureError>,
     ingress: u16,
-    is_stopped: Option<Arc<AtomicBool>>,
+    /// Any of these ends it.
+    is_stopped: Vec<Arc<AtomicBool>>,
     at_first: Option<Box<dyn FnOnce() + Send>>,
     /// How far packets were behind their time when they were taken, at most.
     behind: Duration,
@@ -91,7 +97,7 @@ impl Source {
             truncated: None,
             behind: Duration::ZERO,
             ingress: 0,
-            is_stopped: None,
+            is_stopped: Vec::new(),
             at_first: None,
         }
     }
@@ -107,32 +113,31 @@ impl Source {
     }
 
     /// The same packets, but none any more once `is_stopped` is true.
-    pub fn until(self, is_stopped: Arc<AtomicBool>) -> Self {
-        Self {
-            is_stopped: Some(is_stopped),
-            ..self
-        }
+    pub fn until(mut self, is_stopped: Arc<AtomicBool>) -> Self {
+        self.is_stopped.push(is_stopped);
+        self
     }
 
     /// The packets of a capture file. They come in by the port that is called like their interface,
-    /// or else by that with its number. A path with `{port}` in it stands for a file for each port.
-    /// Where a capture has one interface, which is not called like a port, [sources](Ingress) tell.
+    /// or else by that with its number. A path with `{port}` in it stands for a file for each port, and
+    /// `-` for standard input, of which packets are taken as they come. Where a capture has one
+    /// interface, which is not called like a port, [sources](Ingress) tell.
     ///
     /// # Errors
-    /// A file cannot be opened or is no capture.
+    /// A file cannot be opened or is no capture; for standard input that is told when it is read.
     pub fn capture(path: &Path, service: &Service) -> Result<Self, CaptureError> {
         let ports = &service.ports;
+        if is_standard(path) {
+            let (path, ports, ingress) = (path.to_owned(), ports.clone(), Ingress::of(service));
+            let open = move || Ok(CaptureFeed::new(CaptureReader::open(path)?, ports, ingress));
+            return Ok(Self::new(Piped::new(open)));
+        }
         if let Some(pattern) = PortPattern::of(path) {
             return Ok(Self::new(MergedReader::open(&pattern, ports)?));
         }
         let reader = CaptureReader::open(path)?;
-        Ok(Self::new(CaptureFeed {
-            reader,
-            ports: ports.clone(),
-            numbers: Vec::new(),
-            ingress: Ingress::of(service),
-            has_guessed: false,
-        }))
+        let feed = CaptureFeed::new(reader, ports.clone(), Ingress::of(service));
+        Ok(Self::new(feed))
     }
 
     /// Generated packets, each by the port that its [source](Ingress) is at; where that is not known,
@@ -175,7 +180,7 @@ impl Source {
             begin();
         }
         let is_stopped = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
-        if self.is_stopped.as_ref().is_some_and(is_stopped) {
+        if self.is_stopped.iter().any(is_stopped) {
             return Ok(Read::End);
         }
         self.read_feed()
@@ -251,6 +256,16 @@ struct CaptureFeed {
 }
 
 impl CaptureFeed {
+    fn new(reader: CaptureReader, ports: Vec<String>, ingress: Ingress) -> Self {
+        Self {
+            reader,
+            ports,
+            numbers: Vec::new(),
+            ingress,
+            has_guessed: false,
+        }
+    }
+
     fn port_of(&mut self, interface: u32, bytes: &[u8]) -> u16 {
         let told = (!self.has_ports()).then(|| self.ingress.of_captured(bytes));
         self.has_guessed |= told.flatten().is_some();

@@ -2,7 +2,8 @@
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::descriptor::{
-    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError,
+    Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
@@ -29,7 +30,7 @@ pub const FUNCTION: Descriptor = Descriptor {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Config::deserialize(section)?;
     config.ports = surroundings.ports.to_vec();
     config.ingress_ports().map_err(toml::de::Error::custom)?;

@@ -2,7 +2,7 @@
 
 use super::{Config, NAME, NewRoutes, Router};
 use crate::descriptor::{
-    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, Reception,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Reception,
     Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
@@ -98,8 +98,9 @@ impl FunctionConfig for Config {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Config::deserialize(section)?;
-    config.read_file(surroundings.folder);
+    let read = config.read_file(surroundings.folder, surroundings.files);
+    read.map_err(|error| ReadError::named("routes_file", error))?;
     Ok(Arc::new(config))
 }
