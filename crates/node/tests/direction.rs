@@ -166,7 +166,12 @@ fn captures_without_ports_go_by_sources() {
     );
     assert!(outcome.left.iter().any(|(port, _)| *port == PEER));
     let told = "their source addresses told, which anybody can forge";
-    assert!(outcome.warnings.iter().any(|warning| warning.contains(told)));
+    assert!(
+        outcome
+            .warnings
+            .iter()
+            .any(|warning| warning.contains(told))
+    );
 }
 
 /// Replies are translated back before the router decides, so that they leave by the site's port with

@@ -76,7 +76,9 @@ pub(super) fn read(
             None => are_all_right = false,
         }
     }
-    check_order(names.get_ref(), &chain)?;
+    if are_all_right {
+        faults.take(check_order(names.get_ref(), &chain));
+    }
     for (name, section) in sections {
         if catalogue::function(name.get_ref()).is_none() {
             faults.push(for_nothing(&name, names));

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
-use twinpath_core::{DropCounters, Frame, Pools};
+use twinpath_core::{DropCounters, Frame, Instant, Pools};
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
 
 /// Something that one thread says and another looks at: what is new costs a lock that is free, what

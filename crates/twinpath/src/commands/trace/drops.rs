@@ -18,7 +18,7 @@ pub fn execute(
     flow: Option<&FlowFilter>,
     is_json: bool,
 ) -> Result<Outcome, CommandError> {
-    let mut source = Source::capture(capture, &service.ports)?;
+    let mut source = Source::capture(capture, service)?;
     let mut dropped = Vec::new();
     let packets = trace_drops(service, &mut source, |one| {
         if flow.is_none_or(|flow| is_of(&one, flow)) {
