@@ -118,7 +118,10 @@ fn what_is_probably_not_meant_is_told() {
         "x.toml",
         "[service]\nchain = [\"acl\"]\n[acl]\nrules = [\n    { action = \"deny\" },\n    { action = \"allow\", protocol = \"tcp\" },\n]\n[monitor]\n",
     );
-    for command in [&["explain", "x.toml"][..], &["run", "x.toml", "--in", "a.pcap"]] {
+    for command in [
+        &["explain", "x.toml"][..],
+        &["run", "x.toml", "--in", "a.pcap"],
+    ] {
         folder.write("a.pcap", &EMPTY_CAPTURE);
         let said = folder.succeed(command);
         for expected in [
