@@ -26,7 +26,9 @@ use twinpath_core::wire::Endpoint;
 use twinpath_core::{Direction, Instant, Named};
 use twinpath_nf::edit::{Edit, Object};
 use twinpath_nf::napt::{Kind, KindError, Napt, NewNapt};
-use twinpath_rulecache::{Action, CachedRule, Field, NewRule, Reconfiguration, words};
+use twinpath_rulecache::{
+    Action, CachedRule, EntryId, Field, NewRule, Reconfiguration, RuleFunction, words,
+};
 
 /// The socket of a running service; closed and removed when dropped.
 pub struct Operator {
@@ -312,9 +314,8 @@ fn views(worker: &Worker, filter: &Filter) -> Vec<RuleView> {
         if filter.element.is_some_and(|wanted| wanted != element) {
             continue;
         }
-        let names = Named::names(rules.functions());
         for rule in rules.manager().iter() {
-            let view = view(element, &rule, &names, rules.clock());
+            let view = view(element, &rule, rules.functions(), rules.clock());
             if is_wanted(filter, &rule, &view) {
                 views.push(view);
             }
@@ -324,9 +325,17 @@ fn views(worker: &Worker, filter: &Filter) -> Vec<RuleView> {
     views
 }
 
-fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) -> RuleView {
+fn view(
+    element: u8,
+    cached: &CachedRule<'_>,
+    functions: &[Named<dyn RuleFunction>],
+    now: Instant,
+) -> RuleView {
     let rule = cached.rule;
-    let name = |function: u8| names.get(usize::from(function)).map_or("?", String::as_str);
+    let entry = |entry: EntryId| match functions.get(usize::from(entry.function)) {
+        Some(function) => format!("{} {}", function.name, function.number_of(entry.entry)),
+        None => "?".into(),
+    };
     RuleView {
         element,
         id: cached.name.id,
@@ -338,10 +347,7 @@ fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) ->
         age_ns: now.since(rule.used).as_nanos() as u64,
         unused_ns: now.since(cached.uses.last.max(rule.used)).as_nanos() as u64,
         is_installed: cached.is_installed,
-        entries: cached
-            .entries()
-            .map(|entry| format!("{} {}", name(entry.function), entry.entry))
-            .collect(),
+        entries: cached.entries().map(entry).collect(),
     }
 }
 

@@ -119,6 +119,12 @@ pub trait RuleFunction: Send + Any {
     /// Ends an entry whose idle time has passed and that is free.
     fn forget(&mut self, _entry: u32, _now: Instant) {}
 
+    /// The number that an operator knows an entry by: of a rule its present place in the list, counted
+    /// from 1, whatever number the entry has kept.
+    fn number_of(&self, entry: u32) -> u32 {
+        entry
+    }
+
     /// Calls `each` with every counter's name and value.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
 }

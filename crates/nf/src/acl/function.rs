@@ -133,6 +133,11 @@ impl RuleFunction for AccessList {
         self.count(entry, hits.packets);
     }
 
+    fn number_of(&self, entry: u32) -> u32 {
+        let place = self.entries.iter().position(|&own| own == entry);
+        place.map_or(DEFAULT, |place| place as u32 + 1)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("allowed", self.allowed);
         each("denied", self.denied);
