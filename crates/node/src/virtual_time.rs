@@ -236,7 +236,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// The source has nothing now. What is under way goes on, and a change that somebody waits for.
     fn let_time_pass(&mut self) -> Result<(), CaptureError> {
         if self.asked.is_some() || !self.node.machine.is_quiet() {
-            return self.wait_for_one();
+            return self.go_on();
         }
         std::thread::yield_now();
         Ok(())
@@ -251,7 +251,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         arrivals.fill(machine, now, self.now.0, &mut self.burst)?;
         if self.burst.is_empty() {
             return match arrivals.next_at() {
-                Some(next) if next <= now => self.wait_for_one(),
+                Some(next) if next <= now => self.go_on(),
                 _ => Ok(()),
             };
         }
@@ -262,25 +262,15 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         self.advance()
     }
 
-    /// Packets wait, and one thing happens on the link.
-    fn wait_for_one(&mut self) -> Result<(), CaptureError> {
-        let packet_now = self.packet_now();
-        self.go_on()?;
-        self.ahead = self.now.since(packet_now);
-        Ok(())
-    }
-
-    /// The next thing happens; if there is none, time passes.
+    /// Packets wait, and so does their clock: the next thing happens on the link. If there is none,
+    /// time passes.
     fn go_on(&mut self) -> Result<(), CaptureError> {
-        match self.next_happening() {
-            Some((at, what)) => self.let_happen(at, what),
-            None => {
-                let packet_now = self.packet_now();
-                self.now = self.now + TICK;
-                self.ahead = self.now.since(packet_now);
-                self.advance()
-            }
-        }
+        let next = self.next_happening();
+        let (at, what) = next.unwrap_or((self.now + TICK, Happening::Tick));
+        let packet_now = self.packet_now();
+        self.now = self.now.max(at);
+        self.ahead = self.now.since(packet_now);
+        self.let_happen(what)
     }
 
     fn advance(&mut self) -> Result<(), CaptureError> {
@@ -394,13 +384,13 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// Everything that is due before or at `until`, in order.
     fn let_happen_until(&mut self, until: Instant) -> Result<(), CaptureError> {
         while let Some((at, what)) = self.next_happening().filter(|&(at, _)| at <= until) {
-            self.let_happen(at, what)?;
+            self.now = self.now.max(at);
+            self.let_happen(what)?;
         }
         Ok(())
     }
 
-    fn let_happen(&mut self, at: Instant, what: Happening) -> Result<(), CaptureError> {
-        self.now = self.now.max(at);
+    fn let_happen(&mut self, what: Happening) -> Result<(), CaptureError> {
         match what {
             Happening::Arrival => self.arrive_at_worker(),
             Happening::Return => self.return_from_worker()?,

@@ -674,6 +674,9 @@ mod tests {
 
         /// Sends a message about flow `flow` and lets everything come back and be read.
         fn ask(&mut self, message: Message, flow: u64, at: Instant) -> Vec<Message> {
+            let (passed, now) = (Moment::end_of(at), at);
+            let time = Time { passed, now };
+            self.worker.advance(time, &mut self.own, &mut Vec::new());
             let mut header = Header::new(message, FlowKey([flow, 0, 0, 0, 1]));
             (header.generation, header.epoch, header.timestamp) = (9, 1, at);
             let mut returns = Vec::new();
