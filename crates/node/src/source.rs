@@ -1,11 +1,16 @@
 //! Where packets come from.
 
+mod piped;
+
+use piped::Piped;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use twinpath_core::Instant;
-use twinpath_io::{CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace};
+use twinpath_io::{
+    CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace, is_standard,
+};
 use twinpath_traffic::{Direction, Generator, TrafficConfig, TrafficError};
 
 /// What a source has next.
@@ -64,7 +69,8 @@ pub struct Source {
     clock: Instant,
     truncated: Option<CaptureError>,
     ingress: u16,
-    is_stopped: Option<Arc<AtomicBool>>,
+    /// Any of these ends it.
+    is_stopped: Vec<Arc<AtomicBool>>,
     at_first: Option<Box<dyn FnOnce() + Send>>,
     /// How far packets were behind their time when they were taken, at most.
     behind: Duration,
@@ -84,7 +90,7 @@ impl Source {
             truncated: None,
             behind: Duration::ZERO,
             ingress: 0,
-            is_stopped: None,
+            is_stopped: Vec::new(),
             at_first: None,
         }
     }
@@ -100,28 +106,28 @@ impl Source {
     }
 
     /// The same packets, but none any more once `is_stopped` is true.
-    pub fn until(self, is_stopped: Arc<AtomicBool>) -> Self {
-        Self {
-            is_stopped: Some(is_stopped),
-            ..self
-        }
+    pub fn until(mut self, is_stopped: Arc<AtomicBool>) -> Self {
+        self.is_stopped.push(is_stopped);
+        self
     }
 
     /// The packets of a capture file. They come in by the port that is called like their interface,
-    /// or else by that with its number. A path with `{port}` in it stands for a file for each port.
+    /// or else by that with its number. A path with `{port}` in it stands for a file for each port, and
+    /// `-` for standard input, of which packets are taken as they come.
     ///
     /// # Errors
-    /// A file cannot be opened or is no capture.
+    /// A file cannot be opened or is no capture; for standard input that is told when it is read.
     pub fn capture(path: &Path, ports: &[String]) -> Result<Self, CaptureError> {
+        if is_standard(path) {
+            let (path, ports) = (path.to_owned(), ports.to_vec());
+            let open = move || Ok(CaptureFeed::new(CaptureReader::open(path)?, ports));
+            return Ok(Self::new(Piped::new(open)));
+        }
         if let Some(pattern) = PortPattern::of(path) {
             return Ok(Self::new(MergedReader::open(&pattern, ports)?));
         }
         let reader = CaptureReader::open(path)?;
-        Ok(Self::new(CaptureFeed {
-            reader,
-            ports: ports.to_vec(),
-            numbers: Vec::new(),
-        }))
+        Ok(Self::new(CaptureFeed::new(reader, ports.to_vec())))
     }
 
     /// Generated packets: requests come in by the first of several ports, answers by the second.
@@ -154,7 +160,7 @@ impl Source {
             begin();
         }
         let is_stopped = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
-        if self.is_stopped.as_ref().is_some_and(is_stopped) {
+        if self.is_stopped.iter().any(is_stopped) {
             return Ok(Read::End);
         }
         self.read_feed()
@@ -222,6 +228,14 @@ struct CaptureFeed {
 }
 
 impl CaptureFeed {
+    fn new(reader: CaptureReader, ports: Vec<String>) -> Self {
+        Self {
+            reader,
+            ports,
+            numbers: Vec::new(),
+        }
+    }
+
     fn port_of(&mut self, interface: u32) -> u16 {
         let interface = interface as usize;
         if interface >= self.numbers.len() {
