@@ -21,7 +21,7 @@ struct Custom {
 }
 
 const READ: Read = |_: ValueDeserializer<'_>, _: Surroundings<'_>| {
-    Err(toml::de::Error::custom("no service file names it"))
+    Err(toml::de::Error::custom("no service file names it").into())
 };
 
 const fn descriptor(form: Form) -> Descriptor {

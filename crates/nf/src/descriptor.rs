@@ -1,6 +1,7 @@
 //! What a function declares about itself, and what it is configured by.
 
 use crate::edit::{Edit, EditError, Object};
+use crate::files::Files;
 use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
@@ -10,18 +11,47 @@ use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
-use twinpath_rulecache::{Reconfiguration, RuleFunction};
+use twinpath_core::wire::layout::Layout;
+use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
 pub type Read =
-    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>;
+    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, ReadError>;
+
+/// Why a section cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// What is written there.
+    #[error("{}", .0.message())]
+    Toml(#[from] toml::de::Error),
+    /// What it names, such as a file.
+    #[error("{source}")]
+    Named {
+        /// The key that names it.
+        key: &'static str,
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl ReadError {
+    /// What a key of the section names is wrong.
+    pub(crate) fn named(key: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Named {
+            key,
+            source: Box::new(source),
+        }
+    }
+}
 
 /// What a section may speak of besides itself.
 #[derive(Copy, Clone, Debug)]
 pub struct Surroundings<'a> {
     /// The service file's folder, where relative paths start from.
     pub folder: &'a Path,
+    /// Where files come from that it names.
+    pub files: &'a dyn Files,
     /// The names of the node's ports, by number.
     pub ports: &'a [String],
 }
@@ -136,6 +166,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The rule that decides about a connection which a packet opens, if the function has such rules
+    /// and keeps flow state; functions whose decisions are cached say it themselves.
+    fn rule_for(&self, _packet: &[u8], _layout: &Layout) -> Option<EntryText> {
+        None
+    }
+
     /// The configuration after a single change.
     ///
     /// # Errors
@@ -189,7 +225,7 @@ impl dyn FunctionConfig {
 pub(crate) fn read<C>(
     section: ValueDeserializer<'_>,
     _: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>
+) -> Result<Arc<dyn FunctionConfig>, ReadError>
 where
     C: FunctionConfig + serde::de::DeserializeOwned,
 {

@@ -118,8 +118,40 @@ pub trait RuleFunction: Send + Any {
     /// Ends an entry whose idle time has passed and that is free.
     fn forget(&mut self, _entry: u32, _now: Instant) {}
 
+    /// What an entry of its table is, if the function says so.
+    fn entry(&self, _entry: u32) -> Option<EntryText> {
+        None
+    }
+
     /// Calls `each` with every counter's name and value.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+/// An entry of a table, for people to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryText {
+    /// The number of the rule that it is, counted from 1, as an operator changes it; absent if it is
+    /// something else.
+    pub rule: Option<usize>,
+    /// The rule as it is written on one line, or what else it is.
+    pub text: String,
+}
+
+impl EntryText {
+    /// Something that is no rule.
+    pub fn other(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { rule: None, text }
+    }
+}
+
+impl std::fmt::Display for EntryText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rule {
+            Some(number) => write!(f, "rule {number}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
 }
 
 /// One that needs no other name than its kind's.

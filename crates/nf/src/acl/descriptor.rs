@@ -1,7 +1,9 @@
 //! What the catalogue knows of access lists.
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
-use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
+use crate::descriptor::{
+    Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Surroundings,
+};
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::edit::edited_rules;
 use crate::schema;
@@ -25,7 +27,7 @@ pub const FUNCTION: Descriptor = Descriptor {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Config::deserialize(section)?;
     config.ports = surroundings.ports.to_vec();
     config.ingress_ports().map_err(toml::de::Error::custom)?;

@@ -5,7 +5,7 @@ use crate::firewall::rule::{Action, Rule};
 use twinpath_classify::acl::Examined;
 use twinpath_core::wire::{Fragment, Network};
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
 
 /// The entry of the default; those of rules come after it.
 pub(super) const DEFAULT: u32 = 0;
@@ -131,6 +131,17 @@ impl RuleFunction for AccessList {
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
         self.count(entry, hits.packets);
+    }
+
+    fn entry(&self, entry: u32) -> Option<EntryText> {
+        if entry == DEFAULT {
+            let default = self.list.default;
+            return Some(EntryText::other(format!("the default: {default}")));
+        }
+        let place = self.entries.iter().position(|other| *other == entry)?;
+        let rule = Some(place + 1);
+        let text = self.list.rules.get(place)?.to_string();
+        Some(EntryText { rule, text })
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
-use twinpath_core::wire::layout::{Fragment, Transport};
+use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::{fields, icmp};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
@@ -13,7 +13,7 @@ use super::NAME;
 use super::config::{Config, Timeouts};
 use super::connection::{Connection, Phase};
 use super::rule::Action;
-use super::rules::{FirstPacket, KnownPorts, RuleSet};
+use super::rules::{FirstPacket, RuleSet};
 use super::segment::Segment;
 use super::tcp_state::{End, TcpState, Transition, transition};
 use super::window::Windows;
@@ -230,21 +230,7 @@ impl Firewall {
 
 /// What the rules see of a packet.
 pub(super) fn first_packet(packet: &Packet) -> FirstPacket {
-    let (source, destination) = (packet.source(), packet.destination());
-    let ports = match (packet.layout.fragment, packet.layout.transport) {
-        (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown {
-            source: source.port,
-            destination: destination.port,
-        },
-        (Fragment::Whole, _) => KnownPorts::None,
-        _ => KnownPorts::of_fragment(packet.layout.protocol),
-    };
-    FirstPacket {
-        source: source.address,
-        destination: destination.address,
-        protocol: packet.layout.protocol,
-        ports,
-    }
+    FirstPacket::of(packet.bytes(), &packet.layout)
 }
 
 enum IcmpKind {

@@ -7,7 +7,8 @@
 
 use std::ops::RangeInclusive;
 
-use twinpath_core::wire::{Address, protocol};
+use twinpath_core::wire::layout::{Fragment, Layout, Transport};
+use twinpath_core::wire::{Address, fields, protocol};
 
 use super::rule::{Action, Rule, has_ports};
 
@@ -22,6 +23,28 @@ pub struct FirstPacket {
     pub protocol: u8,
     /// What is known of its ports.
     pub ports: KnownPorts,
+}
+
+impl FirstPacket {
+    /// What rules see of this one.
+    pub fn of(packet: &[u8], layout: &Layout) -> Self {
+        let source = fields::source(packet, layout);
+        let destination = fields::destination(packet, layout);
+        let ports = match (layout.fragment, layout.transport) {
+            (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown {
+                source: source.port,
+                destination: destination.port,
+            },
+            (Fragment::Whole, _) => KnownPorts::None,
+            _ => KnownPorts::of_fragment(layout.protocol),
+        };
+        Self {
+            source: source.address,
+            destination: destination.address,
+            protocol: layout.protocol,
+            ports,
+        }
+    }
 }
 
 /// What is known of a packet's ports.

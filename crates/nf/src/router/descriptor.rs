@@ -1,7 +1,9 @@
 //! What the catalogue knows of routers.
 
 use super::{Config, NAME, NewRoutes, Router};
-use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
+use crate::descriptor::{
+    Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Surroundings,
+};
 use crate::edit::{Edit, EditError, Object};
 use crate::schema;
 use serde::Deserialize;
@@ -79,8 +81,9 @@ impl FunctionConfig for Config {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Config::deserialize(section)?;
-    config.read_file(surroundings.folder);
+    let read = config.read_file(surroundings.folder, surroundings.files);
+    read.map_err(|error| ReadError::named("routes_file", error))?;
     Ok(Arc::new(config))
 }

@@ -4,11 +4,12 @@ use super::config::{Config, NextHop, NoRoute};
 use super::icmp_errors::{Cause, Errors};
 use super::route_file::DISCARD;
 use super::routes::{self, RouterError};
+use crate::files::Disk;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::Network;
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
 
 /// What packets without a route are credited to; next hops have other numbers.
 pub(super) const NO_ROUTE: u32 = DISCARD - 1;
@@ -69,7 +70,7 @@ impl Router {
     /// # Errors
     /// A file of routes that cannot be read or is wrong, or more routes than there may be.
     pub fn new(config: &Config, folder: &Path) -> Result<Self, RouterError> {
-        let config = &routes::with_file(config, folder)?;
+        let config = &routes::with_file(config, folder, &Disk)?;
         let names = config.next_hop_names();
         Ok(Self {
             table: routes::fill(config, |name| names.number(name))?,
@@ -194,6 +195,15 @@ impl RuleFunction for Router {
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
         self.count(entry, hits.packets, hits.bytes);
+    }
+
+    fn entry(&self, entry: u32) -> Option<EntryText> {
+        let hop = self.hops.get(entry as usize).and_then(Option::as_ref);
+        Some(EntryText::other(match (entry, hop) {
+            (DISCARD, _) => "discard".into(),
+            (NO_ROUTE, _) => "no route".into(),
+            (_, hop) => format!("next hop {}", hop?.next_hop.name),
+        }))
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

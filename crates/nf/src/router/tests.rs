@@ -489,7 +489,8 @@ fn files_of_routes_are_compared_route_by_route() {
         std::fs::write(folder.join("routes"), text).expect("a file");
         let text = format!("routes_file = 'routes'\n{}", with_routes(own));
         let mut config: Config = toml::from_str(&text).expect("valid");
-        config.read_file(&folder);
+        let read = config.read_file(&folder, &crate::files::Disk);
+        read.expect("a sound file");
         config
     };
     let one = read("10.0.0.0/8 a\n10.1.0.0/16 b\n", "");
