@@ -70,21 +70,25 @@
 mod chain;
 mod edit;
 mod error;
+mod faults;
 mod parking;
 mod ports;
+mod rule_lines;
 pub mod schema;
 mod sections;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use edit::ServiceEditError;
-pub use error::ServiceError;
+pub use error::{Fault, ServiceError};
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
 pub use ports::MAX_PORTS;
+pub use rule_lines::RuleLines;
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
 
 use chain::Names;
+use faults::Faults;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -93,6 +97,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use twinpath_classify::Prefix;
 use twinpath_nf::descriptor::Surroundings;
+use twinpath_nf::files::{Disk, Files};
 use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
@@ -142,6 +147,8 @@ pub struct Service {
     pub folder: PathBuf,
     /// What the file said of the run, whatever a command line says.
     pub written: Written,
+    /// The functions as the file has them, whatever changed since.
+    pub written_chain: Vec<Instance>,
     /// The file itself, for errors that are found later.
     pub file: FileText,
 }
@@ -164,9 +171,11 @@ pub struct FileText {
     pub text: Arc<str>,
 }
 
-/// The tables of a service file that configure no function.
-#[derive(Deserialize, JsonSchema)]
+/// The tables of a service file that configure no function, as they look together. Each is read for
+/// itself ([`Settings`]), so that all that is wrong is found.
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "what it looks like is wanted, no value")]
 struct File {
     /// What the service is: its functions, its ports, and which way packets go.
     service: Head,
@@ -236,11 +245,19 @@ impl Service {
     /// The file cannot be read, or is wrong: the message names file, line and column, and what was
     /// expected.
     pub fn load(path: &Path) -> Result<Self, ServiceError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File {
+        Self::load_with(path, &Disk)
+    }
+
+    /// As [`Self::load`]; files that it names come from `files`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with(path: &Path, files: &dyn Files) -> Result<Self, ServiceError> {
+        let text = Disk.read(path).map_err(|source| ServiceError::File {
             path: path.into(),
             source,
         })?;
-        Self::parse(&text, path)
+        Self::parse_with(&text, path, files)
     }
 
     /// Reads a service file's text; `path` is for messages and for relative paths in it.
@@ -248,15 +265,27 @@ impl Service {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ServiceError> {
-        let wrong = |(span, message): Misplaced| ServiceError::at(span.start, message, text, path);
-        read(text, path).map_err(wrong)
+        Self::parse_with(text, path, &Disk)
+    }
+
+    /// As [`Self::parse`]; files that it names come from `files`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse_with(text: &str, path: &Path, files: &dyn Files) -> Result<Self, ServiceError> {
+        let mut faults = Faults::default();
+        let service = read(text, path, files, &mut faults);
+        match service.filter(|_| faults.is_empty()) {
+            Some(service) => Ok(service),
+            None => Err(ServiceError::wrong(faults.in_order(), text, path)),
+        }
     }
 
     /// What turned out to be wrong when the service was built of the file, at a place there: that of
     /// a key, by its table and its name, or of what encloses it as far as that is there.
-    pub fn wrong_at(&self, keys: &[&str], message: String) -> ServiceError {
+    pub fn wrong_at(&self, keys: &[&str], message: String) -> Fault {
         let FileText { path, text } = &self.file;
-        ServiceError::at(place_of(keys, text), message, text, path)
+        Fault::at(place_of(keys, text), message, text, path)
     }
 }
 
@@ -264,10 +293,8 @@ impl Service {
 type Misplaced = (std::ops::Range<usize>, String);
 
 fn of_toml(error: &toml::de::Error) -> Misplaced {
-    (
-        error.span().unwrap_or(0..0),
-        error.message().trim().to_owned(),
-    )
+    let span = error.span().unwrap_or(0..0);
+    (span, faults::in_words(error.message()))
 }
 
 /// Where the last of nested keys is in a text.
@@ -287,17 +314,22 @@ fn place_of(keys: &[&str], text: &str) -> usize {
     place
 }
 
-fn read(text: &str, path: &Path) -> Result<Service, Misplaced> {
-    let wrong = |error: toml::de::Error| of_toml(&error);
+/// Nothing if the service cannot be told because of what is wrong.
+fn read(text: &str, path: &Path, files: &dyn Files, faults: &mut Faults) -> Option<Service> {
     let texts = ports::number_texts();
-    let mut settings = DeTable::parse(text).map_err(wrong)?;
-    let sections = take_sections(settings.get_mut());
-    let file = File::deserialize(toml::Deserializer::from(settings)).map_err(wrong)?;
-    let origin = FileText {
+    let (tables, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        errors.iter().for_each(|error| faults.push(of_toml(error)));
+        return None;
+    }
+    let mut tables = tables.into_inner();
+    let sections = take_sections(&mut tables);
+    let file = FileText {
         path: path.into(),
         text: text.into(),
     };
-    file.into_service(sections, origin, &texts)
+    let settings = Settings::take(&mut tables, faults);
+    settings.into_service(sections, file, &texts, files, faults)
 }
 
 /// Takes out the tables of functions.
@@ -309,59 +341,103 @@ fn take_sections<'i>(file: &mut DeTable<'i>) -> DeTable<'i> {
     sections
 }
 
-impl File {
+/// The tables that configure no function; nothing where one is wrong.
+struct Settings {
+    service: Option<Head>,
+    run: Option<Run>,
+    fast_path: Option<FastPath>,
+    slow_path: Option<Option<Spanned<SlowPath>>>,
+    rule_cache: Option<RuleCache>,
+    parking: Option<Option<Spanned<Parking>>>,
+    link: Option<Link>,
+    traffic: Option<Option<Spanned<TrafficConfig>>>,
+}
+
+impl Settings {
+    fn take(tables: &mut DeTable<'_>, faults: &mut Faults) -> Self {
+        let service = match tables.remove("service") {
+            Some(table) => faults.read_rest(table, Head::deserialize),
+            None => {
+                let message = "expected a table [service] with chain = [...]";
+                faults.push((0..0, message.into()));
+                None
+            }
+        };
+        Self {
+            service,
+            run: faults.settings_or_default(tables, "run"),
+            fast_path: faults.settings_or_default(tables, "fast_path"),
+            slow_path: faults.settings(tables, "slow_path"),
+            rule_cache: faults.settings_or_default(tables, "rule_cache"),
+            parking: faults.settings(tables, "parking"),
+            link: faults.settings_or_default(tables, "link"),
+            traffic: faults.settings(tables, "traffic"),
+        }
+    }
+
     fn into_service<'i>(
-        mut self,
+        self,
         mut sections: DeTable<'i>,
         file: FileText,
         texts: &'i [String],
-    ) -> Result<Service, Misplaced> {
+        files: &dyn Files,
+        faults: &mut Faults,
+    ) -> Option<Service> {
         let folder = file.path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        let ports_at = self.service.ports.as_ref().map(Spanned::span);
-        let ports = ports::checked(self.service.ports.take())?;
-        ports::number(&mut sections, &ports, texts)?;
-        let names = &self.service.chain;
+        let traffic = self
+            .traffic
+            .map(|traffic| traffic.map(|traffic| checked_traffic(traffic, &folder)));
+        let traffic = traffic.and_then(|traffic| faults.take(traffic.transpose()));
+        let mut service = self.service?;
+        let ports_at = service.ports.as_ref().map(Spanned::span);
+        // Of ports that are wrong nobody can say more.
+        let ports = faults.take(ports::checked(service.ports.take()))?;
+        ports::number(&mut sections, &ports, texts, faults);
+        let names = &service.chain;
         let surroundings = Surroundings {
             folder: &folder,
             ports: &ports,
+            files,
         };
-        let functions = chain::read(names, sections, surroundings)?;
+        let functions = chain::read(names, sections, surroundings, faults)?;
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";
-            return Err((ports_at.unwrap_or_default(), message.into()));
+            faults.push((ports_at.unwrap_or_default(), message.into()));
         }
-        let parking = parking::checked(self.parking.take(), &functions, names.get_ref())?;
-        let inside_ports = self.service.inside_ports.take();
-        if let (Some(by_port), Some(_)) = (&inside_ports, &self.service.inside) {
+        let parking = self.parking.and_then(|parking| {
+            faults.take(parking::checked(parking, &functions, names.get_ref()))
+        });
+        let inside_ports = service.inside_ports.take();
+        if let (Some(by_port), Some(_)) = (&inside_ports, &service.inside) {
             let message = "inside says it already: expected one of inside and inside_ports";
-            return Err((by_port.span(), message.into()));
+            faults.push((by_port.span(), message.into()));
         }
-        let inside_ports = ports::numbers_of(inside_ports, &ports)?;
-        let inside = inside(self.service.inside.take(), &functions)?;
-        let slow_path = slow_path(self.slow_path.take(), &functions)?;
-        let traffic = self
-            .traffic
-            .map(|traffic| checked_traffic(traffic, &folder))
-            .transpose()?;
-        Ok(Service {
-            name: self.service.name,
-            seed: self.service.seed.unwrap_or_default(),
+        let inside_ports = faults.take(ports::numbers_of(inside_ports, &ports));
+        let inside = faults.take(inside(service.inside.take(), &functions));
+        let slow_path = self
+            .slow_path
+            .and_then(|written| faults.take(slow_path(written, &functions)));
+        let run = self.run?;
+        Some(Service {
+            name: service.name,
+            seed: service.seed.unwrap_or_default(),
+            written_chain: functions.clone(),
             chain: functions,
-            inside,
+            inside: inside?,
             ports,
-            inside_ports,
-            run: self.run,
-            fast_path: self.fast_path,
-            slow_path,
-            rule_cache: self.rule_cache,
-            parking,
-            link: self.link,
-            traffic,
+            inside_ports: inside_ports?,
+            run,
+            fast_path: self.fast_path?,
+            slow_path: slow_path?,
+            rule_cache: self.rule_cache?,
+            parking: parking?,
+            link: self.link?,
+            traffic: traffic?,
             folder,
             written: Written {
-                run: self.run,
-                seed: self.service.seed,
+                run,
+                seed: service.seed,
             },
             file,
         })
