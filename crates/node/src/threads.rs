@@ -241,8 +241,7 @@ impl<S: Sink> Driver<'_, S> {
         let now_ns = self.wall_ns();
         for departure in self.output.departures.drain(..) {
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
-            self.observer
-                .departed(departure.via, departure.frame.len(), latency);
+            self.observer.departed(&departure, latency);
             self.sink.packet(&departure)?;
             self.machine.pools().give(departure.frame);
         }
@@ -275,7 +274,10 @@ impl<S: Sink> Driver<'_, S> {
             return;
         }
         match self.commands.try_recv() {
-            Ok(Command::Ask(question)) => self.seats[0].ask(question),
+            Ok(Command::Ask(question)) => {
+                let now = self.clock().packet;
+                self.seats[0].ask(question, now);
+            }
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
                 // Whoever has gone away hears nothing, here as below.

@@ -32,7 +32,7 @@ struct Shared {
 /// Something that a worker does between two frames.
 enum Task {
     Command(WorkerCommand),
-    Question(Question),
+    Question(Question, Instant),
 }
 
 /// The machine's end.
@@ -97,8 +97,8 @@ impl Seat {
         let _ = self.tasks.send(Task::Command(command));
     }
 
-    pub fn ask(&self, question: Question) {
-        let _ = self.tasks.send(Task::Question(question));
+    pub fn ask(&self, question: Question, now: Instant) {
+        let _ = self.tasks.send(Task::Question(question, now));
     }
 
     pub fn progress(&self) -> Progress {
@@ -197,8 +197,8 @@ impl<'a> WorkerThread<'a> {
             any = true;
             match task {
                 // Whoever asked what cannot be answered hears no answer.
-                Task::Question(question) => {
-                    let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker)));
+                Task::Question(question, now) => {
+                    let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker, now)));
                 }
                 Task::Command(command) => {
                     let answer = self.worker.execute(command, self.pools, &mut self.returns);
