@@ -41,10 +41,11 @@
 //! | `coherence.lost_frames` | frames | never came over the link |
 //! | `worker_restarts[]` | events | this worker crashed, and began anew with empty tables |
 //! | `slots.capacity` | slots | in the fast path's state table |
-//! | `slots.initial` | slots | free at the end |
-//! | `slots.incomplete` | slots | waiting for the answer to a pull at the end |
-//! | `slots.active` | slots | holding a flow's state at the end |
-//! | `slots.frozen` | slots | waiting for an acknowledgement at the end |
+//! | `slots.initial` | slots | free while the last packets came in |
+//! | `slots.incomplete` | slots | then waiting for the answer to a pull |
+//! | `slots.active` | slots | then holding a flow's state |
+//! | `slots.frozen` | slots | then waiting for an acknowledgement |
+//! | `slots_at_end.*` | slots | the same when the run was over |
 //! | `rules.total`, `rules.elements[].counts` | | cached rules, all together and of each element (functions in a row whose decisions are cached), each with the fields below |
 //! | `rules.elements[].functions[]` | | the element's functions, in chain order |
 //! | `rules.*.table.capacity` | rules | that the fast path can hold |
