@@ -1,17 +1,21 @@
 //! A service becomes a node: elements on the fast path and with each worker, the machine around the
 //! fast path, and the buffers of each.
 
+mod faults;
 mod functions;
+mod memory;
 mod room;
 mod settings;
 mod steering;
 
 pub use crate::build_error::BuildError;
+pub use faults::faults;
 pub(crate) use functions::flow_function;
 pub use functions::{chain, element_chain, elements, rule_functions, slow_flows};
+pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
-pub(crate) use settings::buffers;
 pub use settings::{Buffers, coherence, rule_table};
+pub(crate) use settings::{buffers, worker_buffers};
 pub(crate) use steering::sides;
 pub use steering::{causality, causality_of_hosts, steering};
 
@@ -76,10 +80,7 @@ impl NodeConfig {
             slow_rules: settings::slow_rules(service, paths),
             parking: parking.map(|parking| (parking.queue(), parking.port())),
             buffers: buffers(service)?,
-            worker_buffers: Buffers {
-                ordinary: 2 * service.link.ring_frames + 1024,
-                long: 16,
-            },
+            worker_buffers: worker_buffers(service),
             service: service.clone(),
             paths,
         })

@@ -11,3 +11,4 @@ pub mod lab;
 pub mod rules;
 pub mod run;
 pub mod trace;
+pub mod validate;

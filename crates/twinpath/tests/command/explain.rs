@@ -6,10 +6,17 @@ const SERVICE: &str = "[service]\nname = \"x\"\nchain = [\"firewall\", \"reassem
 
 #[test]
 fn programs_devices_and_memory_are_told() {
-    let said = Folder::with("x.toml", SERVICE).succeed(&["explain", "x.toml"]);
+    let folder = Folder::with("x.toml", SERVICE);
+    let said = folder.succeed(&["explain", "x.toml"]);
+    let verdict = "x: firewall -> reassembler\n\nWhat runs where\n  firewall       shares flow state  each packet may move";
+    assert!(said.out.starts_with(verdict), "{}", said.out);
+    assert!(!said.out.contains("word[0]"), "{}", said.out);
+    let said = folder.succeed(&["explain", "x.toml", "--programs"]);
     for expected in [
         "x: firewall -> reassembler\n",
         "  word[0] state: ",
+        "tcp.flags other than ACK alone of FIN, SYN, RST, ACK",
+        "bits 10 to 13 of word[0] == ",
         "  always complex: ip.protocol == 6 and",
         "  otherwise: escalate",
         "fragments, and ICMP errors about a flow",
@@ -103,7 +110,6 @@ fn rules_beside_flow_state_are_told() {
         "used more than 3 times in the window of 1s before",
         "  not_plain              fragments, ICMP errors",
         "cause before effect",
-        "  word[0] state: ",
         "  software (this service's)  fits: ",
         "Workers\n  workers: 1",
     ] {
@@ -168,7 +174,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
     };
     let alone = told(with_rules(RULES_ALONE));
     assert!(alone["state_tables"].is_null() && alone["slow_path"].is_null());
-    assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
+    assert_eq!(alone["places"][1]["place"], "rules");
     assert_eq!(
         alone["rules"]["elements"]["reply"][0]["functions"][0],
         "monitor"

@@ -2,13 +2,17 @@
 
 mod check;
 mod compare;
+mod control;
 mod examples;
 mod explain;
+mod files;
 mod folder;
 mod generate;
 mod kv;
 mod lab;
 mod operator;
 mod run;
+mod streams;
 mod trace;
 mod usage;
+mod validate;

@@ -12,23 +12,12 @@ use twinpath_rulecache::{Obstacle, RuleTable};
 /// What is cached as rules, of a chain with such functions.
 #[derive(Serialize)]
 pub struct RuleFacts {
-    functions: Vec<FunctionPlace>,
     /// The networks whose packets pass the chain in order; empty if all do.
     inside: Vec<String>,
     elements: Elements,
     cache: CacheFacts,
     no_rule: Vec<NoRule>,
     order: Vec<String>,
-}
-
-/// Where a function's decisions are taken.
-#[derive(Serialize)]
-struct FunctionPlace {
-    name: String,
-    /// What it is.
-    function: &'static str,
-    place: &'static str,
-    why: String,
 }
 
 /// The elements in the order that packets pass them, each with its functions in that order.
@@ -83,64 +72,17 @@ impl RuleFacts {
         if !service.chain.iter().any(Instance::makes_rules) {
             return Ok(None);
         }
-        let cache = CacheFacts::of(service);
-        let room = wiring::place(service, &wiring::budget(service))
-            .map_or_else(|_| Vec::new(), |room| room.has_room);
-        let elements = wiring::elements(service).zip(room);
-        let has_room: Vec<bool> = elements
-            .flat_map(|(instances, has_room)| instances.iter().map(move |_| has_room))
-            .collect();
         let meaning = |obstacle: Obstacle| NoRule {
             name: obstacle.name(),
             meaning: obstacle.meaning(),
         };
         Ok(Some(Self {
-            functions: service
-                .chain
-                .iter()
-                .zip(has_room.into_iter().chain(std::iter::repeat(true)))
-                .map(|(instance, has_room)| {
-                    FunctionPlace::of(instance, service, cache.is_used, has_room)
-                })
-                .collect(),
             inside: service.inside.iter().map(ToString::to_string).collect(),
             elements: Elements::of(service),
-            cache,
+            cache: CacheFacts::of(service),
             no_rule: Obstacle::ALL.map(meaning).into(),
             order: ORDER.map(str::to_owned).into(),
         }))
-    }
-}
-
-impl FunctionPlace {
-    fn of(instance: &Instance, service: &Service, cache_is_used: bool, has_room: bool) -> Self {
-        let function = instance.config.descriptor();
-        let (place, why) = match (instance.makes_rules(), service.run.paths) {
-            (_, Paths::Slow) => ("slow_path", "the service has paths = \"slow\""),
-            (true, _) if !cache_is_used => ("slow_path", "[rule_cache] has enabled = false"),
-            (true, _) => ("rules", instance.config.placement()),
-            (false, _) if !has_room => (
-                "slow_path",
-                "the device has no room for its flow state beside that of others",
-            ),
-            (false, _) => ("shared", instance.config.placement()),
-        };
-        Self {
-            name: instance.name.to_string(),
-            function: function.name,
-            place,
-            why: why.into(),
-        }
-    }
-}
-
-impl FunctionPlace {
-    /// Its name, and what it is where the name does not say it.
-    fn told_name(&self) -> String {
-        match self.name == self.function {
-            true => self.name.clone(),
-            false => format!("{} ({})", self.name, self.function),
-        }
     }
 }
 
@@ -196,17 +138,7 @@ impl CacheFacts {
 
 impl Display for RuleFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "What runs where")?;
-        for at in &self.functions {
-            let (name, why) = (at.told_name(), &at.why);
-            let place = match at.place {
-                "rules" => "cached as rules",
-                "shared" => "shares flow state",
-                _ => "on the slow path",
-            };
-            writeln!(f, "  {name:<14} {place:<18} {why}")?;
-        }
-        writeln!(f, "\nElements: [makes one rule] (shares flow state)")?;
+        writeln!(f, "Elements: [makes one rule] (shares flow state)")?;
         let inside = self.inside.join(", ");
         match &self.elements.reply {
             None => writeln!(f, "  all packets  {}", line(&self.elements.original))?,
