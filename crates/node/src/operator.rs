@@ -56,7 +56,8 @@ pub struct Reload {
 /// Hears an operator; its socket is closed and removed when dropped.
 pub struct Operator {
     is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<ControlCounters>>,
+    clients: Option<JoinHandle<ControlCounters>>,
+    reload: Option<JoinHandle<()>>,
 }
 
 impl Operator {
@@ -75,15 +76,21 @@ impl Operator {
             commands,
             change: Mutex::new(None),
         });
-        let over = Arc::clone(&is_over);
-        let serve = move || serve(control, socket.as_ref(), access.reload.as_ref(), &over);
-        let thread = std::thread::Builder::new()
-            .name("operator".into())
-            .spawn(serve)?;
-        let operator = Self {
+        let mut operator = Self {
             is_over,
-            thread: Some(thread),
+            clients: None,
+            reload: None,
         };
+        if let Some(socket) = socket {
+            let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
+            let serve = move || serve(control, &socket, &over);
+            operator.clients = Some(thread("operator").spawn(serve)?);
+        }
+        if let Some(reload) = access.reload {
+            let over = Arc::clone(&operator.is_over);
+            let watch = move || reload.watch(&control, &over);
+            operator.reload = Some(thread("reload").spawn(watch)?);
+        }
         Ok((operator, receiver))
     }
 
@@ -94,9 +101,11 @@ impl Operator {
 
     fn end(&mut self) -> ControlCounters {
         self.is_over.store(true, Ordering::Release);
-        let ended = self.thread.take().map(JoinHandle::join);
-        // It ends within an interval; a panic there has been told already.
-        ended.and_then(Result::ok).unwrap_or_default()
+        // Both end within an interval, or when what they do is done; a panic has been told already.
+        let reloaded = self.reload.take().map(JoinHandle::join);
+        drop(reloaded);
+        let served = self.clients.take().map(JoinHandle::join);
+        served.and_then(Result::ok).unwrap_or_default()
     }
 }
 
@@ -118,27 +127,35 @@ const END_TIME: Duration = Duration::from_secs(2);
 /// How often a change is tried that finds another under way.
 const ATTEMPTS: usize = 100;
 
-/// Hears whoever connects, and whoever wants the file to be read again.
-fn serve(
-    control: Arc<Control>,
-    socket: Option<&Socket>,
-    reload: Option<&Reload>,
-    is_over: &AtomicBool,
-) -> ControlCounters {
-    let clients = Clients::new(Arc::clone(&control));
+fn thread(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(name.into())
+}
+
+/// Hears whoever connects.
+fn serve(control: Arc<Control>, socket: &Socket, is_over: &AtomicBool) -> ControlCounters {
+    let clients = Clients::new(control);
     while !is_over.load(Ordering::Acquire) {
-        if let Some(reload) = reload
-            && reload.is_asked.swap(false, Ordering::AcqRel)
-        {
-            let reloaded = catch_unwind(AssertUnwindSafe(|| control.reload()));
-            (reload.tell)(reloaded.unwrap_or_else(|_| Err(defect())));
-        }
-        match socket.map(|socket| (socket, socket.listener.accept())) {
-            Some((socket, Ok((client, _)))) => clients.serve(client, socket),
-            _ => std::thread::sleep(INTERVAL),
+        match socket.listener.accept() {
+            Ok((client, _)) => clients.serve(client, socket),
+            Err(_) => std::thread::sleep(INTERVAL),
         }
     }
     clients.end(END_TIME)
+}
+
+impl Reload {
+    /// Reads the file again whenever somebody says so.
+    fn watch(&self, control: &Control, is_over: &AtomicBool) {
+        while !is_over.load(Ordering::Acquire) {
+            match self.is_asked.swap(false, Ordering::AcqRel) {
+                true => {
+                    let reloaded = catch_unwind(AssertUnwindSafe(|| control.reload()));
+                    (self.tell)(reloaded.unwrap_or_else(|_| Err(defect())));
+                }
+                false => std::thread::sleep(INTERVAL),
+            }
+        }
+    }
 }
 
 /// Answers requests, changes one after the other.

@@ -21,6 +21,7 @@ mod flags;
 mod group;
 mod hex;
 mod output;
+mod paths;
 mod stop;
 mod traffic;
 

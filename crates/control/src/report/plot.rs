@@ -74,7 +74,7 @@ pub struct Mark {
 }
 
 /// The side of its line that a label stands on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
@@ -163,8 +163,8 @@ impl Figure {
         );
         let (columns, _) = chart.plotting_area().get_pixel_range();
         for mark in &self.marks {
-            let side = mark.side.within(column(mark.x), &columns);
-            push_mark(&mut out, mark, side, column(mark.x), (rows.start, rows.end));
+            let x = column(mark.x);
+            push_mark(&mut out, mark, x, &columns, (rows.start, rows.end));
         }
         for strip in &self.strips {
             push_strip(
@@ -212,14 +212,23 @@ fn draw_layer(chart: &mut Chart, layer: &Layer) -> Drawn {
     Ok(())
 }
 
-fn push_mark(out: &mut String, mark: &Mark, side: Side, x: i32, (top, bottom): (i32, i32)) {
+fn push_mark(
+    out: &mut String,
+    mark: &Mark,
+    x: i32,
+    columns: &Range<i32>,
+    (top, bottom): (i32, i32),
+) {
     let RGBColor(red, green, blue) = mark.ink.color();
     let color = format!("#{red:02X}{green:02X}{blue:02X}");
     let _ = writeln!(
         out,
         r##"<line class="mark" stroke="{color}" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>"##,
     );
-    let y = top + (12 + LABEL_HEIGHT * mark.row as i32) * SCALE as i32;
+    let side = mark.side.within(x, columns);
+    // A label on the other side leaves the row to the one that belongs there.
+    let row = mark.row as i32 + if side == mark.side { 0 } else { 2 };
+    let y = top + (12 + LABEL_HEIGHT * row) * SCALE as i32;
     let gap = 4 * SCALE as i32;
     let (x, anchor) = match side {
         Side::Left => (x - gap, "end"),

@@ -99,7 +99,7 @@ impl<'a> Book<'a> {
 
     /// The rule by which a function that keeps flow state has denied a packet.
     fn rule_of(&self, run: &StateRun, element: u8) -> Option<EntryLook> {
-        if !run.outcome.ends_with(DropReason::Denied.name()) {
+        if !run.outcome.contains(DropReason::Denied.name()) {
             return None;
         }
         let layout = dissect(&run.packet).ok()?;

@@ -41,7 +41,8 @@ struct Inside {
 
 #[derive(Default)]
 struct Decided {
-    element: u8,
+    /// The element that it met last.
+    element: Option<u8>,
     function: Option<String>,
     entry: Option<EntryLook>,
 }
@@ -121,7 +122,7 @@ impl Inside {
         // What is lost for want of room was nobody's decision.
         let by_function = known.filter(|reason| !reason.is_loss());
         let function =
-            by_function.and_then(|reason| function.or_else(|| book.dropper(element, reason)));
+            by_function.and_then(|reason| function.or_else(|| book.dropper(element?, reason)));
         Dropped {
             number: ordinal + 1,
             time_ns: self.time_ns,
@@ -150,7 +151,7 @@ impl Decided {
                     _ => (None, None),
                 };
                 *self = Self {
-                    element: met.element,
+                    element: Some(met.element),
                     function,
                     entry,
                 };
@@ -167,7 +168,7 @@ impl Decided {
                     }
                 };
                 *self = Self {
-                    element,
+                    element: Some(element),
                     function,
                     entry,
                 };

@@ -1,6 +1,7 @@
 //! `twinpath generate`: a capture of traffic that never was.
 
-use crate::error::{CommandError, NoTraffic};
+use crate::error::{CommandError, NoTraffic, RunRefusal};
+use crate::paths::{capture, check_name, is_same};
 use crate::stop::Stop;
 use crate::traffic::{self, Description, expected_packets};
 use crate::{Outcome, output};
@@ -8,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::report::units;
-use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern};
+use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern, is_standard};
 use twinpath_node::ingress::Ingress;
 use twinpath_traffic::{Generator, GeneratorCounters, TrafficConfig};
 
@@ -31,8 +32,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SERVICE.toml")]
     service: Option<PathBuf>,
     /// The capture: pcap, pcapng (.pcapng) with a service's ports as interfaces, or a capture for each
-    /// port with {port} in the name; compressed if it is named .gz
-    #[arg(long, value_name = "FILE")]
+    /// port with {port} in the name; compressed if it is named .gz. - is standard output, -.pcapng too
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true, value_parser = capture)]
     out: PathBuf,
     /// How many packets, in place of the description's number
     #[arg(long, value_name = "N")]
@@ -62,6 +63,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         seed,
         service,
     } = arguments.description()?;
+    arguments.check_output()?;
     let expected = expected_packets(&config).ok_or(NoTraffic::Endless)?;
     let generator = Generator::new(&config, seed)?;
     let stop = Stop::on_signals()?;
@@ -86,11 +88,29 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if stop.is_requested() {
         output::warning("stopped early: the capture holds the packets so far");
     }
-    output::print(&summary(&arguments.out, &written))?;
+    let summary = summary(out, &written);
+    match is_standard(out) {
+        true => output::notice(summary.trim_end()),
+        false => output::print(&summary)?,
+    }
     Ok(Outcome::Good)
 }
 
 impl Arguments {
+    /// What describes the traffic is not replaced by it.
+    fn check_output(&self) -> Result<(), RunRefusal> {
+        check_name("--out", &self.out)?;
+        let described = self.service.iter().chain(&self.traffic);
+        match described.into_iter().find(|path| is_same(path, &self.out)) {
+            Some(_) => Err(RunRefusal::SameFile {
+                path: self.out.clone(),
+                flag: "what --out writes",
+                other: "what describes the traffic",
+            }),
+            None => Ok(()),
+        }
+    }
+
     fn description(&self) -> Result<Description, CommandError> {
         let alone = |config| Description {
             config,

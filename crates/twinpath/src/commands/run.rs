@@ -7,6 +7,7 @@ use crate::commands::apply;
 use crate::error::{CommandError, RunRefusal};
 use crate::flags::{Execution, Pace, Paths};
 use crate::group::Group;
+use crate::paths::capture;
 use crate::stop::{Stop, on_hangup};
 use crate::traffic::expected_packets;
 use crate::{Outcome, output};
@@ -84,18 +85,6 @@ pub struct Arguments {
     /// Show nothing but warnings and errors
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// The name of a capture; one that begins like a flag is standard input or output, or a flag.
-fn capture(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    match text.starts_with('-') && !is_standard(&path) {
-        true => Err(
-            "expected a file, - or -.pcapng for a pipe (./ before a name that begins with -)"
-                .into(),
-        ),
-        false => Ok(path),
-    }
 }
 
 /// Where the report of generated traffic goes.

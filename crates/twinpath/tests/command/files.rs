@@ -38,6 +38,16 @@ fn what_is_read_is_not_replaced_by_what_is_written() {
         ],
         "error: service.toml is what --out writes and the service file: expected different files",
     );
+    folder.fail(
+        &[
+            "generate",
+            "--service",
+            "service.toml",
+            "--out",
+            "./service.toml",
+        ],
+        "error: ./service.toml is what --out writes and what describes the traffic",
+    );
     assert_eq!(folder.read("a.pcap"), before);
     assert_eq!(folder.read("service.toml"), SERVICE.as_bytes());
 }

@@ -49,6 +49,24 @@ fn generated_traffic_leaves_a_summary_and_a_report() {
     );
 }
 
+/// Requests are counted whichever path answers them.
+#[test]
+fn requests_are_counted_on_both_paths() {
+    let service = "[service]\nchain = [\"kv_store\"]\n[traffic]\npackets = 5000\n\
+        arrivals = { process = \"constant\", rate_pps = 100_000 }\nkv = { keys = 20, get_share = 0.7 }\n";
+    let folder = Folder::with("kv.toml", service);
+    folder.succeed(&["run", "kv.toml", "--execution", "virtual", "--report", "r"]);
+    let report = folder.report("r");
+    assert!(report.fast.packets > 1000, "{:?}", report.fast);
+    let counters = &report.functions[0].counters;
+    let requests = counters["gets"] + counters["puts"] + counters["deletes"];
+    assert_eq!(requests, 5000, "{counters:?}");
+    assert!(
+        counters["gets"] > 3000 && counters["hits"] > 1000,
+        "{counters:?}"
+    );
+}
+
 #[test]
 fn flags_override_the_file() {
     let folder = Folder::with("service.toml", SERVICE);

@@ -1,8 +1,8 @@
 //! The files of a run: what is written must not replace what is read, or each other.
 
 use crate::error::{CommandError, RunRefusal};
+use crate::paths::{check_name, is_same};
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use twinpath_control::report::{HTML_FILE, JSON_FILE};
 use twinpath_control::service::Service;
@@ -94,17 +94,6 @@ impl Files<'_> {
     }
 }
 
-fn check_name(flag: &'static str, path: &Path) -> Result<(), RunRefusal> {
-    match PortPattern::unknown_place(path) {
-        Some(place) => Err(RunRefusal::UnknownPlace {
-            flag,
-            path: path.to_owned(),
-            place,
-        }),
-        None => Ok(()),
-    }
-}
-
 /// People cannot type captures, nor read them.
 fn check_streams(input: Option<&Path>, output: Option<&Path>) -> Result<(), RunRefusal> {
     if input.is_some_and(is_standard) && std::io::stdin().is_terminal() {
@@ -114,23 +103,4 @@ fn check_streams(input: Option<&Path>, output: Option<&Path>) -> Result<(), RunR
         return Err(RunRefusal::Terminal("--out -"));
     }
     Ok(())
-}
-
-/// Whether two paths are of one file, under whatever names; of files that are not there yet, whether
-/// they would be.
-fn is_same(one: &Path, other: &Path) -> bool {
-    match (one.metadata(), other.metadata()) {
-        (Ok(one), Ok(other)) => {
-            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
-        }
-        (Err(_), Err(_)) => whole(one).is_some_and(|one| whole(other) == Some(one)),
-        _ => false,
-    }
-}
-
-/// The whole path of a file that is not there, in a folder that is.
-fn whole(path: &Path) -> Option<PathBuf> {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
-    Some(folder.join(path.file_name()?))
 }
