@@ -87,6 +87,14 @@ pub enum CommandError {
     /// A running service that does not do what it was asked.
     #[error("the service refuses: {0}")]
     Declined(String),
+    /// A file that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file, or its folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),

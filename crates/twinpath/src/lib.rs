@@ -5,7 +5,9 @@
 //! `explain` what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
 //! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
-//! under virtual time, and `kv` is a client of the key-value store. Each is a file of [`commands`]
+//! under virtual time, and `kv` is a client of the key-value store. `init` writes a service file to
+//! start from, `schema` says what such files look like, `completions` and `man` are for shells and
+//! readers. Each is a file of [`commands`]
 //! with its arguments, its help and its one function.
 //!
 //! Results go to standard output; progress, warnings and errors to standard error. The exit code
@@ -28,7 +30,8 @@ mod traffic;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{
-    apply, change, check, compare, explain, generate, kv, lab, rules, run, trace, validate,
+    apply, change, check, compare, completions, explain, generate, init, kv, lab, man, rules, run,
+    schema, trace, validate,
 };
 use std::process::ExitCode;
 
@@ -72,6 +75,10 @@ enum Command {
     Check(check::Arguments),
     Lab(lab::Arguments),
     Kv(kv::Arguments),
+    Init(init::Arguments),
+    Schema(schema::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// How a command ended that could do its work.
@@ -103,6 +110,10 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::execute(&arguments),
         Command::Lab(arguments) => lab::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),
+        Command::Init(arguments) => init::execute(&arguments),
+        Command::Schema(arguments) => schema::execute(&arguments),
+        Command::Completions(arguments) => completions::execute(&arguments),
+        Command::Man(arguments) => man::execute(&arguments),
     };
     match outcome {
         Ok(Outcome::Good) => ExitCode::SUCCESS,

@@ -325,7 +325,8 @@ fn entries_are_known_by_their_places() {
     let rule = "deny protocol udp".parse().expect("a rule");
     changed.rules.0.insert(0, rule);
     let mut list = AccessList::new(Prepared::new(&former).expect("few"));
-    let place = |list: &AccessList, entry| list.entry(entry).and_then(|text| text.rule).unwrap_or(0);
+    let place =
+        |list: &AccessList, entry| list.entry(entry).and_then(|text| text.rule).unwrap_or(0);
     let numbers = |list: &AccessList| [0, 1, 2, 3, 4].map(|entry| place(list, entry));
     assert_eq!(numbers(&list), [0, 1, 2, 3, 0]);
     let mut new = NewList::between(&former, &changed).expect("few");

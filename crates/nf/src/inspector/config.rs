@@ -13,6 +13,7 @@ use std::sync::Arc;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The rules file; a relative path starts from the service file's folder.
+    #[schemars(title = "file")]
     pub rules: PathBuf,
     /// How long a banned flow must be silent before it is a new one.
     #[serde(default = "five_minutes")]

@@ -121,6 +121,7 @@ struct Written {
     routes: Vec<Route>,
     /// A file of further routes, relative to the service file: a prefix and a name on each line, `#`
     /// begins a comment.
+    #[schemars(title = "file")]
     routes_file: Option<PathBuf>,
     /// How many routes of each IP version there may be, those added later included.
     #[serde(default = "default_most_routes")]

@@ -10,6 +10,7 @@ mod folder;
 mod generate;
 mod kv;
 mod lab;
+mod made_files;
 mod operator;
 mod run;
 mod streams;
