@@ -523,7 +523,7 @@ mod tests {
             egress: id as u16,
             ..Rewrites::default()
         };
-        let fate = match id % 7 {
+        let drop = match id % 7 {
             0 => Some(DropReason::Denied),
             _ => None,
         };
@@ -533,7 +533,7 @@ mod tests {
             MatchKey::NONE,
             Action {
                 rewrites,
-                fate,
+                drop,
                 idle,
             },
         )

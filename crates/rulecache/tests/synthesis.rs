@@ -116,7 +116,7 @@ proptest! {
                     prop_assert_ne!(made.drop, Some(None));
                     continue;
                 }
-                prop_assert_eq!(Some(rule.action.fate), made.fate);
+                prop_assert_eq!(Some(rule.action.drop), made.drop);
                 if rule.action.drop.is_none() {
                     rewrites.apply(packet.frame.bytes_mut(), &packet.layout);
                     prop_assert_eq!(packet.bytes(), made.packet.bytes());
