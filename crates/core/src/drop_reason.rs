@@ -117,6 +117,10 @@ reasons! {
     IcmpRecipient => "icmp_recipient", Decision;
     /// An ICMP error that quotes a packet which cannot be under way.
     IcmpQuote => "icmp_quote", Decision;
+    /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
+    FragmentMisfit => "fragment_misfit", Decision;
+    /// A fragment that waited for the first one of its datagram, too long or with too many others.
+    FragmentAlone => "fragment_alone", Decision;
 }
 
 impl DropReason {

@@ -11,7 +11,7 @@ mod steering;
 pub use crate::build_error::BuildError;
 pub use faults::faults;
 pub(crate) use functions::flow_function;
-pub use functions::{chain, element_chain, elements, rule_functions, slow_flows};
+pub use functions::{chain, element_chain, elements, needs_ports, rule_functions, slow_flows};
 pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
 pub use settings::{Buffers, coherence, rule_table};
@@ -95,7 +95,8 @@ impl NodeConfig {
         let workers = 0..service.slow_path.workers;
         let whole_walk = (self.paths == Paths::Slow).then(|| steering.clone());
         let sides = sides(service)?;
-        let mut path = FastPath::new(steering, sides, self.fast_elements()?, workers.len());
+        let mut path = FastPath::new(steering, sides, self.fast_elements()?, workers.len())
+            .with_fragments(&needs_ports(service));
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
         }
