@@ -137,6 +137,10 @@ reasons! {
     SourceRoute => "source_route", Decision;
     /// It is for the router itself, which answers echo requests and nothing else.
     ForRouter => "for_router", Decision;
+    /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
+    FragmentMisfit => "fragment_misfit", Decision;
+    /// A fragment that waited for the first one of its datagram, too long or with too many others.
+    FragmentAlone => "fragment_alone", Decision;
 }
 
 impl DropReason {

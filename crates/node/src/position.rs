@@ -55,15 +55,25 @@ impl ElementOrder {
         }
     }
 
+    /// The element in front of this one; `None` if packets enter the chain here.
+    pub fn before(self, position: Position) -> Option<Position> {
+        let first = Some(self.first(position.direction));
+        let walk = std::iter::successors(first, |position| self.next(*position));
+        let before = walk.take_while(|passed| passed.element != position.element);
+        before.last()
+    }
+
     /// The element behind this one for an answer that a function of the chain has made: it passes
     /// those before that function, as if it had come from behind it; its direction is the opposite
     /// of that of the packet which it answers.
     pub fn back(self, position: Position) -> Option<Position> {
-        let first = Some(self.first(position.direction.other()));
-        let walk = std::iter::successors(first, |position| self.next(*position));
-        let before = walk.take_while(|passed| passed.element != position.element);
-        before.last().map(|Position { element, .. }| Position {
-            element,
+        let direction = position.direction.other();
+        let before = self.before(Position {
+            direction,
+            ..position
+        })?;
+        Some(Position {
+            element: before.element,
             ..position
         })
     }
@@ -114,5 +124,20 @@ mod tests {
         };
         assert_eq!(passes(alone, Direction::Reply), [0]);
         assert!(goes_back(alone, 0, Direction::Original).is_empty());
+    }
+
+    #[test]
+    fn what_is_before_is_found_back() {
+        for (elements, last) in [(3, 0), (4, 1), (1, 1)] {
+            let order = ElementOrder { elements, last };
+            for direction in Direction::BOTH {
+                let first = order.first(direction);
+                assert_eq!(order.before(first), None);
+                for place in std::iter::successors(Some(first), |place| order.next(*place)) {
+                    let next = order.next(place);
+                    assert!(next.is_none_or(|next| order.before(next) == Some(place)));
+                }
+            }
+        }
     }
 }

@@ -94,6 +94,7 @@ impl Replacement {
             steering: wiring::steering(new)?,
             order: wiring::element_order(new),
             fast: Vec::new(),
+            needs_ports: wiring::needs_ports(new),
             slow: Vec::new(),
             blueprint: config.blueprint(),
             brings_flows_home: flows.brings_home,

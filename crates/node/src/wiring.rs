@@ -11,7 +11,9 @@ mod steering;
 pub use crate::build_error::BuildError;
 pub use faults::faults;
 pub(crate) use functions::flow_function;
-pub use functions::{chain, element_chain, element_order, elements, rule_functions, slow_flows};
+pub use functions::{
+    chain, element_chain, element_order, elements, needs_ports, rule_functions, slow_flows,
+};
 pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
 pub use settings::{Buffers, coherence, rule_table};
@@ -100,7 +102,8 @@ impl NodeConfig {
         });
         let admission = admission(service)?;
         let elements = self.fast_elements()?;
-        let mut path = FastPath::new(steering, admission, (elements, order), workers.len());
+        let mut path = FastPath::new(steering, admission, (elements, order), workers.len())
+            .with_fragments(&needs_ports(service));
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
         }

@@ -39,6 +39,10 @@ impl FunctionConfig for Config {
         unreachable_rules(self.rules())
     }
 
+    fn needs_ports(&self) -> bool {
+        true
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
     }

@@ -379,6 +379,7 @@ impl Machine {
     /// The run is over.
     fn end(&mut self, is_drained: bool, out: &mut Output) {
         self.has_drained = is_drained;
+        self.path.give_up_fragments();
         out.outcomes.push(Outcome::Stopped { is_drained });
     }
 
@@ -393,6 +394,7 @@ impl Machine {
             steering,
             order,
             fast,
+            needs_ports,
             pools,
             ..
         } = *replacement;
@@ -402,7 +404,8 @@ impl Machine {
             ref mut left,
             ..
         } = task.replaced;
-        self.path.replace(admission, steering, (fast, order), left);
+        self.path
+            .replace(admission, steering, (fast, order, &needs_ports), left);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }

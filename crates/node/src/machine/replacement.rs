@@ -17,6 +17,8 @@ pub struct Replacement {
     pub order: ElementOrder,
     /// For the fast path.
     pub fast: Vec<FastPlan>,
+    /// By element: whether it needs ports.
+    pub needs_ports: Vec<bool>,
     /// For each worker.
     pub slow: Vec<Vec<SlowPlan>>,
     /// What makes a worker's elements of the new chain after a crash.

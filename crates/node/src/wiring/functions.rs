@@ -30,6 +30,14 @@ pub fn element_order(service: &Service) -> ElementOrder {
     }
 }
 
+/// By element: whether a function of it needs the ports of fragments.
+pub fn needs_ports(service: &Service) -> Vec<bool> {
+    let needs = |instance: &Instance| instance.config.needs_ports();
+    elements(service)
+        .map(|instances| instances.iter().any(needs))
+        .collect()
+}
+
 /// All functions of a service that share flow state, those of all elements together.
 ///
 /// # Errors

@@ -19,8 +19,8 @@ use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
-use twinpath_core::wire::dissect;
-use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
+use twinpath_core::wire::{Fragment, dissect};
+use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, Sender, attach, detach, number, peek};
 use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
@@ -543,6 +543,12 @@ impl Worker {
                 return self.drop(frame, DropReason::Malformed(malformed), pools);
             }
         };
+        if layout.fragment != Fragment::Whole
+            && !frame.metadata().is_answer
+            && let Some(before) = self.place_before(place)
+        {
+            return self.give_back(before, frame);
+        }
         let steering = self
             .whole_walk
             .as_ref()
@@ -552,6 +558,18 @@ impl Worker {
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
         (header.element, header.metadata) = (place.element, frame.metadata());
         self.meet(&header, frame, pools);
+    }
+
+    fn place_before(&self, place: Position) -> Option<Position> {
+        self.whole_walk.as_ref()?.order.before(place)
+    }
+
+    /// A fragment goes on at the fast path, where it finds its flow in front of the next element.
+    fn give_back(&mut self, before: Position, frame: Frame) {
+        let mut header = Header::of_packet(Message::Return, &frame, &Keyed::default());
+        (header.element, header.metadata) = (before.element, frame.metadata());
+        let frame = Some(frame);
+        self.finished.push(Outgoing { header, frame });
     }
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
