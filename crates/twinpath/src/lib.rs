@@ -1,7 +1,8 @@
 //! The command.
 //!
 //! `twinpath run` runs a service, `rules` shows what it has cached meanwhile, `apply` makes it what
-//! a file says and `change` changes one thing of it, `explain` tells what of it runs where and why, `trace` follows one packet through it,
+//! a file says and `change` changes one thing of it, `validate` tells what is wrong with a file and
+//! `explain` what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
 //! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
 //! under virtual time, and `kv` is a client of the key-value store. `init` writes a service file to
@@ -15,11 +16,14 @@
 //! permission, no server).
 #![forbid(unsafe_code)]
 
+mod checks;
 mod commands;
 mod error;
 mod flags;
+mod group;
 mod hex;
 mod output;
+mod paths;
 mod stop;
 mod traffic;
 
@@ -27,7 +31,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{
     apply, change, check, compare, completions, explain, generate, init, kv, lab, man, rules, run,
-    schema, trace,
+    schema, trace, validate,
 };
 use std::process::ExitCode;
 
@@ -64,6 +68,7 @@ enum Command {
     Apply(apply::Arguments),
     Change(change::Arguments),
     Explain(explain::Arguments),
+    Validate(validate::Arguments),
     Trace(trace::Arguments),
     Generate(generate::Arguments),
     Compare(compare::Arguments),
@@ -98,6 +103,7 @@ pub fn run() -> ExitCode {
         Command::Apply(arguments) => apply::execute(&arguments),
         Command::Change(arguments) => change::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
+        Command::Validate(arguments) => validate::execute(&arguments),
         Command::Trace(arguments) => trace::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),

@@ -15,3 +15,4 @@ pub mod rules;
 pub mod run;
 pub mod schema;
 pub mod trace;
+pub mod validate;

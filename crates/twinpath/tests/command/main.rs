@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod control;
 mod examples;
 mod explain;
 mod files;
@@ -9,7 +10,10 @@ mod folder;
 mod generate;
 mod kv;
 mod lab;
+mod made_files;
 mod operator;
 mod run;
+mod streams;
 mod trace;
 mod usage;
+mod validate;
