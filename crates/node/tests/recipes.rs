@@ -139,7 +139,14 @@ fn a_home_gateway_hides_hosts_and_lets_answers_in() {
         count(out(&found), to_provider),
         count(out(&found), |packet| !to_provider(packet)),
     );
-    assert_eq!(sent, 6000 - denied);
+    assert_eq!(
+        sent,
+        6000 - denied,
+        "{answered} {:?} {:?} {}",
+        found.report.drops,
+        found.ports,
+        found.packets.len()
+    );
     assert_eq!(answered, sent, "servers answer all that reaches them");
     for packet in out(&found) {
         let (from, to) = (source(packet).address, destination(packet).address);
