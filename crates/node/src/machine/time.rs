@@ -151,7 +151,11 @@ impl Machine {
                 self.time.turn = Turn::Told;
                 self.tell_workers(next, true);
             }
-            false => self.tell_workers(passed, false),
+            // At its end a run has no time but that of the deadlines; flows age by the clock.
+            false => {
+                let passed = Moment::end_of(oldest.min(self.time.clock.packet));
+                self.tell_workers(passed, false);
+            }
         }
     }
 
@@ -168,13 +172,9 @@ impl Machine {
         } = &mut self.time;
         let now = moved.packet + clock.link.since(moved.link);
         let matters = |since: Instant, to: Instant| to.since(since) >= TICK;
-        // At its end a run has no time but that of the deadlines.
-        let is_far = passed.at != Instant::NEVER && matters(told.passed.at, passed.at);
-        if is_due || is_far || matters(told.now, now) {
+        if is_due || matters(told.passed.at, passed.at) || matters(told.now, now) {
             told.now = told.now.max(now);
-            if passed.at != Instant::NEVER {
-                told.passed = told.passed.max(passed);
-            }
+            told.passed = told.passed.max(passed);
         }
     }
 }
