@@ -52,9 +52,11 @@ pub enum DropReason {
     RuleBacklogFull,
     /// A worker crashed while it had the packet.
     WorkerCrashed,
+    /// A host has as many ports, or sessions, as one may have.
+    HostLimit,
 }
 
-const PLAIN: [DropReason; 22] = [
+const PLAIN: [DropReason; 23] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::PuntRingFull,
@@ -77,6 +79,7 @@ const PLAIN: [DropReason; 22] = [
     DropReason::HeaderTooLong,
     DropReason::RuleBacklogFull,
     DropReason::WorkerCrashed,
+    DropReason::HostLimit,
 ];
 
 impl DropReason {
@@ -118,6 +121,7 @@ impl DropReason {
             Self::HeaderTooLong => 19,
             Self::RuleBacklogFull => 20,
             Self::WorkerCrashed => 21,
+            Self::HostLimit => 22,
         }
     }
 
@@ -172,6 +176,7 @@ impl DropReason {
             Self::HeaderTooLong => "header_too_long",
             Self::RuleBacklogFull => "rule_backlog_full",
             Self::WorkerCrashed => "worker_crashed",
+            Self::HostLimit => "host_limit",
         }
     }
 }

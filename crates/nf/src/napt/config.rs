@@ -1,15 +1,28 @@
 //! The configuration of an address translation.
 
+mod deterministic;
+mod forward;
+mod ports;
+
 use crate::idle_time::IdleTime;
 use crate::text::Text;
 use serde::Deserialize;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
+pub(super) use deterministic::{Block, Deterministic};
+use forward::Forward;
+pub use forward::ForwardError;
+pub(super) use forward::Forwards;
+pub(super) use ports::PortsText;
+pub use ports::{Assignment, BlockAssignment, Blocks};
+
 /// Most external addresses.
 pub const MAX_ADDRESSES: usize = 4096;
 /// Most prefixes of hosts inside.
 pub const MAX_INSIDE: usize = 65_536;
+/// Most sessions of one binding that can be asked for.
+pub const MAX_SESSIONS_PER_BINDING: u32 = 65_536;
 /// Most sessions that a translation can be told to know.
 pub const MAX_SESSIONS: usize = 16_000_000;
 
@@ -18,8 +31,17 @@ pub const MAX_SESSIONS: usize = 16_000_000;
 #[serde(try_from = "Written")]
 pub struct Config {
     pub(super) inside: Vec<Prefix>,
+    /// Those that are shared come first, then those of forwards alone.
     pub(super) external: Vec<Address>,
+    /// How many of them are shared.
+    pub(super) shared: usize,
+    pub(super) forwards: Forwards,
     pub(super) ports: PortsText,
+    pub(super) assignment: Assignment,
+    pub(super) deterministic: Option<Deterministic>,
+    pub(super) ports_per_host: u32,
+    pub(super) sessions_per_binding: u32,
+    pub(super) errors_per_second: u32,
     pub(super) filtering: Filtering,
     pub(super) pooling: Pooling,
     pub(super) sessions: usize,
@@ -33,7 +55,7 @@ impl Config {
         &self.inside
     }
 
-    /// The addresses that they share.
+    /// The addresses that stand for them.
     pub fn external(&self) -> &[Address] {
         &self.external
     }
@@ -43,9 +65,19 @@ impl Config {
 #[serde(deny_unknown_fields)]
 struct Written {
     inside: Vec<Text<Prefix>>,
-    external: Vec<Text<Address>>,
+    external: Vec<Text<Prefix>>,
+    #[serde(default)]
+    forward: Vec<Forward>,
     #[serde(default)]
     ports: PortsText,
+    #[serde(default)]
+    assignment: Assignment,
+    blocks: Option<Blocks>,
+    ports_per_host: Option<u32>,
+    #[serde(default = "default_sessions_per_binding")]
+    sessions_per_binding: u32,
+    #[serde(default = "default_errors_per_second")]
+    errors_per_second: u32,
     #[serde(default)]
     filtering: Filtering,
     #[serde(default)]
@@ -60,6 +92,19 @@ struct Written {
 
 fn default_sessions() -> usize {
     1_000_000
+}
+
+fn default_sessions_per_binding() -> u32 {
+    1024
+}
+
+fn default_errors_per_second() -> u32 {
+    100
+}
+
+/// A quarter of the ports, but not so few that it is felt where there are few of them.
+fn default_ports_per_host(ports: PortsText) -> u32 {
+    (ports.count() / 4).max(64)
 }
 
 fn default_pick_up() -> bool {
@@ -111,23 +156,6 @@ impl Default for Timeouts {
     }
 }
 
-/// The external ports to give out.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct PortsText {
-    pub first: u16,
-    pub last: u16,
-}
-
-impl Default for PortsText {
-    fn default() -> Self {
-        Self {
-            first: 1024,
-            last: u16::MAX,
-        }
-    }
-}
-
 /// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -151,6 +179,31 @@ pub enum ConfigError {
         /// The prefix.
         prefix: Prefix,
     },
+    /// A prefix in external with more addresses than there may be.
+    #[error("{0} in external has more than {MAX_ADDRESSES} addresses")]
+    Pool(Prefix),
+    /// A forward that cannot be.
+    #[error("forward: {0}")]
+    Forward(ForwardError),
+    /// Blocks of no port, or of more than there are.
+    #[error("blocks of {0} ports: expected 1 to 32768, and no more than there are in ports")]
+    BlockSize(u16),
+    /// Not enough blocks.
+    #[error(
+        "blocks: {hosts} hosts inside, but {most} blocks: expected larger external, or smaller blocks or inside"
+    )]
+    TooManyHosts {
+        /// Hosts inside, of one IP version.
+        hosts: u128,
+        /// Blocks for them.
+        most: u128,
+    },
+    /// No port, or session, for anybody.
+    #[error("{0} = 0: expected at least 1")]
+    Nothing(&'static str),
+    /// More sessions of a binding than are looked at.
+    #[error("sessions_per_binding = {0}: expected at most {MAX_SESSIONS_PER_BINDING}")]
+    SessionsPerBinding(u32),
     /// A number of sessions out of range.
     #[error("sessions = {0} is not from 1 to {MAX_SESSIONS}")]
     Sessions(usize),
@@ -168,10 +221,27 @@ impl TryFrom<Written> for Config {
     type Error = ConfigError;
 
     fn try_from(written: Written) -> Result<Self, ConfigError> {
+        let inside: Vec<Prefix> = written.inside.into_iter().map(|text| text.0).collect();
+        let mut external = pool(written.external.into_iter().map(|text| text.0))?;
+        let shared = external.len();
+        let forwards = Forwards::new(&written.forward, &inside, &external)?;
+        external.extend(forward::other_addresses(&written.forward, &external));
+        let deterministic = written.blocks.map(|blocks| {
+            let BlockAssignment::Deterministic = blocks.assignment;
+            Deterministic::new(&inside, &external[..shared], written.ports, blocks.size)
+        });
+        let default = default_ports_per_host(written.ports);
         let config = Self {
-            inside: written.inside.into_iter().map(|text| text.0).collect(),
-            external: written.external.into_iter().map(|text| text.0).collect(),
+            inside,
+            external,
+            shared,
+            forwards,
             ports: written.ports,
+            assignment: written.assignment,
+            deterministic: deterministic.transpose()?,
+            ports_per_host: written.ports_per_host.unwrap_or(default),
+            sessions_per_binding: written.sessions_per_binding,
+            errors_per_second: written.errors_per_second,
             filtering: written.filtering,
             pooling: written.pooling,
             sessions: written.sessions,
@@ -179,30 +249,60 @@ impl TryFrom<Written> for Config {
             timeouts: written.timeouts,
         };
         config.check_addresses()?;
-        if !(1..=MAX_SESSIONS).contains(&config.sessions) {
-            return Err(ConfigError::Sessions(config.sessions));
+        config.check_numbers()?;
+        Ok(config)
+    }
+}
+
+/// All addresses of prefixes.
+fn pool(prefixes: impl Iterator<Item = Prefix>) -> Result<Vec<Address>, ConfigError> {
+    let mut addresses = Vec::new();
+    for prefix in prefixes {
+        let count = deterministic::count(&prefix);
+        if count > MAX_ADDRESSES as u128 {
+            return Err(ConfigError::Pool(prefix));
+        }
+        addresses.extend((0..count).map(|more| Address(prefix.network().0 + more)));
+        if addresses.len() > MAX_ADDRESSES {
+            return Err(ConfigError::ExternalCount(addresses.len()));
+        }
+    }
+    Ok(addresses)
+}
+
+impl Config {
+    fn check_numbers(&self) -> Result<(), ConfigError> {
+        if !(1..=MAX_SESSIONS).contains(&self.sessions) {
+            return Err(ConfigError::Sessions(self.sessions));
+        }
+        if self.ports_per_host == 0 {
+            return Err(ConfigError::Nothing("ports_per_host"));
+        }
+        if self.sessions_per_binding == 0 {
+            return Err(ConfigError::Nothing("sessions_per_binding"));
+        }
+        if self.sessions_per_binding > MAX_SESSIONS_PER_BINDING {
+            return Err(ConfigError::SessionsPerBinding(self.sessions_per_binding));
         }
         let Timeouts {
             tcp_established: established,
             tcp_transitory: transitory,
             ..
-        } = config.timeouts;
+        } = self.timeouts;
         if transitory > established {
             return Err(ConfigError::Timeouts {
                 transitory,
                 established,
             });
         }
-        Ok(config)
+        Ok(())
     }
-}
 
-impl Config {
     fn check_addresses(&self) -> Result<(), ConfigError> {
         if !(1..=MAX_INSIDE).contains(&self.inside.len()) {
             return Err(ConfigError::InsideCount(self.inside.len()));
         }
-        if !(1..=MAX_ADDRESSES).contains(&self.external.len()) {
+        if self.external.is_empty() || self.external.len() > MAX_ADDRESSES {
             return Err(ConfigError::ExternalCount(self.external.len()));
         }
         let mut seen = std::collections::HashSet::new();
@@ -216,18 +316,5 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-impl TryFrom<String> for PortsText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        let bounds = text.split_once('-').and_then(|(first, last)| {
-            let first: u16 = first.trim().parse().ok()?;
-            let last: u16 = last.trim().parse().ok()?;
-            (1 <= first && first <= last).then_some(Self { first, last })
-        });
-        bounds.ok_or(ConfigError::Ports(text))
     }
 }

@@ -1,18 +1,24 @@
 //! The translation at work.
 
+mod bare;
 mod fragments;
 mod icmp_errors;
+mod limits;
+mod nature;
 mod plan;
+mod refusals;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Kind, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::Way;
-use fragments::{Fragments, Part};
+use fragments::Fragments;
+use nature::{Nature, kind_of, nature};
 use plan::{Leg, Stop};
+use refusals::Refusals;
+use twinpath_core::wire::Endpoint;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
-use twinpath_core::wire::{Endpoint, Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
@@ -36,7 +42,10 @@ pub struct Napt {
     pub(super) table: Table,
     pub(super) filtering: Filtering,
     pub(super) pick_up: bool,
+    pub(super) ports_per_host: u32,
+    pub(super) sessions_per_binding: u32,
     pub(super) sides: Sides,
+    pub(super) refusals: Refusals,
     fragments: Fragments,
     counters: Counters,
 }
@@ -44,7 +53,9 @@ pub struct Napt {
 #[derive(Debug, Default)]
 struct Counters {
     ports_exhausted: u64,
+    host_ports_exhausted: u64,
     sessions_exhausted: u64,
+    binding_sessions_exhausted: u64,
     unsolicited: u64,
     not_picked_up: u64,
     hairpinned: u64,
@@ -53,20 +64,6 @@ struct Counters {
     fragments_translated: u64,
     fragments_early: u64,
     untranslatable: u64,
-}
-
-/// What of a packet can be translated.
-enum Nature {
-    /// It has ports.
-    Ports(Kind),
-    /// An ICMP error about one that may have.
-    Error,
-    /// One that can be translated once its datagram's first is known.
-    Part(Part),
-    /// One that cannot.
-    Fragment,
-    Other,
-    NotIp,
 }
 
 impl Napt {
@@ -78,6 +75,9 @@ impl Napt {
             table: Table::new(config, seed),
             filtering: config.filtering,
             pick_up: config.pick_up,
+            ports_per_host: config.ports_per_host,
+            sessions_per_binding: config.sessions_per_binding,
+            refusals: Refusals::new(config),
             sides: Sides::new(config),
             fragments: Fragments::new(seed),
             counters: Counters::default(),
@@ -101,7 +101,7 @@ impl Napt {
         now: Instant,
     ) -> Verdict {
         let result = match course {
-            Course::Past => {
+            Course::Past | Course::Direct => {
                 packet.depends_on(PAST, None);
                 Ok(())
             }
@@ -141,7 +141,7 @@ impl Napt {
         now: Instant,
     ) -> Result<(), Verdict> {
         let slot = Slot::new(address, kind, packet.destination().port);
-        if self.external.binding(slot).is_none() {
+        if self.external.binding(slot).is_none() && self.external.forwarded(slot).is_none() {
             return Err(self.refuse(packet, slot));
         }
         let remote = self.remote(packet, kind, Way::In);
@@ -158,7 +158,9 @@ impl Napt {
         Ok(())
     }
 
-    /// From inside to the external endpoint of somebody inside.
+    /// From inside to the external endpoint of somebody inside. Whoever sends opens a session of
+    /// its own, also where filtering lets nothing in yet: the other end may send then, and be let
+    /// in (RFC 4787 REQ-9, RFC 5382 REQ-8).
     fn send_back(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -168,22 +170,29 @@ impl Napt {
     ) -> Result<(), Verdict> {
         let (internal, target) = (packet.source(), packet.destination());
         let slot = Slot::new(address, kind, target.port);
-        match self.is_bound(packet, slot, now) {
-            Ok(true) => {}
-            Ok(false) => return Err(self.refuse(packet, slot)),
-            Err(stop) => return Err(self.stop(packet, stop)),
-        }
         let flags = flags_of(packet, kind);
         let first = self
             .plan_out(packet, internal, target, kind, flags, now)
             .map_err(|stop| self.stop(packet, stop))?;
         let sender = self.external.endpoint(first.slot);
-        let second = self
-            .plan_in(packet, slot, sender, kind, flags, now)
-            .map_err(|stop| self.stop(packet, stop))?;
-        self.check_room(packet, &[first, second], now)?;
-        let receiver = self.internal(&second);
+        let second = match self.plan_in(packet, slot, sender, kind, flags, now) {
+            Ok(second) => Some(second),
+            Err(Stop::Unsolicited) => None,
+            Err(stop) => return Err(self.stop(packet, stop)),
+        };
+        match second {
+            Some(second) => self.check_room(packet, &[first, second], now)?,
+            None => self.check_room(packet, &[first], now)?,
+        }
         self.use_leg(packet, &first, (internal, kind), Way::Out, flags, now);
+        let Some(second) = second else {
+            if first.session.is_none() {
+                // Its own external endpoint may be the one that it sends to.
+                packet.uncacheable(Obstacle::StateChanged);
+            }
+            return Err(self.refuse(packet, slot));
+        };
+        let receiver = self.internal(&second);
         self.use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
         packet.set_source(sender);
         packet.set_destination(receiver);
@@ -211,8 +220,10 @@ impl Napt {
 
     fn internal(&self, leg: &Leg) -> Endpoint {
         let binding = leg.binding.and_then(|binding| self.table.binding(binding));
-        // A leg inwards has a binding.
-        binding.map_or(self.external.endpoint(leg.slot), |binding| binding.internal)
+        let internal = binding.map(|binding| binding.internal);
+        // A leg inwards has a binding, or stands for somebody in any case.
+        let internal = internal.or_else(|| self.external.forwarded(leg.slot));
+        internal.unwrap_or_else(|| self.external.endpoint(leg.slot))
     }
 
     /// Drops what nobody asked for: while no binding or session comes into being at the slot, all
@@ -229,6 +240,8 @@ impl Napt {
             Stop::Unsolicited => self.counters.unsolicited += 1,
             Stop::NotPickedUp => self.counters.not_picked_up += 1,
             Stop::NoPort => self.counters.ports_exhausted += 1,
+            Stop::HostLimit => self.counters.host_ports_exhausted += 1,
+            Stop::BindingLimit => self.counters.binding_sessions_exhausted += 1,
         }
         packet.uncacheable(Obstacle::Undecided);
         Verdict::Drop(stop.reason())
@@ -278,6 +291,8 @@ impl Napt {
         // There is room: a binding needs no more than its session does.
         let binding = leg
             .binding
+            // Made for the other leg, if a host sends to its own forwarded port.
+            .or_else(|| table.binding_of(internal, kind))
             .or_else(|| table.bind(internal, kind, leg.slot, external));
         let session = leg
             .session
@@ -291,47 +306,6 @@ impl Napt {
             packet.uncacheable(Obstacle::StateChanged);
         }
         packet.depends_on(session_entry(session), Some(table.idle_of_rules(kind)));
-    }
-
-    /// Drops what has no ports, if it would have to be translated.
-    fn cannot_translate(&mut self, course: Course, reason: DropReason) -> Verdict {
-        if course == Course::Past {
-            return Verdict::Forward;
-        }
-        self.counters.untranslatable += 1;
-        Verdict::Drop(reason)
-    }
-}
-
-/// The protocol is examined always, the rest only of packets that no rule meets.
-fn nature(packet: &mut Recorded<'_>) -> Nature {
-    let protocol = packet.protocol();
-    let kind = kind_of(protocol);
-    if packet.is_plain() {
-        return kind.map_or(Nature::Other, Nature::Ports);
-    }
-    let packet = packet.quote();
-    let layout = &packet.layout;
-    let is_echo = fields::icmp_kind(packet.bytes(), layout)
-        .is_some_and(|(kind, _)| icmp::is_echo(layout.network, kind));
-    match (layout.network, layout.fragment, layout.transport, kind) {
-        (Network::None, ..) => Nature::NotIp,
-        (_, Fragment::First | Fragment::Later, ..) => {
-            Part::of(packet, kind).map_or(Nature::Fragment, Nature::Part)
-        }
-        (_, _, Transport::Tcp | Transport::Udp, Some(kind)) => Nature::Ports(kind),
-        (_, _, _, Some(Kind::Icmp)) if is_echo => Nature::Ports(Kind::Icmp),
-        (_, _, _, Some(Kind::Icmp)) if layout.inner.is_some() => Nature::Error,
-        _ => Nature::Other,
-    }
-}
-
-const fn kind_of(number: u8) -> Option<Kind> {
-    match number {
-        protocol::TCP => Some(Kind::Tcp),
-        protocol::UDP => Some(Kind::Udp),
-        protocol::ICMP | protocol::ICMP6 => Some(Kind::Icmp),
-        _ => None,
     }
 }
 
@@ -352,19 +326,28 @@ impl RuleFunction for Napt {
         super::NAME
     }
 
-    fn handle(&mut self, packet: &mut Recorded<'_>, now: Instant, _: &mut Answers<'_>) -> Verdict {
+    fn handle(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) -> Verdict {
         let nature = nature(packet);
         if matches!(nature, Nature::NotIp) {
             return Verdict::Forward;
         }
         let course = self.sides.course(packet);
-        match nature {
+        let verdict = match nature {
             Nature::Ports(kind) => self.translate(packet, course, kind, now),
             Nature::Error => self.translate_error(packet, course, now),
             Nature::Part(part) => self.translate_fragment(packet, course, part, now),
-            Nature::Fragment => self.cannot_translate(course, DropReason::Fragment),
-            Nature::Other | Nature::NotIp => self.cannot_translate(course, DropReason::Denied),
-        }
+            Nature::Fragment => self.translate_bare(packet, course, DropReason::Fragment),
+            Nature::Other | Nature::NotIp => {
+                self.translate_bare(packet, course, DropReason::Denied)
+            }
+        };
+        self.tell_of_exhaustion(packet, course, verdict, now, answers);
+        verdict
     }
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
@@ -396,7 +379,14 @@ impl RuleFunction for Napt {
         each("bindings_created", self.table.bindings_created);
         each("sessions_created", self.table.sessions_created);
         each("ports_exhausted", self.counters.ports_exhausted);
+        each("host_ports_exhausted", self.counters.host_ports_exhausted);
         each("sessions_exhausted", self.counters.sessions_exhausted);
+        each(
+            "binding_sessions_exhausted",
+            self.counters.binding_sessions_exhausted,
+        );
+        each("refusals_sent", self.refusals.sent());
+        each("refusals_limited", self.refusals.limited());
         each("unsolicited", self.counters.unsolicited);
         each("not_picked_up", self.counters.not_picked_up);
         each("hairpinned", self.counters.hairpinned);

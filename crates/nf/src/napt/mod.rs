@@ -105,7 +105,10 @@ mod tests;
 mod wheel;
 
 pub use change::NewNapt;
-pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};
+pub use config::{
+    Assignment, BlockAssignment, Blocks, Config, ConfigError, Filtering, ForwardError,
+    MAX_ADDRESSES, MAX_SESSIONS, Pooling,
+};
 pub use descriptor::FUNCTION;
 pub use function::Napt;
 pub use ports::{Kind, KindError};

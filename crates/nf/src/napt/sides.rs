@@ -3,6 +3,7 @@
 use super::config::Config;
 use twinpath_classify::Prefix;
 use twinpath_classify::lpm::{RouteLimits, RouteTable};
+use twinpath_core::Direction;
 use twinpath_core::wire::Address;
 use twinpath_rulecache::Recorded;
 
@@ -11,6 +12,8 @@ use twinpath_rulecache::Recorded;
 pub(super) enum Course {
     /// It is not translated.
     Past,
+    /// Neither is this one, from outside straight to a host inside.
+    Direct,
     /// From inside to somewhere else.
     Out,
     /// From outside to the external address with this number.
@@ -32,6 +35,13 @@ pub(super) struct Sides {
 }
 
 const INSIDE: u32 = u32::MAX >> 1;
+
+impl Course {
+    /// Whether a packet keeps its addresses.
+    pub fn is_past(self) -> bool {
+        matches!(self, Self::Past | Self::Direct)
+    }
+}
 
 impl Sides {
     pub fn new(config: &Config) -> Self {
@@ -73,13 +83,16 @@ impl Sides {
         packet.examined_source(up(source.examined_bits));
         let destination = self.table.lookup_examined(headers.destination);
         packet.examined_destination(up(destination.examined_bits));
-        let from_inside = source.next_hop == Some(INSIDE);
+        // Told by the port of arrival where the service says so. It is in every rule, too.
+        let from_inside =
+            source.next_hop == Some(INSIDE) && packet.direction() == Direction::Original;
         match (from_inside, destination.next_hop) {
             (true, Some(INSIDE)) => Course::Past,
             (true, Some(number)) => Course::Hairpin(number),
             (true, None) => Course::Out,
-            (false, Some(number)) if number != INSIDE => Course::In(number),
-            (false, _) => Course::Past,
+            (false, Some(INSIDE)) => Course::Direct,
+            (false, Some(number)) => Course::In(number),
+            (false, None) => Course::Past,
         }
     }
 

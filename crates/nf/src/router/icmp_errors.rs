@@ -1,4 +1,4 @@
-//! ICMP errors that the router sends.
+//! ICMP errors that a router sends, or a translation.
 
 use super::config::Config;
 use twinpath_core::wire::icmp::{self, IcmpError};
@@ -10,7 +10,7 @@ const ERROR_BYTES: usize = 1500;
 
 /// Writes ICMP errors, at most so many in a second.
 #[derive(Debug)]
-pub(super) struct Errors {
+pub(crate) struct Errors {
     address: Option<Address>,
     address6: Option<Address>,
     per_second: u32,
@@ -21,13 +21,16 @@ pub(super) struct Errors {
     pub limited: u64,
 }
 
-/// Why the router answers.
+/// Why a packet is answered.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// No route.
     NoRoute,
     /// The time to live has ended.
     TimeToLive,
+    /// The host gets no more of what is limited. No more than headers are quoted, so that nobody
+    /// has to have the payload.
+    Prohibited,
 }
 
 impl Errors {
@@ -53,10 +56,16 @@ impl Errors {
         if !may_be_answered(packet) || !self.has_allowance(now) {
             return None;
         }
-        let kind = kind(cause);
+        let kind = kind(cause, from.is_v4());
         let bytes = packet.bytes();
         let (own, sender) = (fields::destination_mac(bytes), fields::source_mac(bytes));
-        let length = PacketBuilder::icmp_error(kind, bytes)
+        let error = PacketBuilder::icmp_error(kind, bytes);
+        let headers = usize::from(packet.layout.l3)..usize::from(packet.layout.payload);
+        let error = match cause {
+            Cause::Prohibited => error.payload(bytes.get(headers).unwrap_or(&[])),
+            Cause::NoRoute | Cause::TimeToLive => error,
+        };
+        let length = error
             .source_address(from)
             .macs(own, sender)
             .write(self.buffer.as_mut_slice())
@@ -90,9 +99,12 @@ impl Errors {
     }
 }
 
-/// No route is "network unreachable" in IPv4 and "no route to destination" in IPv6.
-const fn kind(cause: Cause) -> IcmpError {
+/// No route is "network unreachable" in IPv4 and "no route to destination" in IPv6; "communication
+/// administratively prohibited" has another code in each.
+const fn kind(cause: Cause, is_v4: bool) -> IcmpError {
     match cause {
+        Cause::Prohibited if is_v4 => IcmpError::Unreachable { code: 13 },
+        Cause::Prohibited => IcmpError::Unreachable { code: 1 },
         Cause::NoRoute => IcmpError::Unreachable { code: 0 },
         Cause::TimeToLive => IcmpError::TimeExceeded { code: 0 },
     }

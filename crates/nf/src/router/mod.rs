@@ -72,6 +72,7 @@ pub use change::{NewRoutes, RouteChange};
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
 pub use descriptor::FUNCTION;
 pub use function::Router;
+pub(crate) use icmp_errors::{Cause, Errors};
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
 

@@ -1,5 +1,11 @@
 //! Fragments (RFC 4787 REQ-14). Only the first of a datagram has ports: it is translated like a
-//! whole packet, and what became of its addresses is remembered for those that follow.
+//! whole packet, and what became of its addresses is remembered for those that follow. Where a host
+//! has one external address, what it sends needs no ports: its fragments may come in any order.
+//!
+//! Hosts that share an address number their datagrams as they like, so that fragments of two of them
+//! could be put together. Those that leave get other identifications, by a difference that
+//! follows from both ends (RFC 7857 §10, RFC 6864 §5.3.1): datagrams of a host stay apart, and two
+//! hosts' numbers meet no more often than random ones. Whole packets keep theirs.
 
 use super::super::ports::Kind;
 use super::super::sides::Course;
@@ -7,9 +13,10 @@ use super::Napt;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;
+use twinpath_core::hash::hash_lanes;
 use twinpath_core::wire::ipv4::Ipv4View;
 use twinpath_core::wire::ipv6::Ipv6View;
-use twinpath_core::wire::{Address, Fragment, Network, Transport, fields, icmp};
+use twinpath_core::wire::{Address, Fragment, Network, Transport, fields, icmp, rewrite};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};
 
@@ -81,11 +88,13 @@ pub(super) struct Fragments {
     known: SeededMap<Datagram, (Address, Address)>,
     /// In the order of their first fragments.
     since: VecDeque<(Instant, Datagram)>,
+    seed: u64,
 }
 
 impl Fragments {
     pub fn new(seed: u64) -> Self {
         Self {
+            seed,
             known: SeededMap::with_hasher(Seed(seed)),
             since: VecDeque::new(),
         }
@@ -113,8 +122,21 @@ impl Fragments {
     }
 }
 
+impl Fragments {
+    /// The difference between identifications inside and outside of what one host sends another.
+    fn difference(&self, datagram: &Datagram) -> u16 {
+        let [source, destination] = [datagram.source.0, datagram.destination.0];
+        let halves = |address: u128| [(address >> 64) as u64, address as u64];
+        let ([a, b], [c, d]) = (halves(source), halves(destination));
+        hash_lanes(
+            [a, b, c, d, datagram.protocol.unwrap_or(0).into()],
+            self.seed,
+        ) as u16
+    }
+}
+
 impl Napt {
-    /// Translates a fragment of a datagram whose first one has come, or is this.
+    /// Translates a fragment of a datagram whose first one has come, or is this, or that needs none.
     pub(super) fn translate_fragment(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -122,20 +144,42 @@ impl Napt {
         part: Part,
         now: Instant,
     ) -> Verdict {
+        if course.is_past() {
+            return Verdict::Forward;
+        }
         let Part { datagram, kind } = part;
-        let Some(kind) = kind else {
-            return self.follow(packet, course, &datagram, now);
+        let verdict = match kind {
+            Some(kind) => self.lead(packet, course, kind, &datagram, now),
+            None => self.follow(packet, course, &datagram, now),
         };
-        let verdict = self.translate(packet, course, kind, now);
-        if verdict == Verdict::Forward && course != Course::Past {
-            let headers = packet.headers();
-            let addresses = (headers.source, headers.destination);
-            self.fragments.remember(datagram, addresses, now);
+        if verdict == Verdict::Forward {
             self.counters.fragments_translated += 1;
+            if matches!(course, Course::Out | Course::Hairpin(_)) {
+                renumber(packet.whole(), self.fragments.difference(&datagram));
+            }
         }
         verdict
     }
 
+    /// Translates the first of a datagram.
+    fn lead(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        kind: Kind,
+        datagram: &Datagram,
+        now: Instant,
+    ) -> Verdict {
+        let verdict = self.translate(packet, course, kind, now);
+        if verdict == Verdict::Forward {
+            let headers = packet.headers();
+            let addresses = (headers.source, headers.destination);
+            self.fragments.remember(*datagram, addresses, now);
+        }
+        verdict
+    }
+
+    /// Translates another one.
     fn follow(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -143,16 +187,39 @@ impl Napt {
         datagram: &Datagram,
         now: Instant,
     ) -> Verdict {
-        if course == Course::Past {
-            return Verdict::Forward;
-        }
-        let Some((source, destination)) = self.fragments.addresses(datagram, now) else {
+        let known = self.fragments.addresses(datagram, now);
+        let Some((source, destination)) = known.or_else(|| self.without_ports(course, datagram))
+        else {
             self.counters.fragments_early += 1;
             return Verdict::Drop(DropReason::Fragment);
         };
         packet.set_source_address(source);
         packet.set_destination_address(destination);
-        self.counters.fragments_translated += 1;
         Verdict::Forward
     }
+
+    /// The addresses of a datagram whose first fragment has not come, where they follow from those
+    /// that it has.
+    fn without_ports(&self, course: Course, datagram: &Datagram) -> Option<(Address, Address)> {
+        let own = |host| self.external.only_address(host);
+        let host = |external| self.external.forwards().host(external);
+        match course {
+            Course::Past | Course::Direct => None,
+            Course::Out => Some((own(datagram.source)?, datagram.destination)),
+            Course::In(_) => Some((datagram.source, host(datagram.destination)?)),
+            Course::Hairpin(_) => Some((own(datagram.source)?, host(datagram.destination)?)),
+        }
+    }
+}
+
+/// Of an IPv4 packet; an identification of IPv6 has 32 bits, and is chosen at random.
+fn renumber(packet: &mut Packet, difference: u16) {
+    let identification = identification(packet).unwrap_or(0) as u16;
+    let layout = packet.layout;
+    // Others are left as they are.
+    let _ = rewrite::set_identification(
+        packet.frame.bytes_mut(),
+        &layout,
+        identification ^ difference,
+    );
 }

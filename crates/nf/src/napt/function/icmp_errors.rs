@@ -1,11 +1,18 @@
 //! ICMP errors: each end must see the addresses that it knows, in the quoted packet too
-//! (RFC 5508 §4).
+//! (RFC 5508 §4). Only those that answer for themselves are let through: whole, of a type that
+//! reports an error to a host, with sound checksums, addressed to whoever sent the quoted packet,
+//! about a session that is alive.
 
 use super::super::ports::Kind;
 use super::super::sides::Course;
+use super::Napt;
+use super::nature::kind_of;
 use super::plan::{Leg, Stop};
-use super::{Napt, kind_of};
-use twinpath_core::wire::{Endpoint, RewriteError, fields, rewrite};
+use twinpath_core::wire::ipv4::Ipv4View;
+use twinpath_core::wire::{
+    Endpoint, Fragment, Layout, Network, RewriteError, fields, icmp, rewrite, verify_ipv4_checksum,
+    verify_transport_checksum,
+};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};
 
@@ -47,7 +54,13 @@ impl Napt {
         course: Course,
         now: Instant,
     ) -> Result<bool, Stop> {
-        let Some(mut quote) = quoted(packet.quote()) else {
+        // Whoever is outside knows no host inside by its own address, so that nothing that one has
+        // sent can be the cause of an error to it.
+        let quote = match course {
+            Course::Direct => None,
+            _ => quoted(packet.quote()),
+        };
+        let Some(mut quote) = quote else {
             return Ok(false);
         };
         let out = match course {
@@ -59,7 +72,7 @@ impl Napt {
                 quote.destination = external;
                 Some(external)
             }
-            Course::Past | Course::In(_) => None,
+            Course::Past | Course::Direct | Course::In(_) => None,
         };
         let inward = match course {
             Course::In(_) | Course::Hairpin(_) => {
@@ -67,7 +80,7 @@ impl Napt {
                 let binding = leg.binding.and_then(|binding| self.table.binding(binding));
                 Some(binding.ok_or(Stop::Unsolicited)?.internal)
             }
-            Course::Past | Course::Out => None,
+            Course::Past | Course::Direct | Course::Out => None,
         };
         Ok(rewrite_error(packet.whole(), out, inward).is_ok())
     }
@@ -102,13 +115,39 @@ impl Napt {
     }
 }
 
+/// The quoted packet of an error that may be believed.
 fn quoted(packet: &Packet) -> Option<Quote> {
     let (bytes, layout) = (packet.bytes(), &packet.layout);
-    Some(Quote {
+    let quote = Quote {
         source: fields::inner_source(bytes, layout)?,
         destination: fields::inner_destination(bytes, layout)?,
         kind: kind_of(layout.inner?.protocol)?,
-    })
+    };
+    let is_to_its_sender = quote.source.address == packet.destination().address;
+    (is_sound(bytes, layout) && is_to_its_sender).then_some(quote)
+}
+
+/// Whether an error is whole and of a known type, and its checksums hold: its own, and that of the
+/// quoted IPv4 header (RFC 5508 REQ-3). That of the quoted segment is not looked at (REQ-3 c).
+fn is_sound(bytes: &[u8], layout: &Layout) -> bool {
+    let is_for_hosts = |(kind, _)| match layout.network {
+        Network::V4 => !matches!(kind, icmp::v4::REDIRECT | icmp::v4::SOURCE_QUENCH),
+        _ => true,
+    };
+    layout.fragment == Fragment::Whole
+        && fields::icmp_kind(bytes, layout).is_some_and(is_for_hosts)
+        && verify_ipv4_checksum(bytes, layout)
+        && verify_transport_checksum(bytes, layout)
+        && has_sound_quote(bytes, layout)
+}
+
+fn has_sound_quote(bytes: &[u8], layout: &Layout) -> bool {
+    let Some(inner) = layout.inner else {
+        return false;
+    };
+    let quote = bytes.get(usize::from(inner.l3)..).unwrap_or(&[]);
+    inner.network != Network::V4
+        || Ipv4View::new_quoted(quote).is_ok_and(|view| view.verify_checksum().is_ok())
 }
 
 /// `out` is what stands for the sender's side, `inward` who the receiver is.
