@@ -52,11 +52,19 @@ pub enum DropReason {
     RuleBacklogFull,
     /// A worker crashed while it had the packet.
     WorkerCrashed,
+    /// The checksum of the transport header is wrong.
+    BadChecksum,
+    /// An ICMP error of a type that is not let through.
+    IcmpType,
+    /// An ICMP error for another than the sender of the packet that it quotes.
+    IcmpRecipient,
+    /// An ICMP error that quotes a packet which cannot be under way.
+    IcmpQuote,
     /// A host has as many ports, or sessions, as one may have.
     HostLimit,
 }
 
-const PLAIN: [DropReason; 23] = [
+const PLAIN: [DropReason; 27] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::PuntRingFull,
@@ -79,6 +87,10 @@ const PLAIN: [DropReason; 23] = [
     DropReason::HeaderTooLong,
     DropReason::RuleBacklogFull,
     DropReason::WorkerCrashed,
+    DropReason::BadChecksum,
+    DropReason::IcmpType,
+    DropReason::IcmpRecipient,
+    DropReason::IcmpQuote,
     DropReason::HostLimit,
 ];
 
@@ -121,7 +133,11 @@ impl DropReason {
             Self::HeaderTooLong => 19,
             Self::RuleBacklogFull => 20,
             Self::WorkerCrashed => 21,
-            Self::HostLimit => 22,
+            Self::BadChecksum => 22,
+            Self::IcmpType => 23,
+            Self::IcmpRecipient => 24,
+            Self::IcmpQuote => 25,
+            Self::HostLimit => 26,
         }
     }
 
@@ -176,6 +192,10 @@ impl DropReason {
             Self::HeaderTooLong => "header_too_long",
             Self::RuleBacklogFull => "rule_backlog_full",
             Self::WorkerCrashed => "worker_crashed",
+            Self::BadChecksum => "bad_checksum",
+            Self::IcmpType => "icmp_type",
+            Self::IcmpRecipient => "icmp_recipient",
+            Self::IcmpQuote => "icmp_quote",
             Self::HostLimit => "host_limit",
         }
     }

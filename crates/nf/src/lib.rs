@@ -20,6 +20,7 @@ pub mod descriptor;
 pub mod duration;
 pub mod edit;
 pub mod firewall;
+pub mod icmp_errors;
 mod idle_time;
 pub mod inspector;
 pub mod kv_store;

@@ -97,6 +97,15 @@ pub fn inner_destination(frame: &[u8], layout: &Layout) -> Option<Endpoint> {
     Some(inner_endpoint(frame, &layout.inner?, Side::Destination))
 }
 
+/// The sequence number of the TCP segment inside an ICMP error; `None` if it is no TCP.
+#[must_use]
+pub fn inner_tcp_sequence(frame: &[u8], layout: &Layout) -> Option<u32> {
+    let inner = layout
+        .inner
+        .filter(|inner| inner.protocol == protocol::TCP)?;
+    Some(u32_at(frame, usize::from(inner.l4) + tcp::SEQUENCE_AT))
+}
+
 /// The frame's source on this link.
 #[must_use]
 pub fn source_mac(frame: &[u8]) -> MacAddress {

@@ -57,4 +57,4 @@ pub use kinds::{Fragment, Network, Transport};
 pub use layout::{Inner, Layout, dissect};
 pub use malformed::Malformed;
 pub use rewrite::RewriteError;
-pub use verify::{verify_ipv4_checksum, verify_transport_checksum};
+pub use verify::{verify_inner_ipv4_checksum, verify_ipv4_checksum, verify_transport_checksum};

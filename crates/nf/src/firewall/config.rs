@@ -18,6 +18,8 @@ pub struct Config {
     pub pick_up: bool,
     /// Whether segments outside the windows are forwarded and counted instead of dropped.
     pub liberal: bool,
+    /// Whether ICMP redirects pass, of either IP version: only hosts of one link should hear them.
+    pub redirects: bool,
     /// How long connections may be idle.
     pub timeouts: Timeouts,
     /// The rules, in order.
@@ -30,6 +32,7 @@ impl Default for Config {
             default: Action::Deny,
             pick_up: true,
             liberal: false,
+            redirects: false,
             timeouts: Timeouts::default(),
             rules: Rules::default(),
         }

@@ -17,32 +17,35 @@ use super::rules::{FirstPacket, KnownPorts, RuleSet};
 use super::segment::Segment;
 use super::tcp_state::{End, TcpState, Transition, transition};
 use super::window::Windows;
+use crate::icmp_errors::Refusals;
 
 /// A stateful firewall; see the [module](super).
 #[derive(Debug)]
 pub struct Firewall {
-    rules: RuleSet,
+    pub(super) rules: RuleSet,
     default: Action,
     pick_up: bool,
     liberal: bool,
+    pub(super) redirects: bool,
     timeouts: Timeouts,
-    counters: Counters,
+    pub(super) counters: Counters,
+    pub(super) refusals: Refusals,
 }
 
 /// What happened on the slow path. The names are documented in the [module](super).
 #[derive(Clone, Debug, Default)]
-struct Counters {
+pub(super) struct Counters {
     opened: u64,
     picked_up: u64,
     denied: u64,
     invalid: u64,
     out_of_window: u64,
-    related_errors: u64,
-    unrelated_errors: u64,
+    pub(super) related_errors: u64,
+    pub(super) unrelated_errors: u64,
 }
 
 /// What becomes of a packet.
-type Decision = Result<(), DropReason>;
+pub(super) type Decision = Result<(), DropReason>;
 
 impl Firewall {
     /// A firewall that knows no connections yet.
@@ -52,34 +55,19 @@ impl Firewall {
             default: config.default,
             pick_up: config.pick_up,
             liberal: config.liberal,
+            redirects: config.redirects,
             timeouts: config.timeouts.clone(),
             counters: Counters::default(),
+            refusals: Refusals::default(),
         }
     }
 
     fn decide(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+        self.judge_error(packet)?;
         match packet.role {
             Role::Error => self.error(packet, flow),
             Role::Member if packet.is_tcp() => self.segment(packet, flow),
             Role::Member | Role::Fragment => self.datagram(packet, flow),
-        }
-    }
-
-    /// An ICMP error passes with the connection that it is about. One that is about no known
-    /// connection needs a rule of its own.
-    fn error(&mut self, packet: &Packet, flow: &Flow<'_>) -> Decision {
-        if Connection::load(flow.words).is_some() {
-            self.counters.related_errors += 1;
-            return Ok(());
-        }
-        self.unrelated_error(packet)
-    }
-
-    fn unrelated_error(&mut self, packet: &Packet) -> Decision {
-        self.counters.unrelated_errors += 1;
-        match self.rules.decide(&first_packet(packet)) {
-            Some(Action::Allow) => Ok(()),
-            _ => Err(self.deny()),
         }
     }
 
@@ -229,7 +217,7 @@ impl Firewall {
         timeout.ticks()
     }
 
-    fn deny(&mut self) -> DropReason {
+    pub(super) fn deny(&mut self) -> DropReason {
         self.counters.denied += 1;
         DropReason::Denied
     }
@@ -241,7 +229,7 @@ impl Firewall {
 }
 
 /// What the rules see of a packet.
-fn first_packet(packet: &Packet) -> FirstPacket {
+pub(super) fn first_packet(packet: &Packet) -> FirstPacket {
     let (source, destination) = (packet.source(), packet.destination());
     let ports = match (packet.layout.fragment, packet.layout.transport) {
         (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown {
@@ -304,6 +292,7 @@ impl NetworkFunction for Firewall {
         };
         swap(self, new);
         swap(&mut self.counters, &mut new.counters);
+        swap(&mut self.refusals, &mut new.refusals);
         true
     }
 
@@ -316,5 +305,6 @@ impl NetworkFunction for Firewall {
         each("segments_out_of_window", counters.out_of_window);
         each("icmp_errors_related", counters.related_errors);
         each("icmp_errors_unrelated", counters.unrelated_errors);
+        self.refusals.report(each);
     }
 }

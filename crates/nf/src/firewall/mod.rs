@@ -13,6 +13,7 @@
 //! | `default` | `"deny"` | what happens to a connection that no rule matches: `"allow"` or `"deny"` |
 //! | `rules` | none | the rules, see below |
 //! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream: after a restart, or a silence longer than its time-out. The rules see its first packet as it is. If `false`, only a SYN opens a connection, and an echo reply opens none |
+//! | `redirects` | `false` | whether ICMP redirects pass, of either IP version |
 //! | `liberal` | `false` | whether segments outside the windows are forwarded and counted instead of dropped: for networks where the firewall sees only some of the packets |
 //! | `timeouts` | | how long connections may be idle, see below |
 //!
@@ -76,8 +77,11 @@
 //! * **Everything else** passes for a connection: two endpoints for UDP, two addresses and an
 //!   identifier for echoes (either end may ask), two addresses for other protocols. A firewall
 //!   with `pick_up = false` drops an echo reply that nobody asked for.
-//! * **ICMP errors** pass if they quote a packet of a known connection. Others need a rule that
-//!   allows them: `default = "allow"` does not.
+//! * **ICMP errors** pass if they quote a packet of a known connection that can be under way: of TCP
+//!   one that was sent and is not acknowledged yet (RFC 5927 §4.1). Others need a rule that allows
+//!   them: `default = "allow"` does not. None passes that is for another than the sender of what it
+//!   quotes, whose checksum or quoted IPv4 checksum is wrong, or whose type is out of use (source
+//!   quench); redirects pass only with `redirects = true`.
 //! * **Fragments** are a conversation between two addresses, apart from the connections that their
 //!   packets belong to, because only the first of a packet has ports. A rule with ports therefore
 //!   denies any fragment of its protocol and addresses, or allows none.
@@ -89,9 +93,10 @@
 //! from its next packet on.
 //!
 //! # Drops and counters
-//! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known)
-//! and as `invalid_state` (segments that suit neither state nor windows). These counters are of
-//! the workers:
+//! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known),
+//! as `invalid_state` (segments that suit neither state nor windows), and, where they are ICMP
+//! errors that nobody should believe, as `icmp_type`, `icmp_recipient`, `icmp_quote` or
+//! `bad_checksum`. These counters are of the workers:
 //!
 //! | counter | meaning |
 //! |---|---|
@@ -102,11 +107,13 @@
 //! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded |
 //! | `icmp_errors_related` | ICMP errors about known connections |
 //! | `icmp_errors_unrelated` | ICMP errors about nothing known, whether a rule allowed them or not |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors) |
 
 pub mod config;
 mod connection;
 mod descriptor;
 pub(crate) mod edit;
+mod errors;
 mod function;
 mod program;
 pub mod rule;

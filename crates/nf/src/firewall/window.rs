@@ -112,6 +112,20 @@ impl Windows {
         }
     }
 
+    /// Whether a segment of this direction with this sequence number may be under way: it has been
+    /// sent, and can be in a window that the other end has offered.
+    pub fn is_under_way(&self, direction: Direction, sequence: u32) -> bool {
+        let (mine, theirs) = (
+            self.halves[direction.index()],
+            self.halves[direction.other().index()],
+        );
+        let oldest = match theirs.window {
+            0 => mine.limit.wrapping_sub(1),
+            window => mine.limit.wrapping_sub(window),
+        };
+        is_at_most(oldest, sequence) && is_at_most(sequence, mine.end)
+    }
+
     /// Whether a segment acknowledges the SYN that is all that was seen of the other direction.
     fn acknowledges_syn(&self, segment: &Segment) -> bool {
         let syn = &self.halves[segment.direction.other().index()];

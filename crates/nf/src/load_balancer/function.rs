@@ -7,6 +7,7 @@ use super::connection::{Connection, Kind, Timeouts};
 use super::icmp_errors::{translate_for_backend, translate_for_client};
 use super::migration::Migration;
 use super::program::program;
+use crate::icmp_errors::{self, Refusals};
 use std::any::Any;
 use std::mem::swap;
 use twinpath_core::key::Role;
@@ -26,6 +27,7 @@ pub struct LoadBalancer {
     /// From the configuration before.
     migration: Migration,
     counters: Counters,
+    refusals: Refusals,
 }
 
 #[derive(Default)]
@@ -49,6 +51,7 @@ impl LoadBalancer {
             backends: Backends::new(config),
             migration: Migration::default(),
             counters: Counters::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -194,6 +197,10 @@ impl LoadBalancer {
         let Some(connection) = connection else {
             return out.forward(packet);
         };
+        if let Err(refusal) = icmp_errors::judge(packet.bytes(), &packet.layout, false) {
+            let reason = self.refusals.count(refusal);
+            return out.drop(packet, reason);
+        }
         let to_server = is_from_client(&packet, &connection);
         let Some(backend) = self.backends.row(connection.row) else {
             return match to_server {
@@ -307,6 +314,7 @@ impl NetworkFunction for LoadBalancer {
         each("not_picked_up", not_picked_up);
         each("errors_translated", errors_translated);
         each("unexpected_replies", unexpected_replies);
+        self.refusals.report(each);
         self.backends.counters(each);
     }
 }

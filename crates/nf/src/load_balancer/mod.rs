@@ -65,7 +65,9 @@
 //! - Fragments to a service's address are dropped (`fragment`): they do not tell their service.
 //!   Others pass.
 //! - ICMP errors about a connection are translated, the packet that they quote too, in both
-//!   directions, so that path MTU discovery works. With direct return they go to the backend.
+//!   directions, so that path MTU discovery works. With direct return they go to the backend. They
+//!   must be [believable](crate::icmp_errors): of a type in use (no redirect), for the end that sent
+//!   the quoted packet, with right checksums. All others are dropped and counted.
 //! - No backend for a connection: dropped (`no_backend`).
 //!
 //! # On the fast path
@@ -78,7 +80,7 @@
 //! All count what the workers did: `new_connections`, in all and by backend (`picked_up` of them in
 //! mid-connection), `reassigned`, `without_backend` and `not_picked_up` (dropped),
 //! `errors_translated`, `unexpected_replies` (packets from a service that belong to no connection
-//! of their sender).
+//! of their sender), and the counters of [refused ICMP errors](crate::icmp_errors).
 
 mod backends;
 pub mod config;

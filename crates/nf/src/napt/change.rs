@@ -106,7 +106,7 @@ impl Napt {
         self.pick_up = new.config.pick_up;
         self.sessions_per_binding = new.config.sessions_per_binding;
         self.ports_per_host = new.config.ports_per_host;
-        self.refusals.configure(&new.config);
+        self.exhaustion.configure(&new.config);
         self.table.configure(&new.config, &mut self.external);
         if moved.is_none() && is_same_inside {
             return self.external.configure(&new.config);

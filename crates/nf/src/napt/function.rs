@@ -1,22 +1,23 @@
 //! The translation at work.
 
 mod bare;
+mod exhaustion;
 mod fragments;
 mod icmp_errors;
 mod limits;
 mod nature;
 mod plan;
-mod refusals;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Kind, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::Way;
+use crate::icmp_errors::Refusals;
+use exhaustion::Exhaustion;
 use fragments::Fragments;
 use nature::{Nature, kind_of, nature};
 use plan::{Leg, Stop};
-use refusals::Refusals;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{DropReason, Instant};
@@ -45,7 +46,8 @@ pub struct Napt {
     pub(super) ports_per_host: u32,
     pub(super) sessions_per_binding: u32,
     pub(super) sides: Sides,
-    pub(super) refusals: Refusals,
+    pub(super) exhaustion: Exhaustion,
+    refusals: Refusals,
     fragments: Fragments,
     counters: Counters,
 }
@@ -77,7 +79,8 @@ impl Napt {
             pick_up: config.pick_up,
             ports_per_host: config.ports_per_host,
             sessions_per_binding: config.sessions_per_binding,
-            refusals: Refusals::new(config),
+            exhaustion: Exhaustion::new(config),
+            refusals: Refusals::default(),
             sides: Sides::new(config),
             fragments: Fragments::new(seed),
             counters: Counters::default(),
@@ -385,13 +388,14 @@ impl RuleFunction for Napt {
             "binding_sessions_exhausted",
             self.counters.binding_sessions_exhausted,
         );
-        each("refusals_sent", self.refusals.sent());
-        each("refusals_limited", self.refusals.limited());
+        each("errors_sent", self.exhaustion.sent());
+        each("errors_limited", self.exhaustion.limited());
         each("unsolicited", self.counters.unsolicited);
         each("not_picked_up", self.counters.not_picked_up);
         each("hairpinned", self.counters.hairpinned);
         each("errors_translated", self.counters.errors_translated);
         each("errors_dropped", self.counters.errors_dropped);
+        self.refusals.report(each);
         each("fragments_translated", self.counters.fragments_translated);
         each("fragments_early", self.counters.fragments_early);
         each("untranslatable", self.counters.untranslatable);

@@ -3,6 +3,7 @@
 mod agreement;
 mod captures;
 mod configuration;
+mod errors;
 mod pseudo;
 mod talk;
 mod tcp;

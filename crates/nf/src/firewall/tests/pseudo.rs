@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use twinpath_core::DropReason::{Denied, InvalidState};
 use twinpath_core::wire::icmp::IcmpError;
+use twinpath_core::wire::rewrite::refresh_checksums;
 use twinpath_core::wire::tcp::flags::{ACK, SYN};
-use twinpath_core::wire::{Address, Endpoint, PacketBuilder};
+use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect};
 use twinpath_core::{DropReason, Instant};
 
 use super::talk::{A, B, START, Twins, a, verdict};
@@ -173,6 +174,8 @@ fn icmp_errors_that_quote_nothing_readable_need_a_rule_too() {
         .to_vec()
         .expect("a packet");
     error[14 + 20 + 8] = 0x00;
+    let layout = dissect(&error).expect("a packet");
+    refresh_checksums(&mut error, &layout).expect("sound");
     expect("default = \"allow\"", &[(0, error, Err(Denied))]);
 }
 

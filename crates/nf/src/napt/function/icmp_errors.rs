@@ -1,18 +1,14 @@
 //! ICMP errors: each end must see the addresses that it knows, in the quoted packet too
-//! (RFC 5508 §4). Only those that answer for themselves are let through: whole, of a type that
-//! reports an error to a host, with sound checksums, addressed to whoever sent the quoted packet,
-//! about a session that is alive.
+//! (RFC 5508 §4). Only those are let through that are [believed](judge), whole, and about a
+//! session that is alive.
 
 use super::super::ports::Kind;
 use super::super::sides::Course;
 use super::Napt;
 use super::nature::kind_of;
 use super::plan::{Leg, Stop};
-use twinpath_core::wire::ipv4::Ipv4View;
-use twinpath_core::wire::{
-    Endpoint, Fragment, Layout, Network, RewriteError, fields, icmp, rewrite, verify_ipv4_checksum,
-    verify_transport_checksum,
-};
+use crate::icmp_errors::judge;
+use twinpath_core::wire::{Endpoint, Fragment, RewriteError, fields, rewrite};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};
 
@@ -34,6 +30,11 @@ impl Napt {
     ) -> Verdict {
         if course == Course::Past {
             return Verdict::Forward;
+        }
+        let seen = packet.quote();
+        if let Err(refusal) = judge(seen.bytes(), &seen.layout, false) {
+            self.counters.errors_dropped += 1;
+            return Verdict::Drop(self.refusals.count(refusal));
         }
         match self.try_translate(packet, course, now) {
             Ok(true) => {
@@ -115,7 +116,7 @@ impl Napt {
     }
 }
 
-/// The quoted packet of an error that may be believed.
+/// The quoted packet, if the error is whole and ports can be told.
 fn quoted(packet: &Packet) -> Option<Quote> {
     let (bytes, layout) = (packet.bytes(), &packet.layout);
     let quote = Quote {
@@ -123,31 +124,7 @@ fn quoted(packet: &Packet) -> Option<Quote> {
         destination: fields::inner_destination(bytes, layout)?,
         kind: kind_of(layout.inner?.protocol)?,
     };
-    let is_to_its_sender = quote.source.address == packet.destination().address;
-    (is_sound(bytes, layout) && is_to_its_sender).then_some(quote)
-}
-
-/// Whether an error is whole and of a known type, and its checksums hold: its own, and that of the
-/// quoted IPv4 header (RFC 5508 REQ-3). That of the quoted segment is not looked at (REQ-3 c).
-fn is_sound(bytes: &[u8], layout: &Layout) -> bool {
-    let is_for_hosts = |(kind, _)| match layout.network {
-        Network::V4 => !matches!(kind, icmp::v4::REDIRECT | icmp::v4::SOURCE_QUENCH),
-        _ => true,
-    };
-    layout.fragment == Fragment::Whole
-        && fields::icmp_kind(bytes, layout).is_some_and(is_for_hosts)
-        && verify_ipv4_checksum(bytes, layout)
-        && verify_transport_checksum(bytes, layout)
-        && has_sound_quote(bytes, layout)
-}
-
-fn has_sound_quote(bytes: &[u8], layout: &Layout) -> bool {
-    let Some(inner) = layout.inner else {
-        return false;
-    };
-    let quote = bytes.get(usize::from(inner.l3)..).unwrap_or(&[]);
-    inner.network != Network::V4
-        || Ipv4View::new_quoted(quote).is_ok_and(|view| view.verify_checksum().is_ok())
+    (layout.fragment == Fragment::Whole).then_some(quote)
 }
 
 /// `out` is what stands for the sender's side, `inward` who the receiver is.

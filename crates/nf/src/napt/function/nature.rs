@@ -30,7 +30,10 @@ pub(super) fn nature(packet: &mut Recorded<'_>) -> Nature {
     let layout = &packet.layout;
     let icmp_kind = fields::icmp_kind(packet.bytes(), layout);
     let is_echo = icmp_kind.is_some_and(|(kind, _)| icmp::is_echo(layout.network, kind));
-    let is_error = icmp_kind.is_some_and(|(kind, _)| icmp::is_error(layout.network, kind));
+    let is_error = icmp_kind.is_some_and(|(kind, _)| {
+        let is_redirect = layout.network == Network::V6 && kind == icmp::v6::REDIRECT;
+        is_redirect || icmp::is_error(layout.network, kind)
+    });
     match (layout.network, layout.fragment, layout.transport, kind) {
         (Network::None, ..) => Nature::NotIp,
         _ if is_error => Nature::Error,

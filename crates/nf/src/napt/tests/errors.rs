@@ -170,9 +170,14 @@ fn errors_that_do_not_answer_for_themselves_are_dropped() {
     let redirect = PacketBuilder::icmp_error(redirect, &sent)
         .to_vec()
         .expect("fits");
-    for frame in [other, damaged, damaged_quote, redirect] {
+    for (frame, reason) in [
+        (other, DropReason::IcmpRecipient),
+        (damaged, DropReason::BadChecksum),
+        (damaged_quote, DropReason::IcmpQuote),
+        (redirect, DropReason::IcmpType),
+    ] {
         let outcome = bench.process(&frame, 0, at(0));
-        assert_eq!(outcome.packet, Err(DropReason::Denied));
+        assert_eq!(outcome.packet, Err(reason));
     }
     assert!(bench.process(&good, 0, at(0)).packet.is_ok());
     assert_eq!(bench.counter(0, "errors_dropped"), 4);

@@ -81,8 +81,8 @@ fn hosts_are_told_that_they_get_no_more() {
             let quoted = fields::inner_source(error, &layout);
             assert_eq!(quoted, Some(end(&format!("{host}:4"))));
         }
-        assert_eq!(bench.counter(0, "refusals_sent"), 2);
-        assert_eq!(bench.counter(0, "refusals_limited"), 1);
+        assert_eq!(bench.counter(0, "errors_sent"), 2);
+        assert_eq!(bench.counter(0, "errors_limited"), 1);
     }
     let mut silent = bench(&format!("{FEW}{BASIC}").replace("second = 2", "second = 0"));
     for port in 1..=4 {

@@ -11,9 +11,9 @@ use twinpath_rulecache::{Answers, Recorded, Verdict};
 
 /// Writes them, at most so many in a second.
 #[derive(Debug)]
-pub(in super::super) struct Refusals(Errors);
+pub(in super::super) struct Exhaustion(Errors);
 
-impl Refusals {
+impl Exhaustion {
     pub fn new(config: &Config) -> Self {
         let [v4, v6] = addresses(config);
         Self(Errors::new(v4, v6, config.errors_per_second))
@@ -62,7 +62,7 @@ impl Napt {
         if !is_from_inside {
             return;
         }
-        let errors = &mut self.refusals.0;
+        let errors = &mut self.exhaustion.0;
         if let Some(error) = errors.about(packet.quote(), Cause::Prohibited, now)
             && answers.reply(error)
         {
