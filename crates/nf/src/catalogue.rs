@@ -2,11 +2,11 @@
 
 use crate::descriptor::Descriptor;
 use crate::{
-    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
+    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, nptv6, reassembler, router,
 };
 
 /// The functions.
-pub const FUNCTIONS: [&Descriptor; 9] = [
+pub const FUNCTIONS: [&Descriptor; 10] = [
     &firewall::FUNCTION,
     &reassembler::FUNCTION,
     &inspector::FUNCTION,
@@ -14,6 +14,7 @@ pub const FUNCTIONS: [&Descriptor; 9] = [
     &kv_store::FUNCTION,
     &acl::FUNCTION,
     &napt::FUNCTION,
+    &nptv6::FUNCTION,
     &router::FUNCTION,
     &monitor::FUNCTION,
 ];

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
-use twinpath_core::wire::Address;
 use twinpath_rulecache::{Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
@@ -160,8 +159,8 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
 pub struct Translation<'a> {
     /// The networks whose hosts are hidden.
     pub inside: &'a [Prefix],
-    /// What they are hidden behind.
-    pub external: &'a [Address],
+    /// What stands for them outside.
+    pub external: &'a [Prefix],
 }
 
 impl PartialEq for dyn FunctionConfig {

@@ -35,6 +35,8 @@ pub struct Config {
     pub(super) external: Vec<Address>,
     /// How many of them are shared.
     pub(super) shared: usize,
+    /// All of them.
+    prefixes: Vec<Prefix>,
     pub(super) forwards: Forwards,
     pub(super) ports: PortsText,
     pub(super) assignment: Assignment,
@@ -56,8 +58,8 @@ impl Config {
     }
 
     /// The addresses that stand for them.
-    pub fn external(&self) -> &[Address] {
-        &self.external
+    pub fn external(&self) -> &[Prefix] {
+        &self.prefixes
     }
 }
 
@@ -222,10 +224,13 @@ impl TryFrom<Written> for Config {
 
     fn try_from(written: Written) -> Result<Self, ConfigError> {
         let inside: Vec<Prefix> = written.inside.into_iter().map(|text| text.0).collect();
-        let mut external = pool(written.external.into_iter().map(|text| text.0))?;
+        let mut prefixes: Vec<Prefix> = written.external.into_iter().map(|text| text.0).collect();
+        let mut external = pool(&prefixes)?;
         let shared = external.len();
         let forwards = Forwards::new(&written.forward, &inside, &external)?;
-        external.extend(forward::other_addresses(&written.forward, &external));
+        let others = forward::other_addresses(&written.forward, &external);
+        prefixes.extend(others.iter().copied().map(Prefix::from));
+        external.extend(others);
         let deterministic = written.blocks.map(|blocks| {
             let BlockAssignment::Deterministic = blocks.assignment;
             Deterministic::new(&inside, &external[..shared], written.ports, blocks.size)
@@ -235,6 +240,7 @@ impl TryFrom<Written> for Config {
             inside,
             external,
             shared,
+            prefixes,
             forwards,
             ports: written.ports,
             assignment: written.assignment,
@@ -255,9 +261,9 @@ impl TryFrom<Written> for Config {
 }
 
 /// All addresses of prefixes.
-fn pool(prefixes: impl Iterator<Item = Prefix>) -> Result<Vec<Address>, ConfigError> {
+fn pool(prefixes: &[Prefix]) -> Result<Vec<Address>, ConfigError> {
     let mut addresses = Vec::new();
-    for prefix in prefixes {
+    for &prefix in prefixes {
         let count = deterministic::count(&prefix);
         if count > MAX_ADDRESSES as u128 {
             return Err(ConfigError::Pool(prefix));

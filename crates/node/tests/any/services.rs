@@ -51,6 +51,11 @@ const INSPECTED: &str = "look alert literal \"look at me\"\nforbidden ban litera
 /// The node's ports; the last one is for chains with a router.
 const PORTS: [&str; 3] = ["lan", "uplink", "peer"];
 
+/// What stands for hosts and endpoints inside in any case.
+const FORWARDS: &str = "{ protocol = \"tcp\", external = \"198.51.100.1:80-90\", to = \"10.0.0.1:1000\" }, \
+    { protocol = \"udp\", external = \"198.51.100.4:53\", to = \"10.0.0.2:1009\" }, \
+    { external = \"198.51.100.3\", to = \"10.0.0.3\" }";
+
 const SHARING: [&str; 5] = [
     "firewall",
     "reassembler",
@@ -206,13 +211,17 @@ fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
         ),
         "napt" => format!(
             "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nexternal = [\"198.51.100.1\", \"198.51.100.2\"]\n\
-             filtering = \"{}\"\npick_up = {flag}\n\
+             filtering = \"{}\"\npick_up = {flag}\nassignment = \"{}\"\npooling = \"{}\"\nforward = [{}]\n\
+             errors_per_second = 1000000\n\
              timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
             choices.one_of(&[
                 "endpoint_independent",
                 "address_dependent",
                 "address_and_port_dependent"
-            ])
+            ]),
+            choices.one_of(&["random", "parity", "preserve"]),
+            choices.one_of(&["paired", "arbitrary"]),
+            choices.one_of(&["", FORWARDS])
         ),
         "router" => router(choices),
         "load_balancer" => balancer(choices, flag),
