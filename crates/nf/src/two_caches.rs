@@ -10,8 +10,8 @@ use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transpor
 use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded, Recording,
-    Rule, RuleChain, RuleFunction, synthesise,
+    Answers, Dependents, Fate, Follower, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded,
+    Recording, Rule, RuleChain, RuleFunction, synthesise,
 };
 
 /// What became of one packet.
@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     pub packet: Result<(Vec<u8>, Option<u16>), DropReason>,
     /// Packets that functions made.
     pub replies: Vec<Vec<u8>>,
+    /// Packets that functions had kept, as they left behind this one.
+    pub followers: Vec<Vec<u8>>,
 }
 
 impl Outcome {
@@ -65,6 +67,7 @@ impl Live {
         Outcome {
             packet,
             replies: Vec::new(),
+            followers: Vec::new(),
         }
     }
 }
@@ -254,7 +257,14 @@ impl Bench {
         let mut recording = Recording::new(key);
         let mut packet = self.packet(frame, port, now, &mut recording);
         let mut replies = Vec::new();
-        let passage = self.run(&mut packet, &mut recording, &mut replies);
+        let mut followers = Vec::new();
+        let passage = self.run(
+            &mut packet,
+            &mut recording,
+            (0, &mut replies),
+            &mut followers,
+        );
+        let followers = self.follow(&packet, followers);
         let fate = match passage {
             Passage::Drop(reason) => Fate::Drop(reason),
             _ => Fate::Forward,
@@ -268,7 +278,11 @@ impl Bench {
             _ => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
         };
         let replies = replies.iter().map(|frame| frame.bytes().to_vec()).collect();
-        Outcome { packet, replies }
+        Outcome {
+            packet,
+            replies,
+            followers,
+        }
     }
 
     fn packet(
@@ -304,15 +318,18 @@ impl Bench {
         &mut self,
         packet: &mut Packet,
         recording: &mut Recording,
-        replies: &mut Vec<twinpath_core::Frame>,
+        (mut from, replies): (usize, &mut Vec<twinpath_core::Frame>),
+        followers: &mut Vec<Follower>,
     ) -> Passage {
-        let (mut from, mut asked, mut closed) = (0, None, None);
+        let (mut asked, mut closed) = (None, None);
         loop {
             let before = packet.bytes().to_vec();
             let mut answers = Answers::new(replies, &mut self.pools);
             let passage = self
                 .chain
                 .run(packet, recording, from, &self.cache, &mut answers);
+            followers.append(&mut answers.take_followers());
+            drop(answers);
             let Passage::Wait { step, entry } = passage else {
                 return passage;
             };
@@ -332,6 +349,24 @@ impl Bench {
                 (asked, closed) = (Some(entry), None);
             }
         }
+    }
+
+    /// Takes what functions had kept through those behind.
+    fn follow(&mut self, leader: &Packet, followers: Vec<Follower>) -> Vec<Vec<u8>> {
+        let mut left = Vec::new();
+        for follower in followers {
+            let packet = follower.packet(leader, &mut self.pools);
+            let (step, mut packet) = packet.expect("well formed");
+            let (mut replies, mut more) = (Vec::new(), Vec::new());
+            let mut recording = Recording::new(None);
+            let start = (step, &mut replies);
+            let passage = self.run(&mut packet, &mut recording, start, &mut more);
+            if passage == Passage::Forward {
+                left.push(packet.bytes().to_vec());
+            }
+            self.pools.give(packet.frame);
+        }
+        left
     }
 
     fn install(&mut self, rule: Rule) {

@@ -165,7 +165,7 @@ impl Seen {
 
 /// What tells that a function has acted, and the least share of packets that the fast path settled
 /// in chains with it, in percent: tables of one rule and none at all are among them.
-const ACTS: [(&str, &[&str], f64); 9] = [
+const ACTS: [(&str, &[&str], f64); 10] = [
     ("acl", &["allowed", "denied"], 2.0),
     (
         "firewall",
@@ -194,6 +194,7 @@ const ACTS: [(&str, &[&str], f64); 9] = [
         ],
         2.0,
     ),
+    ("nptv6", &["translated_out"], 2.0),
     (
         "reassembler",
         &["held", "gaps_closed", "gaps_timed_out", "retransmissions"],

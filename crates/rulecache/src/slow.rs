@@ -8,6 +8,7 @@
 
 use crate::action::Fate;
 use crate::chain::{Passage, RuleChain};
+use crate::followers::{self, Follower};
 use crate::function::{Answers, RuleFunction};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
@@ -390,7 +391,7 @@ impl SlowRules {
             flow,
             ticket,
         };
-        self.run(packet, start, pools, out, watch)
+        self.run(packet, Vec::new(), start, pools, out, watch)
     }
 
     /// Takes a packet on that had to wait; when it is gone, those behind it go.
@@ -403,14 +404,19 @@ impl SlowRules {
         out: &mut Vec<Output>,
     ) {
         self.recording = progress.recording;
-        let Progress { packet, step, .. } = progress;
+        let Progress {
+            packet,
+            step,
+            followers,
+            ..
+        } = progress;
         let start = Start {
             step,
             settled,
             flow,
             ticket: Some(ticket),
         };
-        let mut is_gone = self.run(packet, start, pools, out, &mut Unwatched);
+        let mut is_gone = self.run(packet, followers, start, pools, out, &mut Unwatched);
         let mut last = ticket;
         while is_gone && let Some((next, packet)) = self.pending.gone(&flow, last) {
             is_gone = self.begin(packet, flow, Some(next), pools, out, &mut Unwatched);
@@ -422,6 +428,7 @@ impl SlowRules {
     fn run<W: Watch + ?Sized>(
         &mut self,
         mut packet: Packet,
+        mut followers: Vec<Follower>,
         start: Start,
         pools: &mut Pools,
         out: &mut Vec<Output>,
@@ -445,13 +452,21 @@ impl SlowRules {
             &mut answers,
             watch,
         );
+        followers.append(&mut answers.take_followers());
+        drop(answers);
         out.extend(self.replies.drain(..).map(Output::Reply));
         let at = packet.timestamp();
+        if let Passage::Wait { step, entry } = passage {
+            let progress = Progress {
+                packet,
+                recording: self.recording,
+                step,
+                followers,
+            };
+            return self.wait(progress, entry, start, pools, out);
+        }
+        let followers = followers::packets(followers, &packet, pools);
         match passage {
-            Passage::Forward => {
-                out.push(Output::Depart(packet, self.recording.rewrites().egress()));
-                self.consider(Fate::Forward, at, out, watch);
-            }
             Passage::Drop(reason) => {
                 self.consider(Fate::Drop(reason), at, out, watch);
                 out.push(Output::Drop(packet, reason));
@@ -460,11 +475,37 @@ impl SlowRules {
                 self.consider(Fate::Forward, at, out, watch);
                 pools.give(packet.frame);
             }
-            Passage::Wait { step, entry } => {
-                return self.wait(packet, step, entry, start, out);
+            _ => {
+                out.push(Output::Depart(packet, self.recording.rewrites().egress()));
+                self.consider(Fate::Forward, at, out, watch);
             }
         }
+        if !followers.is_empty() {
+            self.follow(followers, pools, out);
+        }
         true
+    }
+
+    /// What functions let go behind a packet meets those that are still to come.
+    #[cold]
+    fn follow(
+        &mut self,
+        followers: Vec<(usize, Packet)>,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
+        for (step, packet) in followers {
+            let flow = self.flow_of(&packet);
+            let start = Start {
+                step,
+                settled: None,
+                flow,
+                ticket: None,
+            };
+            // It makes no rule: nobody knows what it looked like when it came.
+            self.recording.begin(None);
+            self.run(packet, Vec::new(), start, pools, out, &mut Unwatched);
+        }
     }
 
     /// Counts the packet's entries, and offers its rule if it is hot.
@@ -512,10 +553,10 @@ impl SlowRules {
     #[cold]
     fn wait(
         &mut self,
-        packet: Packet,
-        step: usize,
+        mut progress: Progress,
         entry: EntryId,
         start: Start,
+        pools: &mut Pools,
         out: &mut Vec<Output>,
     ) -> bool {
         let is_stuck = start.settled == Some(entry) && self.manager.is_free(entry);
@@ -526,15 +567,15 @@ impl SlowRules {
                 false => (&mut self.counters.overflowed, DropReason::RuleBacklogFull),
             };
             *count += 1;
+            let Progress {
+                packet, followers, ..
+            } = progress;
+            let followers = followers::packets(followers, &packet, pools);
             out.push(Output::Drop(packet, reason));
+            self.follow(followers, pools, out);
             return true;
         }
         self.counters.waited += 1;
-        let mut progress = Progress {
-            packet,
-            recording: self.recording,
-            step,
-        };
         // What it met before may be changed by the time it goes on.
         progress.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);

@@ -3,6 +3,7 @@
 mod bare;
 mod exhaustion;
 mod fragments;
+mod held;
 mod icmp_errors;
 mod limits;
 mod nature;
@@ -64,7 +65,6 @@ struct Counters {
     errors_translated: u64,
     errors_dropped: u64,
     fragments_translated: u64,
-    fragments_early: u64,
     untranslatable: u64,
 }
 
@@ -343,7 +343,7 @@ impl RuleFunction for Napt {
         let verdict = match nature {
             Nature::Ports(kind) => self.translate(packet, course, kind, now),
             Nature::Error => self.translate_error(packet, course, now),
-            Nature::Part(part) => self.translate_fragment(packet, course, part, now),
+            Nature::Part(part) => self.translate_fragment(packet, course, part, now, answers),
             Nature::Fragment => self.translate_bare(packet, course, DropReason::Fragment),
             Nature::Other | Nature::NotIp => {
                 self.translate_bare(packet, course, DropReason::Denied)
@@ -397,7 +397,8 @@ impl RuleFunction for Napt {
         each("errors_dropped", self.counters.errors_dropped);
         self.refusals.report(each);
         each("fragments_translated", self.counters.fragments_translated);
-        each("fragments_early", self.counters.fragments_early);
+        each("fragments_held", self.fragments.held.kept);
+        each("fragments_given_up", self.fragments.held.given_up);
         each("untranslatable", self.counters.untranslatable);
     }
 }

@@ -84,9 +84,9 @@
 //!   (RFC 5508 REQ-8).
 //! - **Fragments** have no ports, but for the first of a datagram. What a host sends is translated
 //!   in any order (RFC 4787 REQ-14) unless `pooling` is arbitrary or some of its ports are
-//!   forwarded; of other datagrams those that come before the first are dropped (`fragment`). Up
-//!   to 4096 datagrams are remembered for up to a minute. Fragments over IPv4 that leave have other
-//!   identifications (RFC 7857 §10).
+//!   forwarded; of other datagrams those that come before the first are kept until it comes, up
+//!   to 256 for up to five seconds. Up to 4096 datagrams are remembered for up to a minute.
+//!   Fragments over IPv4 that leave have other identifications (RFC 7857 §10).
 //! - **Dropped** is what cannot be translated: protocols without ports (`denied`), their fragments
 //!   too (`fragment`), unless a whole address stands for the host.
 //!
@@ -122,7 +122,8 @@
 //! | `errors_translated`, `errors_dropped` | ICMP errors of others |
 //! | `icmp_...` | those dropped that are [not believed](crate::icmp_errors), by what was wrong with them |
 //! | `fragments_translated` | fragments |
-//! | `fragments_early` | those that came before the first of their datagram, or long after it |
+//! | `fragments_held` | those that came before the first of their datagram and were kept |
+//! | `fragments_given_up` | of them, those that were dropped in the end: the first was not let through, did not come for five seconds, or there were more than 256 |
 //! | `untranslatable` | packets of protocols without ports |
 
 mod change;

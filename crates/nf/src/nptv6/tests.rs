@@ -195,8 +195,8 @@ fn contradictions_are_refused() {
             "with 1 to 64 bits",
         ),
         (
-            "2001:db8:1::/48",
-            "2001:db8::/32",
+            "2001:db8:2:2::/64",
+            "2001:db8:1:1::/64",
             "have addresses in common",
         ),
     ] {

@@ -68,11 +68,12 @@ const SHARING: [&str; 5] = [
 const MOST_SHARING: usize = 4;
 
 /// Functions as they are drawn: those that several of a chain may be more often.
-const DRAWN: [&str; 14] = [
+const DRAWN: [&str; 15] = [
     "acl",
     "firewall",
     "monitor",
     "napt",
+    "nptv6",
     "load_balancer",
     "router",
     "reassembler",
@@ -138,6 +139,7 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
         let is_refused = match name {
             "kv_store" => has(&SHARING) || has(&["napt"]),
             "napt" => has(&["napt", "kv_store"]),
+            "nptv6" => has(&["nptv6"]),
             "inspector" => has(&["inspector", "kv_store"]),
             "load_balancer" => has(&["load_balancer", "napt", "kv_store"]),
             "router" => has(&["router"]),
@@ -223,6 +225,9 @@ fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
             choices.one_of(&["paired", "arbitrary"]),
             choices.one_of(&["", FORWARDS])
         ),
+        "nptv6" => {
+            "prefixes = [{ inside = \"fd00::/16\", external = \"2001:db8:ffff::/48\" }]\n".into()
+        }
         "router" => router(choices),
         "load_balancer" => balancer(choices, flag),
         "reassembler" => format!(

@@ -1,6 +1,7 @@
 //! Fragments (RFC 4787 REQ-14). Only the first of a datagram has ports: it is translated like a
 //! whole packet, and what became of its addresses is remembered for those that follow. Where a host
-//! has one external address, what it sends needs no ports: its fragments may come in any order.
+//! has one external address, what it sends needs no ports. Others that come before the first of their
+//! datagram are [held](Held) until it comes.
 //!
 //! Hosts that share an address number their datagrams as they like, so that fragments of two of them
 //! could be put together. Those that leave get other identifications, by a difference that
@@ -10,15 +11,18 @@
 use super::super::ports::Kind;
 use super::super::sides::Course;
 use super::Napt;
+use super::held::Held;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::hash::hash_lanes;
 use twinpath_core::wire::ipv4::Ipv4View;
 use twinpath_core::wire::ipv6::Ipv6View;
-use twinpath_core::wire::{Address, Fragment, Network, Transport, fields, icmp, rewrite};
-use twinpath_core::{DropReason, Instant, Packet};
-use twinpath_rulecache::{Recorded, Verdict};
+use twinpath_core::wire::{
+    Address, Endpoint, Fragment, Layout, Network, Transport, dissect, fields, icmp, rewrite,
+};
+use twinpath_core::{Instant, Packet};
+use twinpath_rulecache::{Answers, Recorded, Verdict};
 
 /// Most datagrams whose further fragments are waited for; the oldest gives way.
 const MAX_DATAGRAMS: usize = 4096;
@@ -88,6 +92,7 @@ pub(super) struct Fragments {
     known: SeededMap<Datagram, (Address, Address)>,
     /// In the order of their first fragments.
     since: VecDeque<(Instant, Datagram)>,
+    pub held: Held,
     seed: u64,
 }
 
@@ -97,6 +102,7 @@ impl Fragments {
             seed,
             known: SeededMap::with_hasher(Seed(seed)),
             since: VecDeque::new(),
+            held: Held::default(),
         }
     }
 
@@ -143,6 +149,7 @@ impl Napt {
         course: Course,
         part: Part,
         now: Instant,
+        answers: &mut Answers<'_>,
     ) -> Verdict {
         if course.is_past() {
             return Verdict::Forward;
@@ -152,13 +159,55 @@ impl Napt {
             Some(kind) => self.lead(packet, course, kind, &datagram, now),
             None => self.follow(packet, course, &datagram, now),
         };
-        if verdict == Verdict::Forward {
-            self.counters.fragments_translated += 1;
-            if matches!(course, Course::Out | Course::Hairpin(_)) {
-                renumber(packet.whole(), self.fragments.difference(&datagram));
+        match verdict {
+            Verdict::Forward => {
+                self.counters.fragments_translated += 1;
+                let packet = packet.whole();
+                let layout = packet.layout;
+                self.renumber(packet.frame.bytes_mut(), &layout, course, &datagram);
+                if kind.is_some() {
+                    self.let_go(packet, course, &datagram, now, answers);
+                }
             }
+            Verdict::Drop(_) if kind.is_some() => self.fragments.held.give_up(&datagram, now),
+            _ => {}
         }
         verdict
+    }
+
+    /// What came before the first of its datagram follows it, with its addresses.
+    fn let_go(
+        &mut self,
+        first: &Packet,
+        course: Course,
+        datagram: &Datagram,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) {
+        let [source, destination] = [first.source().address, first.destination().address];
+        let mut held = std::mem::take(&mut self.fragments.held);
+        held.release(datagram, now, |bytes| {
+            let Ok(layout) = dissect(bytes) else {
+                return;
+            };
+            // They are of the version of the first.
+            let _ = rewrite::set_source(bytes, &layout, Endpoint::new(source, 0));
+            let _ = rewrite::set_destination(bytes, &layout, Endpoint::new(destination, 0));
+            self.renumber(bytes, &layout, course, datagram);
+            self.counters.fragments_translated += u64::from(answers.follow(bytes));
+        });
+        self.fragments.held = held;
+    }
+
+    /// Gives what leaves another identification, if it is IPv4: one of IPv6 has 32 bits, and is chosen
+    /// at random.
+    fn renumber(&self, bytes: &mut [u8], layout: &Layout, course: Course, datagram: &Datagram) {
+        if matches!(course, Course::Out | Course::Hairpin(_)) {
+            let difference = self.fragments.difference(datagram);
+            let identification = datagram.identification as u16 ^ difference;
+            // Others are left as they are.
+            let _ = rewrite::set_identification(bytes, layout, identification);
+        }
     }
 
     /// Translates the first of a datagram.
@@ -190,8 +239,10 @@ impl Napt {
         let known = self.fragments.addresses(datagram, now);
         let Some((source, destination)) = known.or_else(|| self.without_ports(course, datagram))
         else {
-            self.counters.fragments_early += 1;
-            return Verdict::Drop(DropReason::Fragment);
+            self.fragments
+                .held
+                .keep(*datagram, packet.quote().bytes(), now);
+            return Verdict::Consumed;
         };
         packet.set_source_address(source);
         packet.set_destination_address(destination);
@@ -210,16 +261,4 @@ impl Napt {
             Course::Hairpin(_) => Some((own(datagram.source)?, host(datagram.destination)?)),
         }
     }
-}
-
-/// Of an IPv4 packet; an identification of IPv6 has 32 bits, and is chosen at random.
-fn renumber(packet: &mut Packet, difference: u16) {
-    let identification = identification(packet).unwrap_or(0) as u16;
-    let layout = packet.layout;
-    // Others are left as they are.
-    let _ = rewrite::set_identification(
-        packet.frame.bytes_mut(),
-        &layout,
-        identification ^ difference,
-    );
 }

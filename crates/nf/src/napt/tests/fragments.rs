@@ -84,19 +84,91 @@ fn extension_headers_of_a_fragmented_datagram_are_walked() {
     assert_eq!(bench.counter(0, "fragments_translated"), 2);
 }
 
+/// Those of an answer that came in this order.
+fn answered(bench: &mut Bench, parts: &[&[u8]], seconds: u64) -> Vec<Vec<u8>> {
+    let mut left = Vec::new();
+    for part in parts {
+        let held = bench.counter(0, "fragments_held");
+        let outcome = bench.process(part, 0, at(seconds));
+        if bench.counter(0, "fragments_held") > held {
+            assert!(outcome.followers.is_empty());
+            continue;
+        }
+        left.extend(outcome.packet.map(|(bytes, _)| bytes));
+        left.extend(outcome.followers);
+    }
+    left
+}
+
 #[test]
-fn fragments_before_the_first_or_long_after_it_are_dropped() {
+fn answers_in_parts_may_come_in_any_order() {
+    for (host, server, external) in [
+        ("10.0.0.1:5000", "8.8.8.8:53", "192.0.2.1:5000"),
+        ("[fd00::1]:5000", "[2001:db8:8::8]:53", "[2001:db8::1]:5000"),
+    ] {
+        let mut bench = bench(BASIC);
+        udp(&mut bench, host, server, 0).expect("translated");
+        let parts = |to: &str, id| {
+            let whole = PacketBuilder::udp(end(server), end(to)).payload(&[7; 200]);
+            let whole = whole.identification(id);
+            [(0, true), (48, true), (96, false)]
+                .map(|(offset, more)| whole.fragment(offset, more).to_vec().expect("fits"))
+        };
+        let ([a, b, c], [x, _, z]) = (parts(external, 1), parts(external, 2));
+        let left = answered(&mut bench, &[&c, &b, &z, &a], 0);
+        let [first, second, third] = parts(host, 1);
+        assert_eq!(
+            left,
+            [first, third, second],
+            "in the order in which they came"
+        );
+        let left = answered(&mut bench, &[&x], 1);
+        let [first, _, third] = parts(host, 2);
+        assert_eq!(left, [first, third], "of another datagram");
+        assert_eq!(bench.counter(0, "fragments_held"), 3);
+        assert_eq!(bench.counter(0, "fragments_translated"), 5);
+        assert_eq!(bench.counter(0, "fragments_given_up"), 0);
+    }
+}
+
+#[test]
+fn few_fragments_are_kept_and_not_for_long() {
     let mut bench = bench(BASIC);
     udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 0).expect("translated");
-    let [first, second] = fragments("8.8.8.8:53", "192.0.2.1:5000", 1);
-    assert_eq!(process(&mut bench, &second, 0), Err(DropReason::Fragment));
-    process(&mut bench, &first, 0).expect("translated");
-    process(&mut bench, &second, 60).expect("in time");
-    assert_eq!(process(&mut bench, &second, 61), Err(DropReason::Fragment));
-    let [_, other] = fragments("8.8.8.8:53", "192.0.2.1:5000", 2);
-    process(&mut bench, &first, 62).expect("translated");
-    assert_eq!(process(&mut bench, &other, 62), Err(DropReason::Fragment));
-    assert_eq!(bench.counter(0, "fragments_early"), 3);
+    let answer = |id| fragments("8.8.8.8:53", "192.0.2.1:5000", id);
+    let [first, second] = answer(1);
+    assert_eq!(answered(&mut bench, &[&second], 0).len(), 0);
+    assert_eq!(answered(&mut bench, &[&first], 6).len(), 1, "too late");
+    assert_eq!(answered(&mut bench, &[&second], 66).len(), 1, "remembered");
+    assert_eq!(
+        answered(&mut bench, &[&second], 67).len(),
+        0,
+        "for a minute"
+    );
+    for id in 2..=257 {
+        let [_, second] = answer(id);
+        assert_eq!(answered(&mut bench, &[&second], 68).len(), 0);
+    }
+    let [first, _] = answer(1);
+    assert_eq!(
+        answered(&mut bench, &[&first], 68).len(),
+        1,
+        "the oldest gave way"
+    );
+    let [first, _] = answer(2);
+    assert_eq!(answered(&mut bench, &[&first], 68).len(), 2);
+    assert_eq!(bench.counter(0, "fragments_given_up"), 2);
+    let [first, second] = fragments("8.8.8.8:53", "192.0.2.1:9", 3);
+    assert_eq!(
+        answered(&mut bench, &[&second, &first], 68).len(),
+        0,
+        "nobody's"
+    );
+    assert_eq!(
+        bench.counter(0, "fragments_given_up"),
+        4,
+        "and the oldest again"
+    );
 }
 
 #[test]
@@ -109,8 +181,7 @@ fn the_oldest_datagram_gives_way() {
         process(&mut bench, &first, 0).expect("translated");
     }
     let ([_, oldest], [_, newest]) = (answer(0), answer(4096));
-    assert_eq!(process(&mut bench, &oldest, 0), Err(DropReason::Fragment));
-    process(&mut bench, &newest, 0).expect("remembered");
+    assert_eq!(answered(&mut bench, &[&oldest, &newest], 0).len(), 1);
 }
 
 #[test]
@@ -163,8 +234,13 @@ fn fragments_that_leave_may_come_in_any_order() {
     // With several addresses it is not known which of them the ports would get.
     let text = BASIC.replace("192.0.2.1\"", "192.0.2.1\", \"192.0.2.2\"");
     let mut bench = bench(&format!("pooling = 'arbitrary'\n{text}"));
-    let [_, second] = fragments("10.0.0.1:5000", "8.8.8.8:53", 1);
-    assert_eq!(process(&mut bench, &second, 0), Err(DropReason::Fragment));
+    let [first, second] = fragments("10.0.0.1:5000", "8.8.8.8:53", 1);
+    assert_eq!(answered(&mut bench, &[&second], 0).len(), 0);
+    let left = answered(&mut bench, &[&first], 0);
+    assert_eq!(
+        (left.len(), identification(&left[0])),
+        (2, identification(&left[1]))
+    );
 }
 
 /// RFC 6864 §5.3.1: two hosts behind one address must not number datagrams to one receiver alike.
