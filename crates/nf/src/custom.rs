@@ -3,6 +3,7 @@
 use crate::descriptor::{
     Descriptor, Form, Function, FunctionConfig, FunctionError, Read, Surroundings,
 };
+use crate::schema;
 use serde::de::Error;
 use std::fmt;
 use std::path::Path;
@@ -30,6 +31,7 @@ const fn descriptor(form: Form) -> Descriptor {
         placement: "made in code",
         needs_section: true,
         read: READ,
+        schema: schema::of::<()>,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a function declares about itself, and what it is configured by.
 
 use crate::edit::{Edit, EditError, Object};
+use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
@@ -37,6 +38,8 @@ pub struct Descriptor {
     pub needs_section: bool,
     /// Reads its section of a service file.
     pub read: Read,
+    /// What its section looks like: [`schema::of`](crate::schema::of) its configuration.
+    pub schema: fn() -> Schema,
 }
 
 impl fmt::Debug for Descriptor {

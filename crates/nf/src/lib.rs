@@ -32,6 +32,7 @@ pub mod reassembler;
 #[cfg(test)]
 mod reference;
 pub mod router;
+pub mod schema;
 mod seeded;
 pub mod text;
 #[cfg(test)]

@@ -13,21 +13,9 @@
 //! rules = [{ action = "allow", protocol = "tcp", to_port = "80,443" }]
 //! ```
 //!
-//! | table | keys |
-//! |---|---|
-//! | `[service]` | `name`, `chain`, `ports`, `inside`, `inside_ports`, `seed` |
-//! | `[run]` | `paths` ("both", "slow"), `execution` ("threads", "virtual"), `pace` ("live", "lossless") |
-//! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
-//! | `[slow_path]` | `workers`, `flows` |
-//! | `[rule_cache]` | `enabled`, `exact`, `masked`, `masks`, `held`, `window`, `threshold`, `idle_windows` |
-//! | `[parking]` | `mode` ("recirculate", "recirculate_ordered", "multicast"), `limit_bytes`, `slots`, `port_bps`, `partitions`, `least_payload_bytes`, `header_timeout`, `overflow` ("send_whole", "drop"), `port_pass`, `multicast` (`target_bytes`, `quantile`, `margin_bytes`, `first_bytes`, `gain`, `most_copies`, `reading_interval`, `late`) |
-//! | `[link]` | `ring_frames`, `round_trip`, `incomplete_timeout`, `write_back_timeout` |
-//! | `[traffic]` | what to generate when no capture is given (see the traffic generator) |
-//! | one per function | `function` (what it is; may be absent if the table is called like the function), and what the function has |
-//!
-//! Each name in the chain is that of a function (`acl`, `firewall`, `inspector`, `kv_store`,
-//! `load_balancer`, `monitor`, `napt`, `reassembler`, `router`), or any other name, whose table then
-//! says what function it is. So a chain may have several of a kind, each with a configuration, counters
+//! # The chain
+//! Each name in the chain is that of a [function](twinpath_nf::catalogue), or any other name, whose
+//! table then says what function it is: `function = "acl"`. So a chain may have several of a kind, each with a configuration, counters
 //! and rules of its own:
 //!
 //! ```toml
@@ -43,6 +31,7 @@
 //! rules = [{ action = "allow", protocol = "tcp", to_port = "80,443" }]
 //! ```
 //!
+//! # Directions and ports
 //! Packets from the networks `inside` pass a chain in order, all others in reverse. It is asked
 //! for in chains with functions whose decisions are cached (`acl`, `napt`, `router`, `monitor`); an
 //! address translation's own is taken if there is none, and without either all packets pass in
@@ -54,17 +43,27 @@
 //! chosen, for an answer the one that the request came in by, else the other of two. `inside_ports`
 //! tells which way packets go by the port that they come in by, in place of `inside`.
 //!
-//! With `[parking]`, even an empty one, payloads of packets for the slow path wait in a queue of the
-//! fast path's device, and only headers cross the link (TurboSwitch; see the parking crate). It is
-//! for chains of functions that do without payloads. Packets that are too small, fragments, what is
-//! neither TCP nor UDP, and packets whose time to live ends cross whole. With `recirculate` alone
-//! packets of a flow may overtake each other.
+//! # How values are written
+//! | value | how it is written |
+//! |---|---|
+//! | time | a whole number and a unit, in quotes: `"250ms"`, `"30s"`, `"5m"`, `"2h"`; units are `ns`, `us`, `ms`, `s`, `m`, `h` and `d` |
+//! | address | `"192.0.2.1"` or `"2001:db8::1"` |
+//! | prefix | `"10.0.0.0/8"`, `"2001:db8::/32"`, one address, or `"any"`; no bits beyond its length |
+//! | endpoint | address and port: `"192.0.2.1:80"` or `"[2001:db8::1]:80"` |
+//! | ports | a number, `"any"`, or a text such as `"80,443,8000-8100"` with up to 64 ranges |
+//! | MAC address | `"02:00:00:00:00:01"` |
+//! | port of the node | its name in quotes, as `ports` in `[service]` has it, or its number |
+//! | number | `1000000` or `1_000_000` |
+//!
+//! # Tables
+//! The keys are those of [`schema::settings`].
 
 mod chain;
 mod edit;
 mod error;
 mod parking;
 mod ports;
+pub mod schema;
 mod sections;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
@@ -77,6 +76,7 @@ pub use sections::{
 };
 
 use chain::Names;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -155,33 +155,65 @@ pub struct FileText {
     pub text: Arc<str>,
 }
 
-#[derive(Deserialize)]
+/// The tables of a service file that configure no function.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// What the service is: its functions, its ports, and which way packets go.
     service: Head,
+    /// How the service is run, unless the command line says otherwise.
     #[serde(default)]
     run: Run,
+    /// The fast path: its device, its table of flow state, and which flows get a place there.
     #[serde(default)]
     fast_path: FastPath,
+    /// The workers.
+    #[schemars(with = "Option<SlowPath>")]
     slow_path: Option<Spanned<SlowPath>>,
+    /// Rules that are made of what functions decide, where decisions depend on header bits and table
+    /// entries alone.
     #[serde(default)]
     rule_cache: RuleCache,
+    /// With this table, even an empty one, payloads of packets for the slow path wait in a queue of
+    /// the fast path's device, and only headers cross the link (TurboSwitch). It is for chains of
+    /// functions that do without payloads. Packets that are too small, fragments, what is neither TCP
+    /// nor UDP, and packets whose time to live ends cross whole.
+    #[schemars(with = "Option<Parking>")]
     parking: Option<Spanned<Parking>>,
+    /// What lies between the two paths.
     #[serde(default)]
     link: Link,
+    /// What to generate when no capture is given.
+    #[schemars(with = "Option<TrafficConfig>")]
     traffic: Option<Spanned<TrafficConfig>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Head {
+    /// The service's name, as reports show it.
     #[serde(default = "unnamed")]
     name: String,
-    seed: Option<u64>,
+    /// The functions, in the order in which packets from inside pass them; all others pass them in
+    /// reverse. Each name is that of a function, or any other name, whose table then says what
+    /// function it is.
+    #[schemars(with = "Vec<String>", length(min = 1, max = MAX_CHAIN))]
     chain: Names,
+    /// The networks inside: packets from them pass the chain in order, all others in reverse. It is
+    /// for chains with functions whose decisions are cached. Without it those of an address
+    /// translation are taken; without either all packets pass in order.
+    #[schemars(with = "Option<Vec<Text<Prefix>>>")]
     inside: Option<Spanned<Vec<Text<Prefix>>>>,
+    /// The names of the node's ports, which are numbered from 0 in this order: 1 to 15 letters,
+    /// digits, `_`, `-` and `.` each. With more than two ports the chain needs a router.
+    #[schemars(with = "Option<Vec<String>>", length(min = 1, max = MAX_PORTS))]
     ports: Option<Spanned<ports::Names>>,
+    /// Ports whose packets pass the chain in order, all others in reverse, in place of `inside`.
+    #[schemars(with = "Option<Vec<String>>")]
     inside_ports: Option<Spanned<ports::Names>>,
+    /// Seed of the flow hash and of everything drawn at random. Without one it is 0, or drawn and
+    /// told where the service listens.
+    seed: Option<u64>,
 }
 
 fn unnamed() -> String {

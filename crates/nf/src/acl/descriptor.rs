@@ -4,6 +4,7 @@ use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::edit::edited_rules;
+use crate::schema;
 use serde::Deserialize;
 use serde::de::Error;
 use std::path::Path;
@@ -18,6 +19,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "addresses, ports and protocol decide, and the list, which seldom changes",
     needs_section: true,
     read,
+    schema: schema::of::<Config>,
 };
 
 fn read(

@@ -4,6 +4,7 @@ use super::edit::edited_rules;
 use super::{Config, Firewall, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
+use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "each packet may move its connection's state on, so both paths hold the state",
     needs_section: true,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -8,34 +8,9 @@
 //! in the field does.)
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `default` | `"deny"` | what happens to a connection that no rule matches: `"allow"` or `"deny"` |
-//! | `rules` | none | the rules, see below |
-//! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream: after a restart, or a silence longer than its time-out. The rules see its first packet as it is. If `false`, only a SYN opens a connection, and an echo reply opens none |
-//! | `redirects` | `false` | whether ICMP redirects pass, of either IP version |
-//! | `liberal` | `false` | whether segments outside the windows are forwarded and counted instead of dropped: for networks where the firewall sees only some of the packets |
-//! | `timeouts` | | how long connections may be idle, see below |
+//! The keys are the fields of [`Config`].
 //!
-//! A rule has an `action` (`"allow"` or `"deny"`) and says which packets it matches; what it does
-//! not say matches everything. The first rule that matches decides.
-//!
-//! | key of a rule | matches |
-//! |---|---|
-//! | `protocol` | `"tcp"`, `"udp"`, `"icmp"` (IPv4's), `"icmp6"`, `"any"`, or a protocol number |
-//! | `from`, `to` | source and destination: `"any"`, an address, or a prefix such as `"10.0.0.0/8"` or `"2001:db8::/32"`. `"::/0"` is all of IPv6 and none of IPv4 |
-//! | `from_port`, `to_port` | source and destination port of TCP and UDP: a number, or a text such as `"80,443,8000-8100"` |
-//!
-//! | time-out | default | of |
-//! |---|---|---|
-//! | `tcp_established` | `"1h"` | TCP connections in which both ends may send |
-//! | `tcp_transitory` | `"4m"` | TCP connections that open or close, or of which one end was heard only |
-//! | `tcp_closed` | `"10s"` | TCP connections that were reset |
-//! | `udp_unreplied` | `"30s"` | UDP without an answer |
-//! | `udp_replied` | `"3m"` | UDP with an answer |
-//! | `icmp` | `"30s"` | ICMP echoes and whatever else in ICMP is no error |
-//! | `fragments` | `"30s"` | fragments between two addresses |
-//! | `other` | `"10m"` | any other protocol between two addresses |
+//! What a rule does not say matches everything, and the first rule that matches decides.
 //!
 //! ```toml
 //! [firewall]

@@ -1,13 +1,14 @@
 //! The configuration, checked while it is read.
 
 use crate::duration::Human;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A packet inspector's configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The rules file; a relative path starts from the service file's folder.
@@ -18,7 +19,8 @@ pub struct Config {
     /// How long a half-seen occurrence is remembered without a packet.
     #[serde(default = "one_minute")]
     pub stream_timeout: Timeout,
-    /// Flows whose half-seen occurrences are remembered at the same time, per worker.
+    /// Flows whose half-seen occurrences are remembered at the same time, per worker; beyond that
+    /// they are forgotten (`forgotten_streams`).
     #[serde(default = "many_streams")]
     pub streams: u32,
     /// What inspects streams on the slow path.
@@ -43,7 +45,7 @@ impl Config {
 }
 
 /// What inspects streams on the slow path.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Matcher {
     /// The matcher written in Rust.
@@ -55,8 +57,9 @@ pub enum Matcher {
 }
 
 /// A time-out of at least one tick, short enough for differences of ticks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "Human")]
+#[schemars(title = "time above 0, below four years")]
 pub struct Timeout(Human);
 
 impl Timeout {

@@ -4,6 +4,7 @@ use super::{Config, NAME, inspector};
 use crate::descriptor::{
     Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, Surroundings,
 };
+use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the slow path",
     needs_section: true,
     read,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

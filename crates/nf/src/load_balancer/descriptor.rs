@@ -3,6 +3,7 @@
 use super::{Config, LoadBalancer, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
+use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "a connection's backend is its state, which both paths hold; choosing one is for the slow path",
     needs_section: true,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -2,6 +2,7 @@
 
 use super::{Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::schema;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
 
@@ -12,6 +13,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "it only counts, and what rules handle is reported to it",
     needs_section: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -5,11 +5,7 @@
 //! but none is missing in the end.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `by` | `"connection"` | what a flow is: `"connection"` (both endpoints and the protocol), `"hosts"` (both addresses), `"source"` or `"destination"` (that address). The fewer bits tell flows apart, the fewer cached rules the chain needs |
-//! | `flows` | 1000000 | most flows at a time, 1 to 16 million |
-//! | `idle` | `"5m"` | a flow without packets for longer than this has ended |
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [monitor]

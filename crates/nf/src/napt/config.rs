@@ -6,7 +6,8 @@ mod ports;
 
 use crate::idle_time::IdleTime;
 use crate::text::Text;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
@@ -14,6 +15,7 @@ pub(super) use deterministic::{Block, Deterministic};
 use forward::Forward;
 pub use forward::ForwardError;
 pub(super) use forward::Forwards;
+use forward::MAX_FORWARDS;
 pub(super) use ports::PortsText;
 pub use ports::{Assignment, BlockAssignment, Blocks};
 
@@ -27,8 +29,9 @@ pub const MAX_SESSIONS_PER_BINDING: u32 = 65_536;
 pub const MAX_SESSIONS: usize = 16_000_000;
 
 /// The configuration of an address translation; see the [module](super).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub struct Config {
     pub(super) inside: Vec<Prefix>,
     /// Those that are shared come first, then those of forwards alone.
@@ -63,31 +66,56 @@ impl Config {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// The networks whose hosts are hidden.
+    #[schemars(length(min = 1, max = MAX_INSIDE))]
     inside: Vec<Text<Prefix>>,
+    /// The addresses that they share, or prefixes of them (RFC 6888 REQ-3): IPv4, IPv6 or both, none
+    /// of them inside; with those of `forward` 1 to 4096 addresses. Hosts of a version without an
+    /// external address are not translated.
+    #[schemars(length(max = MAX_ADDRESSES))]
     external: Vec<Text<Prefix>>,
+    /// External ports, or whole addresses, that stand for the same hosts inside in any case.
     #[serde(default)]
+    #[schemars(length(max = MAX_FORWARDS))]
     forward: Vec<Forward>,
+    /// The external ports to give out, as `"FIRST-LAST"`, from 1 to 65535.
     #[serde(default)]
     ports: PortsText,
+    /// Which of the free ports a binding gets.
     #[serde(default)]
     assignment: Assignment,
+    /// Each host has a block of ports of its own.
     blocks: Option<Blocks>,
+    /// Most external ports that a host has at a time, of each of TCP, UDP and echoes (RFC 6888
+    /// REQ-4); without it a quarter of `ports`, but 64 at least.
+    #[schemars(range(min = 1))]
     ports_per_host: Option<u32>,
+    /// Others open no more TCP connections to a binding once it has so many sessions.
     #[serde(default = "default_sessions_per_binding")]
+    #[schemars(range(min = 1, max = MAX_SESSIONS_PER_BINDING))]
     sessions_per_binding: u32,
+    /// Most ICMP errors in a second to hosts inside that get no port or session (RFC 5508 REQ-8); 0
+    /// for none.
     #[serde(default = "default_errors_per_second")]
     errors_per_second: u32,
+    /// Who outside may send to a binding (RFC 4787 §5).
     #[serde(default)]
     filtering: Filtering,
+    /// Which external address a binding gets (RFC 4787 §4.1).
     #[serde(default)]
     pooling: Pooling,
+    /// Most sessions at a time.
     #[serde(default = "default_sessions")]
+    #[schemars(range(min = 1, max = MAX_SESSIONS))]
     sessions: usize,
+    /// Whether a TCP connection may be met in mid-stream, as after a restart. If `false`, only a SYN
+    /// opens one.
     #[serde(default = "default_pick_up")]
     pick_up: bool,
+    /// How long sessions may be idle; they end with the tick of 67 ms in which that has passed.
     #[serde(default)]
     timeouts: Timeouts,
 }
@@ -114,7 +142,7 @@ fn default_pick_up() -> bool {
 }
 
 /// Who outside may send to a binding (RFC 4787 §5).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Filtering {
     /// Anyone.
@@ -127,23 +155,27 @@ pub enum Filtering {
 }
 
 /// Which external address a binding gets (RFC 4787 §4.1).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// All of a host's bindings the same.
+    /// All of a host's bindings have the same.
     #[default]
     Paired,
-    /// Another one when the ports of that one are used up.
+    /// A host gets another one when the ports of that one are used up.
     Arbitrary,
 }
 
 /// How long sessions may be idle.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Timeouts {
+    /// UDP (RFC 4787 REQ-5: two minutes at least).
     pub udp: IdleTime,
+    /// TCP connections in which both ends may send (RFC 5382 REQ-5).
     pub tcp_established: IdleTime,
+    /// TCP connections that open or close; not longer than `tcp_established`.
     pub tcp_transitory: IdleTime,
+    /// ICMP echoes (RFC 5508 REQ-2).
     pub icmp: IdleTime,
 }
 

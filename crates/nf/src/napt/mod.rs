@@ -5,31 +5,7 @@
 //! to (endpoint-independent mapping), until it has been silent for long enough.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `inside` | | prefixes of the hosts inside |
-//! | `external` | | the addresses that they share, or prefixes of them; with those of `forward` 1 to 4096, IPv4, IPv6 or both |
-//! | `ports` | `"1024-65535"` | the external ports to give out |
-//! | `assignment` | `"random"` | which free port a binding gets: one that outsiders cannot foresee (RFC 7857 §9), with `"parity"` of the same parity as the one inside (RFC 4787 REQ-4), with `"preserve"` the one inside if it is free, else one of its parity |
-//! | `blocks` | none | `{ size = 512, assignment = "deterministic" }`: each host has a block of so many ports (1 to 32768) which follows from its address, see below (RFC 7422) |
-//! | `ports_per_host` | a quarter of `ports`, at least 64 | most ports that a host has at a time, of each of TCP, UDP and echoes (RFC 6888 REQ-4) |
-//! | `forward` | none | a list of `{ protocol, external, to }`: external ports, or whole addresses, that stand for the same hosts inside in any case; at most 4096, see below |
-//! | `filtering` | `"endpoint_independent"` | who outside may send to a binding: anyone, `"address_dependent"`: addresses that it has sent to, or `"address_and_port_dependent"`: endpoints that it has sent to |
-//! | `pooling` | `"paired"` | a host has the same external address for all its bindings; with `"arbitrary"` it gets another when the ports of that one are used up |
-//! | `sessions` | 1000000 | most sessions at a time, 1 to 16 million |
-//! | `sessions_per_binding` | 1024 | others open no more TCP connections to a binding once it has so many sessions, 1 to 65536 |
-//! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream, as after a restart. If `false`, only a SYN opens one |
-//! | `errors_per_second` | 100 | most ICMP errors in a second to hosts inside that get no port or session; 0 for none |
-//! | `timeouts` | | see below |
-//!
-//! | time-out | default | of |
-//! |---|---|---|
-//! | `udp` | `"5m"` | UDP (RFC 4787 REQ-5: two minutes at least) |
-//! | `tcp_established` | `"124m"` | TCP connections in which both ends may send (RFC 5382 REQ-5) |
-//! | `tcp_transitory` | `"4m"` | TCP connections that open or close; not longer than `tcp_established` |
-//! | `icmp` | `"1m"` | ICMP echoes (RFC 5508 REQ-2) |
-//!
-//! They end with the tick of 67 ms in which they pass.
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [napt]

@@ -2,6 +2,7 @@
 
 use super::mapping::{LONGEST, Mapping};
 use crate::text::Text;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use twinpath_classify::{Prefix, Versions};
 
@@ -9,8 +10,9 @@ use twinpath_classify::{Prefix, Versions};
 pub const MAX_PREFIXES: usize = 64;
 
 /// The configuration of a translation of prefixes; see the [module](super).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub struct Config {
     pub(super) mappings: Vec<Mapping>,
     inside: Vec<Prefix>,
@@ -29,16 +31,22 @@ impl Config {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// Prefixes that stand for each other, of which none lies in another.
+    #[schemars(length(min = 1, max = MAX_PREFIXES))]
     prefixes: Vec<Pair>,
 }
 
-#[derive(Deserialize)]
+/// Two prefixes of IPv6 that stand for each other.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Pair {
+    /// The prefix of the hosts inside, of at most 64 bits. Of two lengths the longer counts for both,
+    /// with zeros behind the shorter.
     inside: Text<Prefix>,
+    /// What stands for it outside, of at most 64 bits.
     external: Text<Prefix>,
 }
 

@@ -4,6 +4,7 @@ use super::{Config, NAME, NewPrefixes, Nptv6};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
+use crate::schema;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
 
@@ -14,6 +15,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "addresses decide; fragments and ICMP errors are for the slow path",
     needs_section: true,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -7,9 +7,7 @@
 //! hold as they are, and nothing but addresses has to be understood.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `prefixes` | | a list of `{ inside, external }`: two prefixes of at most 64 bits that stand for each other; 1 to 64, of which none lies in another. Of two lengths the longer counts for both, with zeros behind the shorter |
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [nptv6]

@@ -1,7 +1,9 @@
 //! The router's configuration.
 
+use crate::schema::TextOr;
 use crate::text::{Text, parsed};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use twinpath_classify::Prefix;
@@ -12,8 +14,9 @@ use twinpath_core::wire::{Address, MacAddress};
 pub const MAX_NEXT_HOPS: usize = 65_536;
 
 /// A router's configuration; see the [module](super).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub struct Config {
     pub(super) next_hops: Vec<NextHop>,
     pub(super) routes: Vec<Route>,
@@ -41,19 +44,31 @@ impl Config {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// The neighbours that packets are sent to.
+    #[schemars(length(min = 1, max = MAX_NEXT_HOPS))]
     next_hops: Vec<NextHop>,
+    /// Where packets to a prefix go; the longest prefix counts, and of two routes to one prefix the
+    /// later.
     #[serde(default)]
     routes: Vec<Route>,
+    /// A file of further routes, relative to the service file: a prefix and a name on each line, `#`
+    /// begins a comment.
     routes_file: Option<PathBuf>,
+    /// How many routes of each IP version there may be, those added later included.
     #[serde(default = "default_most_routes")]
+    #[schemars(range(max = MAX_ROUTES))]
     most_routes: usize,
+    /// What happens to a packet without a route.
     #[serde(default)]
     no_route: NoRoute,
+    /// The router's own IPv4 address, from which it sends ICMP errors; without one it sends none.
     address: Option<Text<Address>>,
+    /// The same for IPv6.
     address6: Option<Text<Address>>,
+    /// Most ICMP errors in a second (RFC 4443 §2.4 f).
     #[serde(default = "default_errors_per_second")]
     errors_per_second: u32,
 }
@@ -67,31 +82,36 @@ fn default_errors_per_second() -> u32 {
 }
 
 /// A neighbour that packets are sent to.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NextHop {
-    /// What routes call it.
+    /// What routes call it; `"discard"` is taken.
     pub name: String,
     /// Its MAC address.
     #[serde(deserialize_with = "parsed")]
+    #[schemars(with = "Text<MacAddress>")]
     pub mac: MacAddress,
     /// The router's own MAC address on that link.
     #[serde(deserialize_with = "parsed")]
+    #[schemars(with = "Text<MacAddress>")]
     pub source_mac: MacAddress,
-    /// The port to it.
+    /// The port to it: by the name that `ports` in `[service]` gives it, or by number.
+    #[schemars(with = "TextOr<u16>", title = "port of the node")]
     pub port: u16,
 }
 
 /// Where packets to a prefix go.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Route {
+    /// The prefix.
     pub to: Text<Prefix>,
+    /// The name of a next hop, or `"discard"` for packets that go nowhere.
     pub via: String,
 }
 
 /// What happens to a packet without a route.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NoRoute {
     /// An ICMP error answers it.

@@ -3,6 +3,7 @@
 use super::{Config, NAME, NewRoutes, Router};
 use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
 use crate::edit::{Edit, EditError, Object};
+use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "a prefix of the destination address decides; packets that end here are for the slow path, which answer",
     needs_section: true,
     read,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -4,15 +4,7 @@
 //! time to live (or hop limit) one less. A million routes take about 29 MB.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `next_hops` | | a list of `{ name, mac, source_mac, port }`: the neighbour's MAC address, the router's own on that link, and the port to it, by number or by the name that the service gives it. At most 65,536 |
-//! | `routes` | none | a list of `{ to, via }`: a prefix, and the name of a next hop or `"discard"`. Of two routes to one prefix the later counts |
-//! | `routes_file` | none | a file of further routes: a prefix and a name on each line, `#` begins a comment |
-//! | `most_routes` | 2000000 | how many routes of each IP version there may be, those added later included |
-//! | `no_route` | `"unreachable"` | what happens to a packet without a route: `"unreachable"` answers with an ICMP error, `"drop"` says nothing |
-//! | `address`, `address6` | none | the router's own addresses, from which it sends ICMP errors of the version; without one it sends none |
-//! | `errors_per_second` | 1000 | most ICMP errors in a second (RFC 4443 §2.4 f) |
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [router]

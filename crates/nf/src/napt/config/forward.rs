@@ -3,17 +3,19 @@
 use super::super::ports::Kind;
 use super::ConfigError;
 use crate::text::Text;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::{Address, Endpoint};
 
 /// Most forwards.
-const MAX_FORWARDS: usize = 4096;
+pub const MAX_FORWARDS: usize = 4096;
 
 /// Ports of an external address, or a whole one, that stand for a host inside.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub(in super::super) struct Forward {
     /// What has the ports; `None` for a whole address.
     pub kind: Option<Kind>,
@@ -24,11 +26,19 @@ pub(in super::super) struct Forward {
     pub to: Endpoint,
 }
 
-#[derive(Deserialize)]
+/// External ports, or a whole address, that stand for a host inside.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Forward")]
 struct Written {
+    /// What has the ports: `"tcp"` or `"udp"`. Without it a whole address stands for a host, with
+    /// all its ports, its echoes and protocols without ports.
+    #[schemars(with = "Option<String>")]
     protocol: Option<Text<Kind>>,
+    /// The external endpoint, as `"192.0.2.1:80"`, or several, as `"192.0.2.1:8000-8010"`; without
+    /// `protocol` an address that is not in `external` of the function.
     external: String,
+    /// Whom it stands for, as `"10.0.0.1:80"`; of several the first. Without `protocol` an address.
     to: String,
 }
 

@@ -1,14 +1,22 @@
 //! Which external ports are given out, and how many a host may have.
 
 use super::ConfigError;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The external ports to give out.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", title = "range of ports")]
 pub(in super::super) struct PortsText {
     pub first: u16,
     pub last: u16,
+}
+
+impl Serialize for PortsText {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}-{}", self.first, self.last))
+    }
 }
 
 impl PortsText {
@@ -41,7 +49,7 @@ impl TryFrom<String> for PortsText {
 }
 
 /// Which of the free ports a new binding gets.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Assignment {
     /// Any, which outsiders cannot foresee (RFC 7857 §9, RFC 6056 §3.3.3).
@@ -54,20 +62,23 @@ pub enum Assignment {
 }
 
 /// Each host has blocks of ports of its own.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
-    /// Ports of a block, 1 to 32768.
+    /// Ports of a block.
+    #[schemars(range(min = 1, max = Self::MOST))]
     pub size: u16,
     /// How hosts come to theirs.
     pub assignment: BlockAssignment,
 }
 
 /// How hosts come to their blocks of ports.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockAssignment {
-    /// A host's block follows from its address (RFC 7422).
+    /// A host's block follows from its address (RFC 7422): hosts in the order of `inside` have blocks
+    /// of `ports` in order, as many as fit of the first address in `external`, then of the next. Who
+    /// had a port can be computed, and nothing has to be logged.
     Deterministic,
 }
 

@@ -22,7 +22,7 @@ mod stop;
 mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::{apply, change, check, compare, explain, generate, kv, lab, rules, run, trace};
 use std::process::ExitCode;
 
@@ -76,7 +76,13 @@ enum Outcome {
     Bad,
 }
 
-fn main() -> ExitCode {
+/// What can be given to the command, with all help.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Does what the process was told to.
+pub fn run() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Rules(arguments) => rules::execute(&arguments),
