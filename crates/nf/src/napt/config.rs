@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
-pub(super) use deterministic::{Block, Deterministic};
-use forward::Forward;
+pub(crate) use deterministic::{Block, Deterministic};
+pub(crate) use forward::Forward;
 pub use forward::ForwardError;
-pub(super) use forward::Forwards;
+pub(crate) use forward::Forwards;
 use forward::MAX_FORWARDS;
-pub(super) use ports::PortsText;
+pub(crate) use ports::PortsText;
 pub use ports::{Assignment, BlockAssignment, Blocks};
 
 /// Most external addresses.
@@ -33,25 +33,27 @@ pub const MAX_SESSIONS: usize = 16_000_000;
 #[serde(try_from = "Written")]
 #[schemars(with = "Written")]
 pub struct Config {
-    pub(super) inside: Vec<Prefix>,
+    pub(crate) inside: Vec<Prefix>,
     /// Those that are shared come first, then those of forwards alone.
-    pub(super) external: Vec<Address>,
+    pub(crate) external: Vec<Address>,
     /// How many of them are shared.
-    pub(super) shared: usize,
+    pub(crate) shared: usize,
     /// All of them.
     prefixes: Vec<Prefix>,
-    pub(super) forwards: Forwards,
-    pub(super) ports: PortsText,
-    pub(super) assignment: Assignment,
-    pub(super) deterministic: Option<Deterministic>,
-    pub(super) ports_per_host: u32,
-    pub(super) sessions_per_binding: u32,
-    pub(super) errors_per_second: u32,
-    pub(super) filtering: Filtering,
-    pub(super) pooling: Pooling,
-    pub(super) sessions: usize,
-    pub(super) pick_up: bool,
-    pub(super) timeouts: Timeouts,
+    /// Whether hosts have IPv6, and what stands for them IPv4.
+    pub(crate) between_versions: bool,
+    pub(crate) forwards: Forwards,
+    pub(crate) ports: PortsText,
+    pub(crate) assignment: Assignment,
+    pub(crate) deterministic: Option<Deterministic>,
+    pub(crate) ports_per_host: u32,
+    pub(crate) sessions_per_binding: u32,
+    pub(crate) errors_per_second: u32,
+    pub(crate) filtering: Filtering,
+    pub(crate) pooling: Pooling,
+    pub(crate) sessions: usize,
+    pub(crate) pick_up: bool,
+    pub(crate) timeouts: Timeouts,
 }
 
 impl Config {
@@ -68,67 +70,67 @@ impl Config {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+pub(crate) struct Written {
     /// The networks whose hosts are hidden.
     #[schemars(length(min = 1, max = MAX_INSIDE))]
-    inside: Vec<Text<Prefix>>,
+    pub inside: Vec<Text<Prefix>>,
     /// The addresses that they share, or prefixes of them (RFC 6888 REQ-3): IPv4, IPv6 or both, none
     /// of them inside; with those of `forward` 1 to 4096 addresses. Hosts of a version without an
     /// external address are not translated.
     #[schemars(length(max = MAX_ADDRESSES))]
-    external: Vec<Text<Prefix>>,
+    pub external: Vec<Text<Prefix>>,
     /// External ports, or whole addresses, that stand for the same hosts inside in any case.
     #[serde(default)]
     #[schemars(length(max = MAX_FORWARDS))]
-    forward: Vec<Forward>,
+    pub forward: Vec<Forward>,
     /// The external ports to give out, as `"FIRST-LAST"`, from 1 to 65535.
     #[serde(default)]
-    ports: PortsText,
+    pub ports: PortsText,
     /// Which of the free ports a binding gets.
     #[serde(default)]
-    assignment: Assignment,
+    pub assignment: Assignment,
     /// Each host has a block of ports of its own.
-    blocks: Option<Blocks>,
+    pub blocks: Option<Blocks>,
     /// Most external ports that a host has at a time, of each of TCP, UDP and echoes (RFC 6888
     /// REQ-4); without it a quarter of `ports`, but 64 at least.
     #[schemars(range(min = 1))]
-    ports_per_host: Option<u32>,
+    pub ports_per_host: Option<u32>,
     /// Others open no more TCP connections to a binding once it has so many sessions.
     #[serde(default = "default_sessions_per_binding")]
     #[schemars(range(min = 1, max = MAX_SESSIONS_PER_BINDING))]
-    sessions_per_binding: u32,
+    pub sessions_per_binding: u32,
     /// Most ICMP errors in a second to hosts inside that get no port or session (RFC 5508 REQ-8); 0
     /// for none.
     #[serde(default = "default_errors_per_second")]
-    errors_per_second: u32,
+    pub errors_per_second: u32,
     /// Who outside may send to a binding (RFC 4787 §5).
     #[serde(default)]
-    filtering: Filtering,
+    pub filtering: Filtering,
     /// Which external address a binding gets (RFC 4787 §4.1).
     #[serde(default)]
-    pooling: Pooling,
+    pub pooling: Pooling,
     /// Most sessions at a time.
     #[serde(default = "default_sessions")]
     #[schemars(range(min = 1, max = MAX_SESSIONS))]
-    sessions: usize,
+    pub sessions: usize,
     /// Whether a TCP connection may be met in mid-stream, as after a restart. If `false`, only a SYN
     /// opens one.
     #[serde(default = "default_pick_up")]
-    pick_up: bool,
+    pub pick_up: bool,
     /// How long sessions may be idle; they end with the tick of 67 ms in which that has passed.
     #[serde(default)]
-    timeouts: Timeouts,
+    pub timeouts: Timeouts,
 }
 
-fn default_sessions() -> usize {
+pub(crate) fn default_sessions() -> usize {
     1_000_000
 }
 
-fn default_sessions_per_binding() -> u32 {
+pub(crate) fn default_sessions_per_binding() -> u32 {
     1024
 }
 
-fn default_errors_per_second() -> u32 {
+pub(crate) fn default_errors_per_second() -> u32 {
     100
 }
 
@@ -137,7 +139,7 @@ fn default_ports_per_host(ports: PortsText) -> u32 {
     (ports.count() / 4).max(64)
 }
 
-fn default_pick_up() -> bool {
+pub(crate) fn default_pick_up() -> bool {
     true
 }
 
@@ -168,7 +170,7 @@ pub enum Pooling {
 /// How long sessions may be idle.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Timeouts {
+pub(crate) struct Timeouts {
     /// UDP (RFC 4787 REQ-5: two minutes at least).
     pub udp: IdleTime,
     /// TCP connections in which both ends may send (RFC 5382 REQ-5).
@@ -273,6 +275,7 @@ impl TryFrom<Written> for Config {
             external,
             shared,
             prefixes,
+            between_versions: false,
             forwards,
             ports: written.ports,
             assignment: written.assignment,
@@ -309,6 +312,17 @@ fn pool(prefixes: &[Prefix]) -> Result<Vec<Address>, ConfigError> {
 }
 
 impl Config {
+    /// The same for hosts that have IPv6, behind addresses of IPv4.
+    pub(crate) fn between_versions(mut self) -> Self {
+        self.between_versions = true;
+        self
+    }
+
+    /// The first of the addresses that hosts share.
+    pub(crate) fn first_external(&self) -> Option<Address> {
+        self.external[..self.shared].first().copied()
+    }
+
     fn check_numbers(&self) -> Result<(), ConfigError> {
         if !(1..=MAX_SESSIONS).contains(&self.sessions) {
             return Err(ConfigError::Sessions(self.sessions));

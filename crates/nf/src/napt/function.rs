@@ -2,12 +2,12 @@
 
 mod bare;
 mod exhaustion;
-mod fragments;
-mod held;
+pub(crate) mod fragments;
+pub(crate) mod held;
 mod icmp_errors;
 mod limits;
-mod nature;
-mod plan;
+pub(crate) mod nature;
+pub(crate) mod plan;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Kind, Slot};
@@ -40,16 +40,16 @@ pub(super) const fn session_entry(session: u32) -> u32 {
 
 /// Network address and port translation; see the [module](super).
 pub struct Napt {
-    pub(super) external: External,
-    pub(super) table: Table,
+    pub(crate) external: External,
+    pub(crate) table: Table,
     pub(super) filtering: Filtering,
     pub(super) pick_up: bool,
     pub(super) ports_per_host: u32,
     pub(super) sessions_per_binding: u32,
-    pub(super) sides: Sides,
+    pub(crate) sides: Sides,
     pub(super) exhaustion: Exhaustion,
     refusals: Refusals,
-    fragments: Fragments,
+    pub(crate) fragments: Fragments,
     counters: Counters,
 }
 
@@ -221,7 +221,7 @@ impl Napt {
         remote
     }
 
-    fn internal(&self, leg: &Leg) -> Endpoint {
+    pub(crate) fn internal(&self, leg: &Leg) -> Endpoint {
         let binding = leg.binding.and_then(|binding| self.table.binding(binding));
         let internal = binding.map(|binding| binding.internal);
         // A leg inwards has a binding, or stands for somebody in any case.
@@ -237,7 +237,7 @@ impl Napt {
         Verdict::Drop(DropReason::Denied)
     }
 
-    fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
+    pub(crate) fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
         match stop {
             Stop::Wait(entry) => return Verdict::Wait(entry),
             Stop::Unsolicited => self.counters.unsolicited += 1,
@@ -251,7 +251,7 @@ impl Napt {
     }
 
     /// Whether the sessions that the legs need have room; looks for expired ones if not.
-    fn check_room(
+    pub(crate) fn check_room(
         &mut self,
         packet: &mut Recorded<'_>,
         legs: &[Leg],
@@ -281,7 +281,7 @@ impl Napt {
     }
 
     /// Makes what is missing of a leg, and notes its use.
-    fn use_leg(
+    pub(crate) fn use_leg(
         &mut self,
         packet: &mut Recorded<'_>,
         leg: &Leg,
@@ -314,7 +314,7 @@ impl Napt {
 
 /// The flags of a TCP segment that must not be missed; of one with SYN all that tell whether it
 /// opens a connection.
-fn flags_of(packet: &mut Recorded<'_>, kind: Kind) -> Option<u8> {
+pub(crate) fn flags_of(packet: &mut Recorded<'_>, kind: Kind) -> Option<u8> {
     if kind != Kind::Tcp {
         return None;
     }
@@ -322,6 +322,27 @@ fn flags_of(packet: &mut Recorded<'_>, kind: Kind) -> Option<u8> {
         flags if flags & SYN == 0 => flags,
         _ => packet.tcp_flags(SYN | FIN | RST | ACK),
     })
+}
+
+impl Napt {
+    /// Counters of bindings, sessions and fragments.
+    pub(crate) fn table_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("bindings", self.table.binding_count() as u64);
+        each("sessions", self.table.session_count() as u64);
+        each("bindings_created", self.table.bindings_created);
+        each("sessions_created", self.table.sessions_created);
+        each("ports_exhausted", self.counters.ports_exhausted);
+        each("host_ports_exhausted", self.counters.host_ports_exhausted);
+        each("sessions_exhausted", self.counters.sessions_exhausted);
+        each(
+            "binding_sessions_exhausted",
+            self.counters.binding_sessions_exhausted,
+        );
+        each("unsolicited", self.counters.unsolicited);
+        each("not_picked_up", self.counters.not_picked_up);
+        each("fragments_held", self.fragments.held.kept);
+        each("fragments_given_up", self.fragments.held.given_up);
+    }
 }
 
 impl RuleFunction for Napt {
@@ -377,28 +398,14 @@ impl RuleFunction for Napt {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("bindings", self.table.binding_count() as u64);
-        each("sessions", self.table.session_count() as u64);
-        each("bindings_created", self.table.bindings_created);
-        each("sessions_created", self.table.sessions_created);
-        each("ports_exhausted", self.counters.ports_exhausted);
-        each("host_ports_exhausted", self.counters.host_ports_exhausted);
-        each("sessions_exhausted", self.counters.sessions_exhausted);
-        each(
-            "binding_sessions_exhausted",
-            self.counters.binding_sessions_exhausted,
-        );
+        self.table_counters(each);
         each("errors_sent", self.exhaustion.sent());
         each("errors_limited", self.exhaustion.limited());
-        each("unsolicited", self.counters.unsolicited);
-        each("not_picked_up", self.counters.not_picked_up);
         each("hairpinned", self.counters.hairpinned);
         each("errors_translated", self.counters.errors_translated);
         each("errors_dropped", self.counters.errors_dropped);
         self.refusals.report(each);
         each("fragments_translated", self.counters.fragments_translated);
-        each("fragments_held", self.fragments.held.kept);
-        each("fragments_given_up", self.fragments.held.given_up);
         each("untranslatable", self.counters.untranslatable);
     }
 }

@@ -103,7 +103,7 @@
 //! | `untranslatable` | packets of protocols without ports |
 
 mod change;
-mod config;
+pub(crate) mod config;
 mod descriptor;
 mod function;
 mod ports;
@@ -114,6 +114,17 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod wheel;
+
+/// What a translation between IP versions is made of, too.
+pub(crate) mod core {
+    pub(crate) use super::function::flags_of;
+    pub(crate) use super::function::fragments::{Datagram, Part};
+    pub(crate) use super::function::nature::{Nature, kind_of, nature};
+    pub(crate) use super::function::plan::{Leg, Stop};
+    pub(crate) use super::ports::Slot;
+    pub(crate) use super::tcp::Way;
+    pub(crate) use super::{Kind, Napt};
+}
 
 pub use change::NewNapt;
 pub use config::{

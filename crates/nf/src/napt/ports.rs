@@ -57,7 +57,7 @@ const KINDS: u32 = Kind::ALL.len() as u32;
 /// An external address, a kind and a port in one number, less than 2^30: the entry of rules that
 /// depend on whether it is bound.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Slot(pub u32);
+pub(crate) struct Slot(pub u32);
 
 impl Slot {
     pub fn new(address: u32, kind: Kind, port: u16) -> Self {
@@ -113,7 +113,7 @@ impl Page {
 
 /// All external endpoints.
 #[derive(Debug)]
-pub(super) struct External {
+pub(crate) struct External {
     addresses: Vec<Address>,
     /// Numbers of the IPv4 addresses, and of the others.
     by_version: [Vec<u32>; 2],
@@ -140,7 +140,7 @@ impl External {
         };
         let pages = config.external.len() * KINDS as usize;
         let mut external = Self {
-            by_version: [numbers(true), numbers(false)],
+            by_version: [numbers(true), numbers(config.between_versions)],
             pages: std::iter::repeat_with(|| None).take(pages).collect(),
             counts: vec![[0; 2]; pages],
             addresses: config.external.clone(),

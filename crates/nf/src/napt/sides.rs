@@ -9,7 +9,7 @@ use twinpath_rulecache::Recorded;
 
 /// What a packet's addresses say.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Course {
+pub(crate) enum Course {
     /// It is not translated.
     Past,
     /// Neither is this one, from outside straight to a host inside.
@@ -26,7 +26,7 @@ pub(super) enum Course {
 const STEP_BITS: u8 = 8;
 
 /// The prefixes inside and the external addresses.
-pub(super) struct Sides {
+pub(crate) struct Sides {
     /// Numbers of external addresses, and [`INSIDE`] for the prefixes inside.
     table: RouteTable,
     inside: Vec<Prefix>,
@@ -70,6 +70,12 @@ impl Sides {
     /// Whether an address is inside.
     pub fn is_inside(&self, address: Address) -> bool {
         self.table.lookup(address) == Some(INSIDE)
+    }
+
+    /// The number of an external address.
+    pub fn external_number(&self, address: Address) -> Option<u32> {
+        let number = self.table.lookup(address);
+        number.filter(|&number| number != INSIDE)
     }
 
     /// The packet's course, with the bits that decided it recorded.

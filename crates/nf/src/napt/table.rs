@@ -15,7 +15,7 @@ use twinpath_slowpath::Slab;
 
 /// What stands for an inside endpoint outside.
 #[derive(Debug)]
-pub(super) struct Binding {
+pub(crate) struct Binding {
     pub internal: Endpoint,
     pub kind: Kind,
     pub slot: Slot,
@@ -32,7 +32,7 @@ pub(super) struct Binding {
 
 /// With whom a binding speaks.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     pub binding: u32,
     /// As much of the other end as filtering looks at.
     pub remote: Endpoint,
@@ -46,7 +46,7 @@ pub(super) struct Session {
 
 /// All bindings and sessions, found by number and by endpoint.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     bindings: Slab<Binding>,
     by_internal: SeededMap<(Kind, Endpoint), u32>,
     hosts: Hosts,

@@ -9,7 +9,7 @@ use twinpath_core::wire::tcp::flags::{FIN, RST, SYN};
 
 /// Which way a packet goes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// From the host inside that has the session.
     Out = 0,
     /// To it.
@@ -18,7 +18,7 @@ pub(super) enum Way {
 
 /// A connection's state; of other protocols it means nothing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     heard: [bool; 2],
     finished: [bool; 2],
     established: bool,

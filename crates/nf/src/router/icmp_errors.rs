@@ -28,6 +28,11 @@ pub(crate) enum Cause {
     NoRoute,
     /// The time to live has ended.
     TimeToLive,
+    /// The packet is too long for the way that it has to go, and may not be fragmented.
+    TooLong {
+        /// What it may be.
+        mtu: u32,
+    },
     /// The host gets no more of what is limited. No more than headers are quoted, so that nobody
     /// has to have the payload.
     Prohibited,
@@ -63,7 +68,7 @@ impl Errors {
         let headers = usize::from(packet.layout.l3)..usize::from(packet.layout.payload);
         let error = match cause {
             Cause::Prohibited => error.payload(bytes.get(headers).unwrap_or(&[])),
-            Cause::NoRoute | Cause::TimeToLive => error,
+            Cause::NoRoute | Cause::TimeToLive | Cause::TooLong { .. } => error,
         };
         let length = error
             .source_address(from)
@@ -103,6 +108,7 @@ impl Errors {
 /// administratively prohibited" has another code in each.
 const fn kind(cause: Cause, is_v4: bool) -> IcmpError {
     match cause {
+        Cause::TooLong { mtu } => IcmpError::PacketTooBig { mtu },
         Cause::Prohibited if is_v4 => IcmpError::Unreachable { code: 13 },
         Cause::Prohibited => IcmpError::Unreachable { code: 1 },
         Cause::NoRoute => IcmpError::Unreachable { code: 0 },

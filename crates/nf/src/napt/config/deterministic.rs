@@ -7,7 +7,7 @@ use twinpath_core::wire::Address;
 
 /// A host's block: the number of its external address, and the ports.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Block {
+pub(crate) struct Block {
     pub address: u32,
     pub first: u16,
     pub last: u16,
@@ -16,7 +16,7 @@ pub(in super::super) struct Block {
 /// Hosts inside, in order, have blocks of ports in order: all of the first external address, then
 /// all of the second, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Deterministic {
+pub(crate) struct Deterministic {
     /// The prefixes inside of each IP version (IPv4 first), with how many hosts come before them.
     inside: [Vec<(u128, Prefix)>; 2],
     /// The numbers of the external addresses of each.

@@ -16,7 +16,7 @@ pub const MAX_FORWARDS: usize = 4096;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
 #[schemars(with = "Written")]
-pub(in super::super) struct Forward {
+pub(crate) struct Forward {
     /// What has the ports; `None` for a whole address.
     pub kind: Option<Kind>,
     /// The first external endpoint, and the last one's port.
@@ -160,7 +160,7 @@ type Place = (Kind, Address, u16);
 
 /// All forwards, found from either side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Forwards {
+pub(crate) struct Forwards {
     by_external: BTreeMap<Place, Forward>,
     by_internal: BTreeMap<Place, Forward>,
 }
@@ -280,7 +280,7 @@ fn find(known: &BTreeMap<Place, Forward>, end: Endpoint, kind: Kind) -> Option<(
 }
 
 /// The addresses of forwards besides shared ones.
-pub(in super::super) fn other_addresses(forwards: &[Forward], shared: &[Address]) -> Vec<Address> {
+pub(crate) fn other_addresses(forwards: &[Forward], shared: &[Address]) -> Vec<Address> {
     let mut others: Vec<Address> = Vec::new();
     for forward in forwards {
         let address = forward.external.address;

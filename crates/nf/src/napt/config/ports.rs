@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String", title = "range of ports")]
-pub(in super::super) struct PortsText {
+pub(crate) struct PortsText {
     pub first: u16,
     pub last: u16,
 }

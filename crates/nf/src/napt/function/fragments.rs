@@ -32,9 +32,9 @@ const LIFETIME: Duration = Duration::from_secs(60);
 
 /// What fragments of one datagram have in common.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Datagram {
-    source: Address,
-    destination: Address,
+pub(crate) struct Datagram {
+    pub source: Address,
+    pub destination: Address,
     /// Of IPv4 alone: that of a later fragment of IPv6 may be another than the first one's.
     protocol: Option<u8>,
     identification: u32,
@@ -42,10 +42,10 @@ pub(super) struct Datagram {
 
 /// A fragment of a datagram.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    datagram: Datagram,
+pub(crate) struct Part {
+    pub datagram: Datagram,
     /// Of the first, whose ports count; others have none.
-    kind: Option<Kind>,
+    pub kind: Option<Kind>,
 }
 
 impl Part {
@@ -88,7 +88,7 @@ fn has_ports(packet: &Packet) -> bool {
 
 /// The addresses that fragments get.
 #[derive(Debug)]
-pub(super) struct Fragments {
+pub(crate) struct Fragments {
     known: SeededMap<Datagram, (Address, Address)>,
     /// In the order of their first fragments.
     since: VecDeque<(Instant, Datagram)>,
@@ -106,7 +106,7 @@ impl Fragments {
         }
     }
 
-    fn remember(&mut self, datagram: Datagram, addresses: (Address, Address), now: Instant) {
+    pub fn remember(&mut self, datagram: Datagram, addresses: (Address, Address), now: Instant) {
         self.forget_old(now);
         if self.known.insert(datagram, addresses).is_none() {
             self.since.push_back((now, datagram));
@@ -122,7 +122,7 @@ impl Fragments {
         }
     }
 
-    fn addresses(&mut self, datagram: &Datagram, now: Instant) -> Option<(Address, Address)> {
+    pub fn addresses(&mut self, datagram: &Datagram, now: Instant) -> Option<(Address, Address)> {
         self.forget_old(now);
         self.known.get(datagram).copied()
     }

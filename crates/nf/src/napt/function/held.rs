@@ -20,7 +20,7 @@ struct Fragment {
 
 /// Fragments that wait for the first of their datagram.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// In order of arrival.
     fragments: VecDeque<Fragment>,
     /// Memory of those that are gone.

@@ -6,7 +6,7 @@ use twinpath_core::wire::{Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_rulecache::Recorded;
 
 /// What of a packet can be translated.
-pub(super) enum Nature {
+pub(crate) enum Nature {
     /// It has ports.
     Ports(Kind),
     /// An ICMP error about one that may have.
@@ -20,7 +20,7 @@ pub(super) enum Nature {
 }
 
 /// The protocol is examined always, the rest only of packets that no rule meets.
-pub(super) fn nature(packet: &mut Recorded<'_>) -> Nature {
+pub(crate) fn nature(packet: &mut Recorded<'_>) -> Nature {
     let protocol = packet.protocol();
     let kind = kind_of(protocol);
     if packet.is_plain() {
@@ -46,7 +46,7 @@ pub(super) fn nature(packet: &mut Recorded<'_>) -> Nature {
     }
 }
 
-pub(super) const fn kind_of(number: u8) -> Option<Kind> {
+pub(crate) const fn kind_of(number: u8) -> Option<Kind> {
     match number {
         protocol::TCP => Some(Kind::Tcp),
         protocol::UDP => Some(Kind::Udp),

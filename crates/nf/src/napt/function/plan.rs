@@ -14,7 +14,7 @@ use twinpath_rulecache::Recorded;
 
 /// One end of a translation.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Leg {
+pub(crate) struct Leg {
     /// The session, if it is there.
     pub session: Option<u32>,
     /// The binding, if it is there.
@@ -27,7 +27,7 @@ pub(super) struct Leg {
 
 /// Why a packet is not translated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// An entry must be free first.
     Wait(u32),
     /// Nobody asked for it.
@@ -59,7 +59,7 @@ const MOST_LOOKED_AT: usize = 1024;
 
 impl Napt {
     /// As much of the other end as a session of this kind knows.
-    pub(super) fn scope(&self, remote: Endpoint, kind: Kind) -> Endpoint {
+    pub(crate) fn scope(&self, remote: Endpoint, kind: Kind) -> Endpoint {
         match (kind, self.filtering) {
             (Kind::Tcp, _) => remote,
             (_, Filtering::EndpointIndependent) => Endpoint::new(Address::UNSPECIFIED_V6, 0),
@@ -69,7 +69,7 @@ impl Napt {
     }
 
     /// The leg of a packet that an inside endpoint sends.
-    pub(super) fn plan_out(
+    pub(crate) fn plan_out(
         &mut self,
         packet: &Recorded<'_>,
         internal: Endpoint,
@@ -106,7 +106,7 @@ impl Napt {
     }
 
     /// The leg of a packet that somebody sends to an external endpoint.
-    pub(super) fn plan_in(
+    pub(crate) fn plan_in(
         &mut self,
         packet: &Recorded<'_>,
         slot: Slot,
@@ -151,7 +151,7 @@ impl Napt {
     }
 
     /// The leg of a session that is there and alive.
-    pub(super) fn live_leg(
+    pub(crate) fn live_leg(
         &mut self,
         packet: &Recorded<'_>,
         binding: u32,
@@ -193,7 +193,7 @@ impl Napt {
     }
 
     /// Whether any session of a binding is alive. If none is, and all are free, they are removed.
-    pub(super) fn is_live(
+    pub(crate) fn is_live(
         &mut self,
         packet: &Recorded<'_>,
         binding: u32,
@@ -279,7 +279,7 @@ impl Napt {
     }
 }
 
-pub(super) fn must_be_free(packet: &Recorded<'_>, entry: u32) -> Result<(), Stop> {
+pub(crate) fn must_be_free(packet: &Recorded<'_>, entry: u32) -> Result<(), Stop> {
     match packet.is_free(entry) {
         true => Ok(()),
         false => Err(Stop::Wait(entry)),

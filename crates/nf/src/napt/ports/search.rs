@@ -113,7 +113,7 @@ const SPANS: usize = 1 + 2 * 2 * 2;
 
 /// A search for a slot that no binding alive has.
 #[derive(Debug)]
-pub(in crate::napt) struct Search {
+pub(crate) struct Search {
     version: usize,
     kind: Kind,
     is_low: bool,

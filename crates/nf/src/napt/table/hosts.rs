@@ -6,7 +6,7 @@ use twinpath_core::wire::Address;
 
 /// The bindings of a host, of one kind.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Host {
+pub(crate) struct Host {
     /// How many are known to be alive.
     pub live: u32,
     /// How many are not: their ports count only if somebody still uses them.
@@ -17,7 +17,7 @@ pub(in super::super) struct Host {
 
 /// All hosts with bindings.
 #[derive(Debug)]
-pub(super) struct Hosts(SeededMap<(Kind, Address), Host>);
+pub(crate) struct Hosts(SeededMap<(Kind, Address), Host>);
 
 impl Hosts {
     pub fn new(seed: u64) -> Self {

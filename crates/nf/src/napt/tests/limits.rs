@@ -38,13 +38,14 @@ fn a_host_gets_no_more_ports_than_it_may_have() {
 
 #[test]
 fn one_host_cannot_take_all_ports_of_its_address() {
-    let mut bench = bench(&BASIC.replace("preserve", "random"));
+    let text = BASIC.replace("preserve", "random");
+    let mut bench = bench(&format!("ports = '1024-3071'\n{text}"));
     let mut taken = 0;
-    for port in 1024..=u16::MAX {
+    for port in 1024..=3071 {
         let packet = PacketBuilder::udp(Endpoint::v4([10, 0, 0, 1], port), end("8.8.8.8:53"));
         taken += u32::from(send(&mut bench, packet, 0).packet.is_ok());
     }
-    assert_eq!(taken, 64_512 / 4, "a quarter, if nobody says otherwise");
+    assert_eq!(taken, 2048 / 4, "a quarter, if nobody says otherwise");
     udp(&mut bench, "10.0.0.2:1024", "8.8.8.8:53", 0).expect("others find some");
 }
 

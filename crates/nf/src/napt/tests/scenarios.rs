@@ -230,6 +230,16 @@ fn echoes_are_translated_by_their_identifier() {
 }
 
 #[test]
+fn echoes_keep_a_mapping_for_a_minute() {
+    let mut bench = bench(BASIC);
+    let request = PacketBuilder::icmp_echo(end("10.0.0.1:77"), end("8.8.8.8:0"));
+    send(&mut bench, request, 0).packet.expect("translated");
+    let reply = PacketBuilder::icmp_echo(end("8.8.8.8:77"), end("192.0.2.1:77")).echo_reply();
+    send(&mut bench, reply, 60).packet.expect("let in");
+    assert!(send(&mut bench, reply, 121).packet.is_err());
+}
+
+#[test]
 fn what_has_no_ports_is_dropped() {
     let mut bench = bench(BASIC);
     let gre = PacketBuilder::raw(
