@@ -85,12 +85,16 @@ fn resolved(text: &str) -> Option<(String, usize)> {
     if is_page {
         return None;
     }
-    let function = target.rsplit("::").next().and_then(catalogue::function);
-    let length = end + 3 + target.len();
-    Some(match function {
-        Some(function) => (format!("[{shown}]({}.md)", function.name), length),
-        None => (shown.to_owned(), length),
-    })
+    let item = target.rsplit("::").next().unwrap_or_default();
+    let page = match (item, catalogue::function(item)) {
+        ("catalogue", _) => Some("README"),
+        (_, function) => function.map(|function| function.name),
+    };
+    let shown = match page {
+        Some(page) => format!("[{shown}]({page}.md)"),
+        None => shown.to_owned(),
+    };
+    Some((shown, end + 3 + target.len()))
 }
 
 #[cfg(test)]

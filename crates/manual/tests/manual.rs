@@ -80,16 +80,21 @@ fn examples_of_functions_are_valid_and_named_counters_exist() {
     );
 }
 
+/// Whole service files anywhere in the manual.
 #[test]
-fn examples_of_service_files_are_valid() {
-    let parts = examples(&page("service-file.md"));
-    assert!(parts.len() >= 2);
-    for example in parts {
-        let balanced = example.contains("load_balancer") && !example.contains("[[load_balancer");
-        let services = "[[load_balancer.services]]\nvip = \"192.0.2.1:80\"\nprotocol = \"tcp\"\nbackends = [{ endpoint = \"10.1.0.2:80\" }]\n";
-        let rest = if balanced { services } else { "" };
-        service("acl", &format!("{example}\n{rest}"));
+fn service_files_in_pages_are_valid() {
+    let mut found = 0;
+    for path in twinpath_manual::markdown(&docs()).expect("the pages") {
+        let text = std::fs::read_to_string(&path).expect("a page");
+        for example in examples(&text) {
+            if example.contains("\nchain ") {
+                let read = Service::parse(&example, &path);
+                read.unwrap_or_else(|error| panic!("{error}"));
+                found += 1;
+            }
+        }
     }
+    assert!(found >= 4, "{found}");
 }
 
 /// Every page is in the contents, and every link within the manual leads somewhere.

@@ -1,7 +1,8 @@
 //! Service files: what an operator writes down once.
 //!
 //! A service is a chain of network functions, each with a table of its own, and settings of the
-//! two paths that all have defaults. Parsing is checking: a [`Service`] that exists can be built.
+//! two paths that all have defaults. What is wrong in a file is told with its line and column, what was
+//! wrong and what was expected.
 //!
 //! ```toml
 //! [service]
@@ -11,12 +12,17 @@
 //! [firewall]
 //! default = "deny"
 //! rules = [{ action = "allow", protocol = "tcp", to_port = "80,443" }]
+//!
+//! [[load_balancer.services]]
+//! vip = "192.0.2.1:80"
+//! protocol = "tcp"
+//! backends = [{ endpoint = "10.1.0.2:8080" }, { endpoint = "10.1.0.3:8080" }]
 //! ```
 //!
 //! # The chain
-//! Each name in the chain is that of a [function](twinpath_nf::catalogue), or any other name, whose
-//! table then says what function it is: `function = "acl"`. So a chain may have several of a kind, each with a configuration, counters
-//! and rules of its own:
+//! Each name in the chain is that of a [function](twinpath_nf::catalogue), or any other name, whose table then says
+//! what function it is: `function = "acl"`. So a chain may have several of a kind, each with a
+//! configuration, counters and rules of its own:
 //!
 //! ```toml
 //! [service]
@@ -57,6 +63,9 @@
 //!
 //! # Tables
 //! The keys are those of [`schema::settings`].
+//!
+//! # In the code
+//! Parsing is checking: a [`Service`] that exists can be built.
 
 mod chain;
 mod edit;
