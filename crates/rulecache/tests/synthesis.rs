@@ -65,6 +65,7 @@ impl Bench {
         let passage = self
             .chain
             .run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
+        drop(answers);
         let fate = match passage {
             Passage::Forward => Some(Fate::Forward),
             Passage::Drop(reason) => Some(Fate::Drop(reason)),

@@ -96,7 +96,7 @@
 //! | `not_picked_up` | TCP segments from inside that open nothing |
 //! | `hairpinned` | packets between hosts inside that the workers translated |
 //! | `errors_translated`, `errors_dropped` | ICMP errors of others |
-//! | `icmp_...` | those dropped that are [not believed](crate::icmp_errors), by what was wrong with them |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last is never counted here |
 //! | `fragments_translated` | fragments |
 //! | `fragments_held` | those that came before the first of their datagram and were kept |
 //! | `fragments_given_up` | of them, those that were dropped in the end: the first was not let through, did not come for five seconds, or there were more than 256 |

@@ -49,7 +49,14 @@
 //! | `fragmented` | packets that were too long, and could be fragmented |
 //! | `too_long` | packets that could not: their senders are told |
 //! | `untranslatable` | packets dropped that have no counterpart |
-//! | others | those of an [address translation](crate::napt#counters) |
+//! | `errors_sent`, `errors_limited` | ICMP errors of its own, and those that there was no allowance for |
+//! | `bindings`, `sessions` | at the moment |
+//! | `bindings_created`, `sessions_created` | ever |
+//! | `ports_exhausted`, `host_ports_exhausted` | packets dropped because no external port was left, or the host has as many as it may |
+//! | `sessions_exhausted`, `binding_sessions_exhausted` | packets dropped because there were too many sessions, in all or of the binding |
+//! | `unsolicited` | packets to an external address that nobody asked for |
+//! | `not_picked_up` | TCP segments from inside that open nothing |
+//! | `fragments_held`, `fragments_given_up` | fragments that came before the first of their datagram, and those of them that were dropped in the end |
 
 mod config;
 mod datagram;

@@ -67,14 +67,14 @@ const fn join(bits: u128) -> u128 {
 /// Whether an IPv4 address is one that the well-known prefix may not be put in front of: it means
 /// something on one network only (RFC 6052 §3.1).
 pub(super) const fn is_local(address: Address) -> bool {
-    match address.octets4() {
-        [0 | 10 | 127 | 224.., ..] => true,
-        [100, 64..=127, ..] => true,
-        [169, 254, ..] => true,
-        [172, 16..=31, ..] => true,
-        [192, 168, ..] => true,
-        _ => false,
-    }
+    matches!(
+        address.octets4(),
+        [0 | 10 | 127 | 224.., ..]
+            | [100, 64..=127, ..]
+            | [169, 254, ..]
+            | [172, 16..=31, ..]
+            | [192, 168, ..]
+    )
 }
 
 #[cfg(test)]
