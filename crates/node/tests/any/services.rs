@@ -68,12 +68,13 @@ const SHARING: [&str; 5] = [
 const MOST_SHARING: usize = 4;
 
 /// Functions as they are drawn: those that several of a chain may be more often.
-const DRAWN: [&str; 15] = [
+const DRAWN: [&str; 16] = [
     "acl",
     "firewall",
     "monitor",
     "napt",
     "nptv6",
+    "nat64",
     "load_balancer",
     "router",
     "reassembler",
@@ -138,10 +139,12 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
         let has = |names: &[&str]| sound.iter().any(|other| names.contains(&DRAWN[other.0]));
         let is_refused = match name {
             "kv_store" => has(&SHARING) || has(&["napt"]),
-            "napt" => has(&["napt", "kv_store"]),
-            "nptv6" => has(&["nptv6"]),
+            "napt" => has(&["napt", "nat64", "kv_store"]),
+            "nptv6" => has(&["nptv6", "nat64"]),
+            // An address of IPv4 that a translation gives out, or a balancer, may not become another.
+            "nat64" => has(&["nat64", "nptv6", "napt", "load_balancer", "kv_store"]),
             "inspector" => has(&["inspector", "kv_store"]),
-            "load_balancer" => has(&["load_balancer", "napt", "kv_store"]),
+            "load_balancer" => has(&["load_balancer", "napt", "nat64", "kv_store"]),
             "router" => has(&["router"]),
             _ => SHARING.contains(&name) && has(&["kv_store"]),
         };
@@ -224,6 +227,13 @@ fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
             choices.one_of(&["random", "parity", "preserve"]),
             choices.one_of(&["paired", "arbitrary"]),
             choices.one_of(&["", FORWARDS])
+        ),
+        "nat64" => format!(
+            "inside = [\"fd00::/16\"]\nexternal = [\"198.51.100.6\"]\nprefix = \"2001:db8::/96\"\n\
+             filtering = \"{}\"\npick_up = {flag}\nerrors_per_second = 1000000\nassignment = \"{}\"\n\
+             timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&["endpoint_independent", "address_dependent"]),
+            choices.one_of(&["random", "preserve"])
         ),
         "nptv6" => {
             "prefixes = [{ inside = \"fd00::/16\", external = \"2001:db8:ffff::/48\" }]\n".into()
