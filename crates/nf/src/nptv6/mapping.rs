@@ -93,7 +93,7 @@ mod tests {
         Mapping::new(prefix(inside), prefix(external))
     }
 
-    /// RFC 6296 §2.1 and appendix B.
+    /// RFC 6296 §3.6.
     #[test]
     fn the_example_of_the_standard() {
         let mapping = mapping("fd01:203:405::/48", "2001:db8:1::/48");

@@ -16,7 +16,7 @@
 //!
 //! # What is translated
 //! Of packets that come from inside, the source; of packets to an external prefix, the destination;
-//! of packets from inside to an external prefix, both (RFC 6296 §2.4). So it is in the packet that
+//! of packets from inside to an external prefix, both (RFC 6296 §4.3). So it is in the packet that
 //! an ICMPv6 error quotes; errors that are not [believed](crate::icmp_errors) are dropped. All others
 //! pass untouched. With prefixes of up to 48 bits the subnet's number makes up for the difference,
 //! and a subnet `ffff` cannot be translated; with longer ones it is the first word of the interface

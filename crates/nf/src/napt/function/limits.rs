@@ -39,8 +39,8 @@ impl Napt {
         Err(Stop::HostLimit)
     }
 
-    /// Whether somebody outside may open another session to a binding that is alive (RFC 7857 §6,
-    /// RFC 6888 REQ-5): whoever knows of it could fill the table.
+    /// Whether somebody outside may open another session to a binding that is alive (RFC 6888
+    /// REQ-5): whoever knows of it could fill the table.
     pub(super) fn check_binding(
         &mut self,
         packet: &Recorded<'_>,
