@@ -9,7 +9,7 @@ use super::nature::kind_of;
 use super::plan::{Leg, Stop};
 use crate::icmp_errors::judge;
 use twinpath_core::wire::{Endpoint, Fragment, RewriteError, fields, rewrite};
-use twinpath_core::{DropReason, Instant, Packet};
+use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};
 
 /// The packet that an error quotes, as its receiver sent it.
@@ -28,6 +28,10 @@ impl Napt {
         course: Course,
         now: Instant,
     ) -> Verdict {
+        let course = match course {
+            Course::Past if self.is_about_inside(packet) => Course::Out,
+            other => other,
+        };
         if course == Course::Past {
             return Verdict::Forward;
         }
@@ -84,6 +88,17 @@ impl Napt {
             Course::Past | Course::Direct | Course::Out => None,
         };
         Ok(rewrite_error(packet.whole(), out, inward).is_ok())
+    }
+
+    /// Whether an error from inside, of a router with an address of its own, quotes what was
+    /// translated for a host inside: whoever is outside must not see that host's address.
+    fn is_about_inside(&self, packet: &mut Recorded<'_>) -> bool {
+        let is_from_inside = packet.direction() == Direction::Original;
+        let quote = quoted(packet.quote()).filter(|_| is_from_inside);
+        quote.is_some_and(|quote| {
+            let binding = self.table.binding_of(quote.destination, quote.kind);
+            binding.is_some()
+        })
     }
 
     /// The session of the host inside that the quoted packet was for.
