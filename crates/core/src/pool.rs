@@ -11,6 +11,7 @@
 //! ```
 
 use crate::direction::Direction;
+use crate::fragments::Place;
 use crate::memory::{CacheLine, ZeroedArray};
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
@@ -34,6 +35,10 @@ pub struct Metadata {
     /// How many bytes of its payload are parked: the frame is the header of a longer packet, and
     /// [`Frame::ticket`] says whose. 0 if the packet is whole.
     pub parked_bytes: u16,
+    /// Whether the packet's transport checksum was wrong when its payload was parked.
+    pub has_bad_checksum: bool,
+    /// Whether it is a fragment, and [`Frame::place`] says where it belongs.
+    pub has_place: bool,
 }
 
 /// Names a payload that is parked on the fast path's side (see the parking crate). Slots are used
@@ -241,6 +246,27 @@ impl Frame {
     /// Sets [`Self::ticket`].
     pub fn set_ticket(&mut self, ticket: Ticket) {
         self.book_mut().ticket = ticket;
+    }
+
+    /// Where a fragment belongs: of no meaning unless [`Metadata::has_place`] says so. It stands
+    /// where a ticket would: fragments are never parked.
+    pub fn place(&self) -> Place {
+        let Ticket { slot, generation } = self.ticket();
+        Place {
+            sequence: slot,
+            acknowledgement: generation,
+        }
+    }
+
+    /// Sets [`Self::place`].
+    pub fn set_place(&mut self, place: Place) {
+        let Place {
+            sequence: slot,
+            acknowledgement: generation,
+        } = place;
+        let book = self.book_mut();
+        book.metadata.has_place = true;
+        book.ticket = Ticket { slot, generation };
     }
 
     /// Sets which way the packet goes through the chain.

@@ -94,6 +94,13 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
 
+    /// Whether fragments are to come in order, behind the first of their datagram, which has the
+    /// ports ([`twinpath_core::fragments`] says with what limits). Functions that share flow state
+    /// then meet them with the flow that the ports tell.
+    fn needs_ports(&self) -> bool {
+        false
+    }
+
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
     /// start from `folder`, hashes and choices from `seed`.
     ///

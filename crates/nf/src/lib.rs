@@ -15,6 +15,7 @@
 pub mod acl;
 pub mod catalogue;
 mod checked;
+pub mod checksums;
 pub mod custom;
 pub mod descriptor;
 pub mod duration;

@@ -23,6 +23,16 @@ impl Position {
         Self { element, direction }
     }
 
+    /// The element in front of this one; `None` if the packet enters the chain here.
+    pub fn before(self, elements: usize) -> Option<Self> {
+        let direction = self.direction.other();
+        let before = Self { direction, ..self }.next(elements)?;
+        Some(Self {
+            direction: self.direction,
+            ..before
+        })
+    }
+
     /// The element behind this one; `None` if the packet leaves the chain.
     #[inline]
     pub fn next(self, elements: usize) -> Option<Self> {
@@ -49,5 +59,10 @@ mod tests {
     fn replies_pass_the_elements_in_reverse() {
         assert_eq!(passes(Direction::Original), [0, 1, 2]);
         assert_eq!(passes(Direction::Reply), [2, 1, 0]);
+        for direction in Direction::BOTH {
+            let first = Position::first(direction, 3);
+            assert_eq!(first.before(3), None);
+            assert_eq!(first.next(3).and_then(|next| next.before(3)), Some(first));
+        }
     }
 }

@@ -93,6 +93,7 @@ impl Replacement {
             sides: wiring::sides(new)?,
             steering: wiring::steering(new)?,
             fast: Vec::new(),
+            needs_ports: wiring::needs_ports(new),
             slow: Vec::new(),
             blueprint: config.blueprint(),
             brings_flows_home: flows.brings_home,

@@ -8,7 +8,7 @@ mod steering;
 
 pub use crate::build_error::BuildError;
 pub(crate) use functions::flow_function;
-pub use functions::{chain, element_chain, elements, rule_functions, slow_flows};
+pub use functions::{chain, element_chain, elements, needs_ports, rule_functions, slow_flows};
 pub use room::{Room, budget, place};
 pub(crate) use settings::buffers;
 pub use settings::{Buffers, coherence, rule_table};
@@ -94,7 +94,8 @@ impl NodeConfig {
         let workers = 0..service.slow_path.workers;
         let whole_walk = (self.paths == Paths::Slow).then(|| steering.clone());
         let sides = sides(service)?;
-        let mut path = FastPath::new(steering, sides, self.fast_elements()?, workers.len());
+        let mut path = FastPath::new(steering, sides, self.fast_elements()?, workers.len())
+            .with_fragments(&needs_ports(service));
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
         }

@@ -116,6 +116,14 @@ impl<'a> Ipv6View<'a> {
             .unwrap_or(self.rest)
     }
 
+    /// The fragment header, with its offset from the start of this one; `None` if there is none
+    /// that can be read.
+    #[must_use]
+    pub fn fragment_header(&self) -> Option<(usize, FragmentRepr)> {
+        let (at, header) = extensions::fragment_header(self.next_header(), self.payload())?;
+        Some((HEADER_BYTES + at, header))
+    }
+
     /// Walks the extension headers.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ mod bytes;
 pub mod checksum;
 pub mod ethernet;
 pub mod fields;
+pub mod fragment;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;

@@ -77,6 +77,14 @@ impl ServiceText {
 /// Functions that know an inside: their decisions are cached as rules.
 const WITH_INSIDE: [&str; 4] = ["acl", "napt", "router", "monitor"];
 
+/// What a function that verifies checksums is told about a capture.
+fn verified(profile: &Profile) -> &'static str {
+    match profile.counts.broken {
+        0 => "",
+        _ => "verify_checksums = \"none\"\n",
+    }
+}
+
 impl Profile {
     /// The table of a function by its name.
     ///

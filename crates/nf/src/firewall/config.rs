@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rule::{Action, Rule};
+use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 
 /// Most rules in one firewall.
@@ -24,6 +25,9 @@ pub struct Config {
     pub liberal: bool,
     /// Whether ICMP redirects pass, of either IP version: only hosts of one link should hear them.
     pub redirects: bool,
+    /// Which checksums of TCP, UDP, ICMP and ICMPv6 are verified: of packets that open a connection
+    /// or change its state otherwise than data and acknowledgements do, or of none.
+    pub verify_checksums: VerifyChecksums,
     /// How long connections may be idle before they are forgotten.
     pub timeouts: Timeouts,
     /// The rules, in order: the first that matches a connection's first packet decides.
@@ -38,6 +42,7 @@ impl Default for Config {
             pick_up: true,
             liberal: false,
             redirects: false,
+            verify_checksums: VerifyChecksums::State,
             timeouts: Timeouts::default(),
             rules: Rules::default(),
         }
@@ -60,8 +65,6 @@ pub struct Timeouts {
     pub udp_replied: Timeout,
     /// ICMP echoes and whatever else in ICMP is no error.
     pub icmp: Timeout,
-    /// Fragments between two addresses.
-    pub fragments: Timeout,
     /// Any other protocol between two addresses.
     pub other: Timeout,
 }
@@ -76,7 +79,6 @@ impl Default for Timeouts {
             udp_unreplied: seconds(30),
             udp_replied: seconds(180),
             icmp: seconds(30),
-            fragments: seconds(30),
             other: seconds(600),
         }
     }

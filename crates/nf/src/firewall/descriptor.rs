@@ -27,6 +27,10 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn needs_ports(&self) -> bool {
+        true
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
     }

@@ -5,6 +5,7 @@
 //! each on the fast path if it can. What needs the workers at an element goes there, comes back, and
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
+mod fragments;
 mod hints;
 mod lane;
 mod look_ahead;
@@ -25,7 +26,9 @@ use lane::Batch;
 use parking::Parking;
 use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
+use twinpath_core::{
+    DropCounters, DropReason, FlowKey, Fragments, Frame, Instant, Keyed, Pools, Steering,
+};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
 use twinpath_rulecache::Sides;
 
@@ -157,6 +160,8 @@ pub struct FastPath {
     header: Header,
     drops: DropCounters,
     counts: PathCounters,
+    /// By element: virtual reassembly in front of it, if it needs ports.
+    fragments: Vec<Option<Box<Fragments>>>,
     /// Where payloads wait while their headers are on the slow path.
     parking: Option<Box<Parking>>,
     /// Which packets are inside.
@@ -189,6 +194,7 @@ impl FastPath {
             flowless: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: PathCounters::default(),
+            fragments: Vec::new(),
             parking: None,
             under_way: UnderWay::default(),
             watch: None,
@@ -322,7 +328,9 @@ impl FastPath {
     /// Only packets with an IP header are let into the chain, and those have a flow.
     fn keyed(&self, frame: &Frame, layout: &Layout, element: u8) -> Keyed {
         let steering = self.steering.at(element);
-        steering.key(frame.bytes(), layout).unwrap_or_default()
+        self.key_of_fragment(frame, layout, element)
+            .or_else(|| steering.key(frame.bytes(), layout))
+            .unwrap_or_default()
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
@@ -578,16 +586,18 @@ impl FastPath {
         self.stages_mut().for_each(StateStage::resume);
     }
 
-    /// Takes another chain; what is not kept of the old one is added to what is left. Nothing may
-    /// be under way, and if the element with flow state goes, all flows are home.
+    /// Takes another chain, of which some elements need ports; what is not kept of the old one is
+    /// added to what is left. Nothing may be under way, and if the element with flow state goes, all
+    /// flows are home.
     pub fn replace(
         &mut self,
         sides: Sides,
         steering: Steering,
-        plans: Vec<FastPlan>,
+        (plans, needs_ports): (Vec<FastPlan>, &[bool]),
         left: &mut Leftovers,
     ) {
         self.chain = self.next_chain();
+        self.give_up_fragments();
         let old = std::mem::take(&mut self.elements);
         let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
         for plan in plans {
@@ -608,6 +618,7 @@ impl FastPath {
         }
         left.add(old);
         (self.sides, self.steering) = (sides, steering);
+        self.gather_fragments(needs_ports);
         self.hints = HintTable::new(hinted_flows(&self.elements));
     }
 

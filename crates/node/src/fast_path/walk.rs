@@ -179,6 +179,14 @@ impl FastPath {
         let Some((frame, number, known, shape)) = lane.at(at, ahead) else {
             return true;
         };
+        if self.is_gathered(&shape.layout(), position.element) {
+            let layout = shape.layout();
+            let mut frame = lane.take(at);
+            frame.set_ordinal(first + u64::from(number));
+            frame.set_direction(position.direction);
+            self.fragment(frame, &layout, position, io);
+            return false;
+        }
         let hint = known.hints.at(position.element);
         let (decision, found) = match decision {
             Some(decision) => (decision, hint),
@@ -201,7 +209,7 @@ impl FastPath {
     }
 
     /// Any packet meets an element. Returns also where it was found there.
-    fn meet(
+    pub(super) fn meet(
         &mut self,
         frame: &mut Frame,
         shape: &Shape<'_>,
@@ -210,11 +218,15 @@ impl FastPath {
         clock: Clock,
     ) -> (Decision, u32) {
         let seen = self.see(frame, shape, position);
+        let of_fragment = self.key_of_fragment(frame, &shape.layout(), position.element);
         let met = match self.elements.get_mut(usize::from(position.element)) {
             Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), position, hint),
             Some(FastElement::State(stage)) => {
                 let mut parsed = shape.parsed(self.steering.at(position.element), frame);
                 parsed.suspect = slot_of(hint);
+                if let Some(keyed) = of_fragment {
+                    (parsed.keyed, parsed.hash) = (keyed, keyed.key.hash(self.steering.seed()));
+                }
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.suspect))
             }
@@ -261,6 +273,9 @@ impl FastPath {
                 Ok(layout) => layout,
                 Err(malformed) => return self.drop(frame, DropReason::Malformed(malformed), io),
             };
+            if self.is_gathered(&layout, position.element) {
+                return self.fragment(frame, &layout, position, io);
+            }
             let parsed = Parsed {
                 layout,
                 ..Parsed::default()

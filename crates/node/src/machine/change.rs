@@ -324,6 +324,7 @@ impl Machine {
         match (next, &mut task.goal) {
             (Next::End, _) => {
                 self.has_drained = is_drained;
+                self.path.give_up_fragments();
                 return out.outcomes.push(Outcome::Stopped { is_drained });
             }
             (_, Goal::Change(replacement)) => {
@@ -355,6 +356,7 @@ impl Machine {
             sides,
             steering,
             fast,
+            needs_ports,
             pools,
             ..
         } = *replacement;
@@ -364,7 +366,8 @@ impl Machine {
             ref mut left,
             ..
         } = task.replaced;
-        self.path.replace(sides, steering, fast, left);
+        self.path
+            .replace(sides, steering, (fast, &needs_ports), left);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }

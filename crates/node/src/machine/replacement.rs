@@ -14,6 +14,8 @@ pub struct Replacement {
     pub steering: Steering,
     /// For the fast path.
     pub fast: Vec<FastPlan>,
+    /// By element: whether it needs ports.
+    pub needs_ports: Vec<bool>,
     /// For each worker.
     pub slow: Vec<Vec<SlowPlan>>,
     /// What makes a worker's elements of the new chain after a crash.

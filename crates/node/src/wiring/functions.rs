@@ -14,6 +14,14 @@ pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
     service.chain.chunk_by(alike)
 }
 
+/// By element: whether a function of it needs the ports of fragments.
+pub fn needs_ports(service: &Service) -> Vec<bool> {
+    let needs = |instance: &Instance| instance.config.needs_ports();
+    elements(service)
+        .map(|instances| instances.iter().any(needs))
+        .collect()
+}
+
 /// All functions of a service that share flow state, those of all elements together.
 ///
 /// # Errors

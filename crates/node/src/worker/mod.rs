@@ -17,8 +17,8 @@ use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
-use twinpath_core::wire::dissect;
-use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
+use twinpath_core::wire::{Fragment, dissect};
+use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach, peek};
 use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
@@ -500,6 +500,11 @@ impl Worker {
                 return self.drop(frame, DropReason::Malformed(malformed), pools);
             }
         };
+        if layout.fragment != Fragment::Whole
+            && let Some(before) = place.before(self.elements.len())
+        {
+            return self.give_back(before, frame);
+        }
         let steering = self
             .whole_walk
             .as_ref()
@@ -509,6 +514,14 @@ impl Worker {
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
         (header.element, header.metadata) = (place.element, frame.metadata());
         self.meet(&header, frame, pools);
+    }
+
+    /// A fragment goes on at the fast path, where it finds its flow in front of the next element.
+    fn give_back(&mut self, before: Position, frame: Frame) {
+        let mut header = Header::of_packet(Message::Return, &frame, &Keyed::default());
+        (header.element, header.metadata) = (before.element, frame.metadata());
+        let frame = Some(frame);
+        self.finished.push(Outgoing { header, frame });
     }
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {

@@ -106,6 +106,27 @@ pub const fn is_extension(next_header: u8) -> bool {
     )
 }
 
+/// The fragment header among extension headers, and where it begins.
+pub(super) fn fragment_header(first: u8, bytes: &[u8]) -> Option<(usize, FragmentRepr)> {
+    let mut walk = Extensions {
+        protocol: first,
+        length: 0,
+        fragment: Fragment::Whole,
+        identification: None,
+        routing: None,
+    };
+    for _ in 0..MAX_EXTENSIONS {
+        match walk.protocol {
+            protocol::FRAGMENT => {
+                return Some((walk.length, fragment_at(bytes, walk.length).ok()?));
+            }
+            other if is_extension(other) => walk.step(bytes).ok()?,
+            _ => return None,
+        }
+    }
+    None
+}
+
 fn fragment_at(bytes: &[u8], at: usize) -> Result<FragmentRepr, Malformed> {
     let header: [u8; FRAGMENT_HEADER_BYTES] =
         array_at(bytes, at).ok_or(Malformed::Ipv6Extensions)?;
