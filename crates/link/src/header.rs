@@ -20,7 +20,7 @@
 //! | 76 | 2 | port that the packet arrived on |
 //! | 78 | 2 | port that the packet leaves by |
 //! | 80 | 1 | element of the chain that this is about |
-//! | 81 | 1 | zero |
+//! | 81 | 1 | 1 if the packet is an answer on its way back through the chain, else 0 |
 //! | 82 | 2 | bytes of the packet's payload that are parked on the fast path's side (0 none) |
 //! | 84 | 4 each | state words |
 //! | behind them | 8 | slot and generation of the parked payload, if there is one, or a fragment's place |
@@ -411,6 +411,7 @@ fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
         direction,
         egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_slow_path: !message.is_to_worker(),
+        is_answer: bytes[81] & 1 != 0,
         parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
         has_bad_checksum: bytes[6] & 64 != 0,
         has_place: bytes[6] & 128 != 0,
@@ -457,6 +458,7 @@ fn write_metadata(fixed: &mut [u8; FIXED_BYTES], ingress: u16, metadata: Metadat
         | has_egress << 5
         | has_bad_checksum << 6
         | has_place << 7;
+    fixed[81] = u8::from(metadata.is_answer);
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
     fixed[78..80].copy_from_slice(&metadata.egress.unwrap_or(0).to_be_bytes());
     fixed[82..84].copy_from_slice(&metadata.parked_bytes.to_be_bytes());
@@ -538,6 +540,7 @@ mod tests {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
                     egress: (bits & 16 != 0).then_some(numbers[3] as u16),
                     was_on_slow_path: code >= 16,
+                    is_answer: bits & 2 != 0,
                     parked_bytes: if numbers[0] & 1 == 0 {
                         0
                     } else {

@@ -20,6 +20,7 @@ pub mod custom;
 pub mod descriptor;
 pub mod duration;
 pub mod edit;
+pub mod files;
 pub mod firewall;
 pub mod icmp_errors;
 mod idle_time;
@@ -36,6 +37,7 @@ mod reference;
 pub mod router;
 pub mod schema;
 mod seeded;
+pub mod similar;
 pub mod text;
 #[cfg(test)]
 mod two_caches;

@@ -10,8 +10,8 @@ use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transpor
 use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Dependents, Fate, Follower, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded,
-    Recording, Rule, RuleChain, RuleFunction, synthesise,
+    Answers, Awaits, Dependents, Follower, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
+    Recording, Rule, RuleChain, RuleFunction, Verdict, synthesise,
 };
 
 /// What became of one packet.
@@ -57,9 +57,9 @@ impl Live {
     fn apply(&self, frame: &[u8], layout: &Layout) -> Outcome {
         let rewrites = &self.rule.action.rewrites;
         let mut bytes = frame.to_vec();
-        let packet = match self.rule.action.fate {
-            Fate::Drop(reason) => Err(reason),
-            Fate::Forward => {
+        let packet = match self.rule.action.drop {
+            Some(reason) => Err(reason),
+            None => {
                 rewrites.apply(&mut bytes, layout);
                 Ok((bytes, rewrites.egress()))
             }
@@ -258,24 +258,24 @@ impl Bench {
         let mut packet = self.packet(frame, port, now, &mut recording);
         let mut replies = Vec::new();
         let mut followers = Vec::new();
-        let passage = self.run(
+        let verdict = self.run(
             &mut packet,
             &mut recording,
             (0, &mut replies),
             &mut followers,
         );
         let followers = self.follow(&packet, followers);
-        let fate = match passage {
-            Passage::Drop(reason) => Fate::Drop(reason),
-            _ => Fate::Forward,
+        let drop = match verdict {
+            Verdict::Drop(reason) => Some(reason),
+            _ => None,
         };
         self.obstacle = recording.obstacle();
-        if let Ok(rule) = synthesise(&recording, fate, now) {
+        if let Ok(rule) = synthesise(&recording, drop, now) {
             self.install(rule);
         }
-        let packet = match passage {
-            Passage::Drop(reason) => Err(reason),
-            _ => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
+        let packet = match drop {
+            Some(reason) => Err(reason),
+            None => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
         };
         let replies = replies.iter().map(|frame| frame.bytes().to_vec()).collect();
         Outcome {
@@ -320,18 +320,18 @@ impl Bench {
         recording: &mut Recording,
         (mut from, replies): (usize, &mut Vec<twinpath_core::Frame>),
         followers: &mut Vec<Follower>,
-    ) -> Passage {
+    ) -> Verdict<Awaits> {
         let (mut asked, mut closed) = (None, None);
         loop {
             let before = packet.bytes().to_vec();
             let mut answers = Answers::new(replies, &mut self.pools);
-            let passage = self
+            let verdict = self
                 .chain
                 .run(packet, recording, from, &self.cache, &mut answers);
             followers.append(&mut answers.take_followers());
             drop(answers);
-            let Passage::Wait { step, entry } = passage else {
-                return passage;
+            let Verdict::Wait(Awaits { step, entry }) = verdict else {
+                return verdict;
             };
             if step == from {
                 assert_eq!(packet.bytes(), before, "a waiting packet was changed");
@@ -360,8 +360,8 @@ impl Bench {
             let (mut replies, mut more) = (Vec::new(), Vec::new());
             let mut recording = Recording::new(None);
             let start = (step, &mut replies);
-            let passage = self.run(&mut packet, &mut recording, start, &mut more);
-            if passage == Passage::Forward {
+            let verdict = self.run(&mut packet, &mut recording, start, &mut more);
+            if verdict == Verdict::Forward {
                 left.push(packet.bytes().to_vec());
             }
             self.pools.give(packet.frame);

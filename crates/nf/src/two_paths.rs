@@ -296,7 +296,6 @@ impl<F: NetworkFunction> Path<F> {
             words: &mut known.words,
             handle: &mut known.handle,
             now,
-            wake: &mut Instant::NEVER.clone(),
         };
         self.function.handle(packet, &mut flow, &mut out);
         let copies = |packets: Vec<Packet>| {

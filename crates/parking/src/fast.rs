@@ -121,16 +121,20 @@ impl Stage {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(config: Config, port: PortConfig) -> Result<Self, ConfigError> {
-        Ok(Self {
+        let mut stage = Self {
             buffer: PayloadBuffer::new(config)?,
             port: Port::new(port),
             counts: StageCounters::default(),
-        })
+        };
+        stage.set_lossless(false);
+        Ok(stage)
     }
 
-    /// See [`PayloadBuffer::set_lossless`].
+    /// Whether packets that must follow others are never dropped for want of room (see
+    /// [`PayloadBuffer::set_lossless`]): nor are they where what has no room crosses whole.
     pub fn set_lossless(&mut self, is_lossless: bool) {
-        self.buffer.set_lossless(is_lossless);
+        let drops_overflow = self.port.config().drops_overflow;
+        self.buffer.set_lossless(is_lossless || !drops_overflow);
     }
 
     /// A packet goes to the slow path: its payload stays here if it is worth it and there is room.

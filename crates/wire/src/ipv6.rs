@@ -7,10 +7,10 @@ use crate::malformed::Malformed;
 
 mod extensions;
 
-pub(crate) use extensions::routed_destination;
 pub use extensions::{
     Extensions, FRAGMENT_HEADER_BYTES, FragmentRepr, MAX_EXTENSIONS, is_extension,
 };
+pub(crate) use extensions::{has_segments_left, routed_destination};
 
 /// The header without extension headers.
 pub const HEADER_BYTES: usize = 40;

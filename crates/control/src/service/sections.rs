@@ -190,14 +190,16 @@ impl Default for SlowPath {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Link {
-    /// Frames that each ring holds.
+    /// Frames that each ring holds. A worker that shares its core may not run for 10 ms; at a million
+    /// packets a second for the slow path that is as many as the default.
     #[serde(deserialize_with = "count::<_, MOST_RING_FRAMES>")]
     #[schemars(range(min = 1, max = MOST_RING_FRAMES))]
     pub ring_frames: usize,
     /// From the fast path to the slow path and back: what virtual time assumes, and how far a replay
     /// lets the capture's clock run ahead of packets on the slow path. "0s" does not bound it.
     pub round_trip: Human,
-    /// How long a pull may go unanswered.
+    /// How long a pull may go unanswered. Nothing but a lost frame is found out by it, so the default is
+    /// longer than a thread waits for its turn on a busy core.
     pub incomplete_timeout: Human,
     /// How long a write-back may go unacknowledged before it is sent again.
     pub write_back_timeout: Human,
@@ -206,11 +208,11 @@ pub struct Link {
 impl Default for Link {
     fn default() -> Self {
         Self {
-            ring_frames: 1024,
+            ring_frames: 8192,
             // Between a switch and workers beside it (SwitchNIC §4.2).
             round_trip: Human(Duration::from_micros(4)),
-            incomplete_timeout: Human(Duration::from_millis(1)),
-            write_back_timeout: Human(Duration::from_millis(1)),
+            incomplete_timeout: Human(Duration::from_millis(50)),
+            write_back_timeout: Human(Duration::from_millis(50)),
         }
     }
 }

@@ -195,7 +195,7 @@ impl Connection {
     /// Whether its idle time-out has passed. Packets that are a little out of order in time do
     /// not expire it.
     pub fn is_expired(&self, now: Instant) -> bool {
-        now.ticks().wrapping_sub(self.last_seen).cast_signed() > self.timeout.cast_signed()
+        now.ticks_since(self.last_seen) > self.timeout
     }
 
     /// The end that sends in this direction.

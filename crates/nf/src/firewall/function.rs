@@ -160,17 +160,7 @@ impl Firewall {
 
 /// What the rules see of a packet.
 pub(super) fn first_packet(packet: &Packet) -> FirstPacket {
-    let (source, destination) = (packet.source(), packet.destination());
-    let ports = match packet.layout.transport {
-        Transport::Tcp | Transport::Udp => Some((source.port, destination.port)),
-        _ => None,
-    };
-    FirstPacket {
-        source: source.address,
-        destination: destination.address,
-        protocol: packet.layout.protocol,
-        ports,
-    }
+    FirstPacket::of(packet.bytes(), &packet.layout)
 }
 
 enum IcmpKind {

@@ -102,6 +102,7 @@
 
 pub mod config;
 mod connection;
+pub(crate) mod cover;
 mod descriptor;
 pub(crate) mod edit;
 mod errors;

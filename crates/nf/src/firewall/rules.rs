@@ -7,7 +7,8 @@
 
 use std::ops::RangeInclusive;
 
-use twinpath_core::wire::{Address, protocol};
+use twinpath_core::wire::layout::{Layout, Transport};
+use twinpath_core::wire::{Address, fields, protocol};
 
 use super::rule::{Action, Rule};
 
@@ -23,6 +24,24 @@ pub struct FirstPacket {
     /// Its ports, source and destination, if its protocol has some. Rules that name ports match no
     /// others.
     pub ports: Option<(u16, u16)>,
+}
+
+impl FirstPacket {
+    /// What rules see of this one.
+    pub fn of(packet: &[u8], layout: &Layout) -> Self {
+        let source = fields::source(packet, layout);
+        let destination = fields::destination(packet, layout);
+        let ports = match layout.transport {
+            Transport::Tcp | Transport::Udp => Some((source.port, destination.port)),
+            _ => None,
+        };
+        Self {
+            source: source.address,
+            destination: destination.address,
+            protocol: layout.protocol,
+            ports,
+        }
+    }
 }
 
 /// Rules, compiled for matching.

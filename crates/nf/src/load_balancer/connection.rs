@@ -239,7 +239,7 @@ impl Timeouts {
         } else {
             self.of_open(connection.kind)
         };
-        now.ticks().wrapping_sub(connection.last_seen).cast_signed() > limit.cast_signed()
+        now.ticks_since(connection.last_seen) > limit
     }
 }
 

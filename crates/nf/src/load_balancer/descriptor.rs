@@ -13,6 +13,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "a connection's backend is its state, which both paths hold; choosing one is for the slow path",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };

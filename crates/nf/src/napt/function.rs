@@ -79,7 +79,7 @@ impl Napt {
             pick_up: config.pick_up,
             ports_per_host: config.ports_per_host,
             sessions_per_binding: config.sessions_per_binding,
-            exhaustion: Exhaustion::new(config),
+            exhaustion: Exhaustion::new(config, seed),
             refusals: Refusals::default(),
             sides: Sides::new(config),
             fragments: Fragments::new(seed),

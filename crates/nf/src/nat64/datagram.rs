@@ -320,7 +320,7 @@ fn number(ends: Ends, upper: &[u8]) -> u16 {
     let ports = u64::from(ends.source.port) << 16 | u64::from(ends.destination.port);
     let addresses =
         ends.source.address.0 as u64 ^ (ends.destination.address.0 as u64).rotate_left(16);
-    fold(sum(&upper[..upper.len().min(64)]) + ports + addresses)
+    fold(sum(&upper[..upper.len().min(64)]) + ports + u64::from(fold(addresses)))
 }
 
 /// Sets the ports of a header and mends the checksum at a place of it, which covers addresses too.

@@ -13,6 +13,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "what is translated gets another IP version, which no rule can write; what passes is cached",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };

@@ -8,8 +8,8 @@ use super::config::Config;
 use super::datagram::Ends;
 use super::prefix::{Embedding, is_local};
 use crate::napt::core::{Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature};
-use crate::router::{Cause, Errors};
-use rewriting::datagram_of;
+use crate::router::{Cause, Icmp, RateLimit};
+use rewriting::{datagram_of, is_announced};
 use twinpath_core::wire::{Address, Endpoint, fields};
 use twinpath_core::{Direction, DropReason, Instant};
 use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
@@ -24,7 +24,7 @@ pub struct Nat64 {
     is_well_known: bool,
     mtu: u16,
     lowest_mtu: u16,
-    errors: Errors,
+    errors: Icmp,
     /// What packets are written to.
     buffers: [Box<[u8]>; 2],
     fragment: Vec<u8>,
@@ -59,6 +59,7 @@ impl Nat64 {
     /// A translation without bindings; the seed is as for an [address translation](crate::napt::Napt::new).
     pub fn new(config: &Config, seed: u64) -> Self {
         let v4 = config.napt.first_external();
+        let rate = config.napt.errors_per_second;
         let v6 = v4.map(|v4| config.embedding.embed(v4));
         Self {
             napt: Napt::new(&config.napt, seed),
@@ -66,7 +67,7 @@ impl Nat64 {
             is_well_known: config.is_well_known(),
             mtu: config.mtu,
             lowest_mtu: config.lowest_mtu,
-            errors: Errors::new(v4, v6, config.napt.errors_per_second),
+            errors: Icmp::new([v4, v6], RateLimit::new(rate, rate, seed)),
             buffers: [(); 2].map(|()| vec![0; FRAME_BYTES].into_boxed_slice()),
             fragment: Vec::with_capacity(FRAME_BYTES),
             counters: Counters::default(),
@@ -249,10 +250,10 @@ impl Nat64 {
         now: Instant,
         answers: &mut Answers<'_>,
     ) {
-        if let Some(error) = self.errors.about(packet.quote(), cause, now)
+        if let Some(error) = self.errors.error_about(packet.quote(), cause, now)
             && answers.reply(error)
         {
-            self.errors.sent += 1;
+            self.errors.errors_sent += 1;
         }
     }
 
@@ -300,6 +301,9 @@ impl RuleFunction for Nat64 {
             packet.depends_on(0, None);
             return Verdict::Forward;
         }
+        if !is_announced(packet.quote()) {
+            return self.drop_untranslatable();
+        }
         let result = match nature {
             Nature::Ports(kind) => self.translate(packet, course, kind, now, answers),
             Nature::Error => self.translate_error(packet, course, now),
@@ -336,7 +340,7 @@ impl RuleFunction for Nat64 {
         each("fragmented", self.counters.fragmented);
         each("too_long", self.counters.too_long);
         each("untranslatable", self.counters.untranslatable);
-        each("errors_sent", self.errors.sent);
+        each("errors_sent", self.errors.errors_sent);
         each("errors_limited", self.errors.limited);
         self.napt.table_counters(each);
     }

@@ -17,8 +17,9 @@ mod watched;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
 
+use crate::admission::Admission;
 use crate::leftovers::Leftovers;
-use crate::position::Position;
+use crate::position::{ElementOrder, Position};
 use crate::under_way::UnderWay;
 use crate::watch::{Step, Watch};
 use hints::HintTable;
@@ -30,7 +31,6 @@ use twinpath_core::{
     DropCounters, DropReason, FlowKey, Fragments, Frame, Instant, Keyed, Pools, Steering,
 };
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
-use twinpath_rulecache::Sides;
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
 pub const BATCH: usize = 32;
@@ -140,10 +140,12 @@ struct Io<'a> {
 /// The fast path of a node: one thread owns it.
 pub struct FastPath {
     steering: Steering,
-    sides: Sides,
+    admission: Admission,
     /// How many chains there were before this one.
     chain: u16,
     elements: Vec<FastElement>,
+    /// In which order packets pass them.
+    order: ElementOrder,
     /// When the run began.
     started: Instant,
     /// What stages did that are gone.
@@ -153,8 +155,8 @@ pub struct FastPath {
     epochs: Vec<u32>,
     /// Packets at work, by direction; empty between calls.
     batch: Option<Box<Batch>>,
-    /// Frames without a flow; empty between calls.
-    flowless: Vec<Frame>,
+    /// Frames that may not enter the chain; empty between calls.
+    aside: Vec<Frame>,
     hints: HintTable,
     /// Of the packet that a state stage has last sent to a worker.
     header: Header,
@@ -171,27 +173,29 @@ pub struct FastPath {
 }
 
 impl FastPath {
-    /// A fast path in front of `workers` workers, for a chain of these elements. With nothing on
+    /// A fast path in front of `workers` workers, for a chain of these elements, which packets pass
+    /// in this order. With nothing on
     /// the fast path at any of them it is the oracle.
     pub fn new(
         steering: Steering,
-        sides: Sides,
-        elements: Vec<FastElement>,
+        admission: Admission,
+        (elements, order): (Vec<FastElement>, ElementOrder),
         workers: usize,
     ) -> Self {
         Self {
             steering,
-            sides,
+            admission,
             chain: 0,
             hints: HintTable::new(hinted_flows(&elements)),
             header: Header::new(Message::Plain, FlowKey::default()),
             elements,
+            order,
             started: Instant::ZERO,
             former: CoherenceCounters::default(),
             returns: vec![Receiver::default(); workers.max(1)],
             epochs: vec![0; workers.max(1)],
             batch: Some(Box::default()),
-            flowless: Vec::with_capacity(BATCH),
+            aside: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: PathCounters::default(),
             fragments: Vec::new(),
@@ -273,6 +277,12 @@ impl FastPath {
     /// Counts a drop that happened in front of the fast path or on its way to the slow path.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.drops.count(reason);
+    }
+
+    /// The run ends, and packets that are under way are lost.
+    pub(crate) fn count_left_inside(&mut self) {
+        let inside = self.under_way.waiting() as u64;
+        self.drops.add(DropReason::RunEnded, inside);
     }
 
     /// The last life of a worker that was heard of; 0 if none was.
@@ -496,7 +506,7 @@ impl FastPath {
             element: header.element,
             direction: header.metadata.direction,
         };
-        match header.is_reply {
+        match header.is_reply && !header.metadata.is_answer {
             true => self.depart(frame, true, io),
             false => self.go_on(frame, position, io),
         }
@@ -591,9 +601,9 @@ impl FastPath {
     /// flows are home.
     pub fn replace(
         &mut self,
-        sides: Sides,
+        admission: Admission,
         steering: Steering,
-        (plans, needs_ports): (Vec<FastPlan>, &[bool]),
+        (plans, order, needs_ports): (Vec<FastPlan>, ElementOrder, &[bool]),
         left: &mut Leftovers,
     ) {
         self.chain = self.next_chain();
@@ -617,7 +627,7 @@ impl FastPath {
             self.former.absorb(former.counters());
         }
         left.add(old);
-        (self.sides, self.steering) = (sides, steering);
+        (self.admission, self.steering, self.order) = (admission, steering, order);
         self.gather_fragments(needs_ports);
         self.hints = HintTable::new(hinted_flows(&self.elements));
     }

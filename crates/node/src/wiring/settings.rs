@@ -52,6 +52,14 @@ pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
     })
 }
 
+/// Buffers of each worker, for messages and packets made on the slow path.
+pub(crate) fn worker_buffers(service: &Service) -> Buffers {
+    Buffers {
+        ordinary: 2 * service.link.ring_frames + 1024,
+        long: 16,
+    }
+}
+
 /// Most frames that elements with rules keep, on both paths.
 fn held_for_rules(service: &Service) -> usize {
     let makes_rules = |element: &&[Instance]| element[0].makes_rules();

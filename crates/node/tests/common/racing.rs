@@ -23,6 +23,7 @@ use twinpath_link::{Header, Message, Sender, attach, detach, number};
 use twinpath_node::arrivals::Tempo;
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
+use twinpath_node::machine::{Moment, Time};
 use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
@@ -530,7 +531,8 @@ impl Alone {
         if !std::mem::replace(&mut self.has_ended, true) {
             let mut returns = Vec::new();
             let (worker, pools) = (&mut self.node.workers[0], &mut self.node.worker_pools[0]);
-            worker.advance(Instant::NEVER, pools, &mut returns);
+            let (passed, now) = (Moment::NEVER, Instant::NEVER);
+            worker.advance(Time { passed, now }, pools, &mut returns);
             self.come_back(returns);
         }
     }

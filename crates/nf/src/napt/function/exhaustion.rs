@@ -4,29 +4,30 @@
 use super::super::config::Config;
 use super::super::sides::Course;
 use super::Napt;
-use crate::router::{Cause, Errors};
+use crate::router::{Cause, Icmp, RateLimit};
 use twinpath_core::wire::Address;
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::{Answers, Recorded, Verdict};
 
 /// Writes them, at most so many in a second.
 #[derive(Debug)]
-pub(in super::super) struct Exhaustion(Errors);
+pub(in super::super) struct Exhaustion(Icmp);
 
 impl Exhaustion {
-    pub fn new(config: &Config) -> Self {
-        let [v4, v6] = addresses(config);
-        Self(Errors::new(v4, v6, config.errors_per_second))
+    pub fn new(config: &Config, seed: u64) -> Self {
+        let rate = config.errors_per_second;
+        Self(Icmp::new(addresses(config), RateLimit::new(rate, rate, seed)))
     }
 
     /// Another limit and other addresses; counts go on.
     pub fn configure(&mut self, config: &Config) {
-        let before = std::mem::replace(self, Self::new(config));
-        self.0.continue_from(&before.0);
+        let rate = config.errors_per_second;
+        self.0.configure(rate, rate);
+        self.0.set_addresses(addresses(config));
     }
 
     pub fn sent(&self) -> u64 {
-        self.0.sent
+        self.0.errors_sent
     }
 
     pub fn limited(&self) -> u64 {
@@ -63,10 +64,10 @@ impl Napt {
             return;
         }
         let errors = &mut self.exhaustion.0;
-        if let Some(error) = errors.about(packet.quote(), Cause::Prohibited, now)
+        if let Some(error) = errors.error_about(packet.quote(), Cause::Prohibited, now)
             && answers.reply(error)
         {
-            errors.sent += 1;
+            errors.errors_sent += 1;
         }
     }
 }

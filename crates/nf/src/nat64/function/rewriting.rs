@@ -108,6 +108,14 @@ fn fill(packet: &mut Packet, bytes: &[u8]) -> bool {
     is_done
 }
 
+/// Whether the link header ends with the EtherType of an IP version: sessions and labels announce
+/// theirs in another way.
+pub(super) fn is_announced(packet: &Packet) -> bool {
+    let link = packet.bytes().get(..usize::from(packet.layout.l3));
+    let announced = link.and_then(<[u8]>::last_chunk).copied().map(u16::from_be_bytes);
+    matches!(announced, Some(protocol::ETHER_IPV4 | protocol::ETHER_IPV6))
+}
+
 /// What a link header announces is the last thing in it.
 pub(super) fn set_ether_type(link: &mut [u8], to_v4: bool) {
     let ether_type = match to_v4 {
