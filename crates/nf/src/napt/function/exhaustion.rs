@@ -16,7 +16,10 @@ pub(in super::super) struct Exhaustion(Icmp);
 impl Exhaustion {
     pub fn new(config: &Config, seed: u64) -> Self {
         let rate = config.errors_per_second;
-        Self(Icmp::new(addresses(config), RateLimit::new(rate, rate, seed)))
+        Self(Icmp::new(
+            addresses(config),
+            RateLimit::new(rate, rate, seed),
+        ))
     }
 
     /// Another limit and other addresses; counts go on.

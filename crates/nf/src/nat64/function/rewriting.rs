@@ -112,7 +112,10 @@ fn fill(packet: &mut Packet, bytes: &[u8]) -> bool {
 /// theirs in another way.
 pub(super) fn is_announced(packet: &Packet) -> bool {
     let link = packet.bytes().get(..usize::from(packet.layout.l3));
-    let announced = link.and_then(<[u8]>::last_chunk).copied().map(u16::from_be_bytes);
+    let announced = link
+        .and_then(<[u8]>::last_chunk)
+        .copied()
+        .map(u16::from_be_bytes);
     matches!(announced, Some(protocol::ETHER_IPV4 | protocol::ETHER_IPV6))
 }
 
