@@ -200,7 +200,7 @@ const ACTS: [(&str, &[&str], f64); 11] = [
         ],
         2.0,
     ),
-    ("nat64", &["translated_out", "fragments_held"], 2.0),
+    ("nat64", &["translated_out"], 2.0),
     ("nptv6", &["translated_out"], 2.0),
     (
         "reassembler",
