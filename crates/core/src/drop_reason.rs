@@ -52,9 +52,17 @@ pub enum DropReason {
     RuleBacklogFull,
     /// A worker crashed while it had the packet.
     WorkerCrashed,
+    /// A checksum does not hold, so no receiver takes the packet.
+    BadChecksum,
+    /// A TCP segment far from what its receiver expects, or without what it must have.
+    Unacceptable,
+    /// A TCP segment with urgent data, which the service does not let pass.
+    Urgent,
+    /// Bytes of a TCP stream before this segment are missing, so it cannot be inspected yet.
+    OutOfOrder,
 }
 
-const PLAIN: [DropReason; 22] = [
+const PLAIN: [DropReason; 26] = [
     DropReason::FrameTooLong,
     DropReason::NoBuffer,
     DropReason::PuntRingFull,
@@ -77,6 +85,10 @@ const PLAIN: [DropReason; 22] = [
     DropReason::HeaderTooLong,
     DropReason::RuleBacklogFull,
     DropReason::WorkerCrashed,
+    DropReason::BadChecksum,
+    DropReason::Unacceptable,
+    DropReason::Urgent,
+    DropReason::OutOfOrder,
 ];
 
 impl DropReason {
@@ -118,6 +130,10 @@ impl DropReason {
             Self::HeaderTooLong => 19,
             Self::RuleBacklogFull => 20,
             Self::WorkerCrashed => 21,
+            Self::BadChecksum => 22,
+            Self::Unacceptable => 23,
+            Self::Urgent => 24,
+            Self::OutOfOrder => 25,
         }
     }
 
@@ -172,6 +188,10 @@ impl DropReason {
             Self::HeaderTooLong => "header_too_long",
             Self::RuleBacklogFull => "rule_backlog_full",
             Self::WorkerCrashed => "worker_crashed",
+            Self::BadChecksum => "bad_checksum",
+            Self::Unacceptable => "unacceptable",
+            Self::Urgent => "urgent",
+            Self::OutOfOrder => "out_of_order",
         }
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
+use twinpath_core::Guarantees;
 use twinpath_core::wire::Address;
 use twinpath_rulecache::{Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
@@ -91,6 +92,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// packet, zeros stand where it was, and checksums are mended, not computed anew. Packets whose
     /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
+
+    /// What the function gives to those behind it, and needs of those in front of it, in both
+    /// directions: the same as its fast program says.
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::NONE
+    }
 
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
     /// start from `folder`, hashes and choices from `seed`.

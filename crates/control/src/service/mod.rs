@@ -63,6 +63,7 @@
 mod chain;
 mod edit;
 mod error;
+mod guarantees;
 mod parking;
 mod ports;
 mod sections;
@@ -285,6 +286,7 @@ impl File {
             ports: &ports,
         };
         let functions = chain::read(names, sections, surroundings)?;
+        guarantees::check(&functions, names)?;
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";

@@ -1,11 +1,13 @@
 //! What the catalogue knows of firewalls.
 
 use super::edit::edited_rules;
+use super::program::GUARANTEES;
 use super::{Config, Firewall, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
 use std::path::Path;
 use std::sync::Arc;
+use twinpath_core::Guarantees;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -23,6 +25,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        GUARANTEES
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

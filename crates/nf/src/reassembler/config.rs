@@ -3,6 +3,8 @@
 use crate::duration::Human;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use twinpath_core::Guarantees;
+use twinpath_core::guarantee::{Demand, Guarantee, Need};
 
 /// Largest window and per-flow byte limit: well below the half of the sequence space in which
 /// "ahead" and "behind" can be told apart.
@@ -19,6 +21,11 @@ pub struct Config {
     pub overlap: Overlap,
     /// What becomes of segments whose data was all delivered before.
     pub retransmissions: Retransmissions,
+    /// What becomes of segments whose checksum, or whose IPv4 header's, does not hold: no receiver
+    /// takes them (RFC 9293 §3.1).
+    pub checksums: Checksums,
+    /// What becomes of urgent data.
+    pub urgent: Urgent,
     /// How far from the next expected byte a segment may start.
     #[serde(deserialize_with = "bytes")]
     pub window_bytes: u32,
@@ -46,6 +53,8 @@ impl Default for Config {
         Self {
             overlap: Overlap::First,
             retransmissions: Retransmissions::Forward,
+            checksums: Checksums::Drop,
+            urgent: Urgent::Inline,
             window_bytes: 4 << 20,
             gap_timeout: Human::milliseconds(500),
             idle_timeout: Human::seconds(300),
@@ -76,6 +85,30 @@ pub enum Retransmissions {
     #[default]
     Forward,
     /// It is dropped and counted.
+    Drop,
+}
+
+/// What becomes of segments whose checksums do not hold.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checksums {
+    /// They are dropped and counted.
+    #[default]
+    Drop,
+    /// They count like others: for captures of hosts that leave checksums to their network card.
+    Ignore,
+}
+
+/// What becomes of urgent data: a receiver may take its byte out of the stream or leave it there,
+/// and nobody else can tell (RFC 6093 §3).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Urgent {
+    /// It becomes data like other: the mark is taken off, so that every receiver leaves it where it
+    /// is.
+    #[default]
+    Inline,
+    /// Segments with the mark are dropped and counted.
     Drop,
 }
 
@@ -115,6 +148,23 @@ impl<'de> Deserialize<'de> for Config {
 }
 
 impl Config {
+    /// It puts bytes in order. What counts as delivered has to reach the receiver, so whoever
+    /// refuses segments comes before it.
+    pub(super) fn guarantees(&self) -> Guarantees {
+        let demand = match self.retransmissions {
+            Retransmissions::Forward => Demand::Preferred,
+            Retransmissions::Drop => Demand::IfGiven,
+        };
+        Guarantees {
+            gives: Some(Guarantee::Ordered),
+            needs: Some(Need {
+                guarantee: Guarantee::Checked,
+                demand,
+                reason: "drops what it let pass before (retransmissions = \"drop\"), so functions that refuse segments have to stand in front of it, or their sender's next try is lost",
+            }),
+        }
+    }
+
     fn check_timeouts(&self) -> Result<(), ConfigError> {
         let Self {
             gap_timeout,
@@ -165,6 +215,8 @@ mod tests {
         let text = r#"
             overlap = "last"
             retransmissions = "drop"
+            checksums = "ignore"
+            urgent = "drop"
             window_bytes = 65536
             gap_timeout = "20ms"
             idle_timeout = "1m"
@@ -176,6 +228,8 @@ mod tests {
         let expected = Config {
             overlap: Overlap::Last,
             retransmissions: Retransmissions::Drop,
+            checksums: Checksums::Ignore,
+            urgent: Urgent::Drop,
             window_bytes: 65536,
             gap_timeout: Human::milliseconds(20),
             idle_timeout: Human::seconds(60),

@@ -83,7 +83,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Overlap, Retransmissions};
+pub use config::{Checksums, Config, ConfigError, Overlap, Retransmissions, Urgent};
 pub use counters::Counters;
 pub use descriptor::FUNCTION;
 pub use function::Reassembler;
