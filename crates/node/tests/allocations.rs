@@ -123,7 +123,7 @@ impl Bench {
             "/../../examples/inspector.rules"
         );
         let text = format!(
-            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\nrules = {rules:?}\n"
+            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\ngaps = \"inspect\"\nrules = {rules:?}\n"
         );
         let service = Service::parse(&text, Path::new("allocations.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));

@@ -78,20 +78,25 @@ mod minimise;
 mod program;
 mod rule_set;
 mod rules;
+mod state;
+mod tracker;
 
-pub use config::{Config, Matcher, Timeout, TimeoutError};
+pub use config::{Config, Depth, DepthError, Gaps, Matcher, Timeout, TimeoutError};
 pub use deep::{DEFAULT_TABLE_BYTES, DeepMatcher, DeepState, StreamMatcher};
 pub use descriptor::FUNCTION;
 #[cfg(feature = "hyperscan")]
 pub use error::HyperscanError;
 pub use error::{Expected, Problem, RulesError};
-pub use function::{Inspector, InspectorError, inspector};
+pub use function::{Inspector, InspectorError, inspector, rules};
 pub use gate::{Gate, GateOutcome};
 #[cfg(feature = "hyperscan")]
 pub use hyperscan::{HyperscanMatcher, HyperscanState};
-pub use limits::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES, MIN_PARTIAL_BYTES};
+pub use limits::{MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
 pub use rule_set::RuleSet;
-pub use rules::{Action, GateLiterals, Pattern, Rule, RuleIndex, Rules};
+pub use rules::{
+    Action, GateLiterals, Item, ItemIndex, LeftOut, Pattern, Rule, RuleIndex, Rules, Sought, Summary,
+    Variables,
+};
 
 /// The function's name.
 pub const NAME: &str = "inspector";
@@ -110,7 +115,7 @@ mod tests {
     /// Every rule that a stream of one payload sets off, by name.
     fn found(rules: &Rules, payload: &[u8]) -> Vec<String> {
         let mut set = RuleSet::new();
-        let report = |rule| _ = set.insert(rule);
+        let report = |pattern, _| _ = set.insert(rules.rule_of_one(pattern).unwrap());
         DeepMatcher::new(rules)
             .unwrap()
             .scan(DeepState::default(), payload, report);

@@ -74,10 +74,10 @@ impl Reassembler {
         out: &mut Outbox<'_>,
     ) {
         let state = State(flow.words);
-        if !state.is_tracked(way) {
-            // The direction begins.
-        } else if state.is_closed() {
+        if state.is_closed() {
             self.start_over(flow, out);
+        } else if !state.is_tracked(way) {
+            // The direction begins.
         } else if state.was_opened_by(way, segment.start, self.config.window_bytes) {
             self.counters.repeated_opens += 1;
             return;
@@ -102,23 +102,19 @@ impl Reassembler {
     ) {
         let window_bytes = self.config.window_bytes;
         let (asked, state) = (other(way), State(flow.words));
-        let is_asked = |state: &State<'_>| {
-            let distance = ahead(state.next(asked), segment.acknowledged);
-            state.is_tracked(asked) && (0..=window_bytes as i32).contains(&distance)
-        };
-        let is_known = state.is_tracked(way) && !state.is_closed();
-        if is_known
-            && is_asked(&state)
-            && state.was_opened_by(way, segment.start, window_bytes)
-        {
+        let behind = ahead(state.next(asked), segment.acknowledged);
+        let lives = state.is_tracked(way) && !state.is_closed();
+        let is_asked = state.is_tracked(asked) && (0..=window_bytes as i32).contains(&behind);
+        if lives && is_asked && state.was_opened_by(way, segment.start, window_bytes) {
             self.counters.repeated_opens += 1;
             return;
         }
-        if state.is_tracked(way) {
+        if state.is_tracked(way) || state.is_closed() {
             self.start_over(flow, out);
         }
         let mut state = State(flow.words);
-        if !is_asked(&state) {
+        // Data that came with the SYN may not have been taken.
+        if !state.is_tracked(asked) || state.next(asked) != segment.acknowledged {
             self.release_way(asked, flow, out);
             state = State(flow.words);
             state.open(asked, segment.acknowledged.wrapping_sub(1), segment.acknowledged);

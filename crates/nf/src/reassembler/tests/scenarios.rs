@@ -424,6 +424,15 @@ fn an_answer_says_where_the_other_direction_begins() {
          > 103 def     => > 103 def | > 106 ghi",
     );
     play(
+        &Config {
+            retransmissions: Retransmissions::Drop,
+            ..plain()
+        },
+        "> 99/S abc    => > 99/S abc
+         < 499/SA@100  => < 499/SA
+         > 100 ABC     => > 100 ABC",
+    );
+    play(
         &plain(),
         "< 499/SA@100  => < 499/SA
          > 103 def     =>
