@@ -5,9 +5,7 @@ use crate::key::Role;
 use crate::pool::Frame;
 use crate::time::Instant;
 use crate::wire::layout::{Layout, Transport};
-use crate::wire::{
-    Endpoint, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum,
-};
+use crate::wire::{Endpoint, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum};
 
 /// A frame whose headers have been found. Rewrites mend every checksum.
 #[derive(Debug)]

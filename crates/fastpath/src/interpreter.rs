@@ -382,10 +382,7 @@ impl PlainPrograms<'_> {
     /// Sets what code does not get in registers.
     #[inline(never)]
     fn set_more(&mut self, frame: &Frame, plain: Plain, tcp: &[u8; 20]) {
-        let elapsed = frame
-            .timestamp()
-            .0
-            .saturating_sub(self.machine.started.0);
+        let elapsed = frame.timestamp().0.saturating_sub(self.machine.started.0);
         self.native.set_elapsed(elapsed);
         self.native
             .set_field(Field::Protocol, plain.protocol().into());

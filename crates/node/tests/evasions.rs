@@ -32,7 +32,11 @@ fn is_banned(service: &Service, talk: &Talk, what: &str) -> bool {
     assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what);
     let left = both.packets.iter().map(|(_, packet)| packet.as_slice());
     let received = talk.received(left);
-    assert!(!contains(&received), "{what}: {:?}", String::from_utf8_lossy(&received));
+    assert!(
+        !contains(&received),
+        "{what}: {:?}",
+        String::from_utf8_lossy(&received)
+    );
     let drops = |outcome: &common::Outcome| outcome.report.drops.contains_key("banned");
     assert_eq!(drops(&slow), drops(&both), "{what}");
     drops(&both)
@@ -72,7 +76,10 @@ fn in_small_segments() {
 fn split_anywhere() {
     for place in 1..WORD.len() {
         catches(&format!("split behind {place}"), |talk| {
-            talk.send(&Sent::data(0, &[b"a harmless text and ", &WORD[..place]].concat()));
+            talk.send(&Sent::data(
+                0,
+                &[b"a harmless text and ", &WORD[..place]].concat(),
+            ));
             talk.send(&Sent::data(20 + place as i64, &WORD[place..]));
         });
     }
@@ -112,7 +119,10 @@ fn around_an_urgent_byte() {
         talk.send(&Sent::data(0, b"FORB"));
         talk.send(&Sent::data(4, b"IDDEN").with(URG));
     });
-    let service = inspecting(&["reassembler", "inspector"], "[reassembler]\nurgent = \"drop\"\n");
+    let service = inspecting(
+        &["reassembler", "inspector"],
+        "[reassembler]\nurgent = \"drop\"\n",
+    );
     for ends in Ends::ALL {
         let mut talk = Talk::new(ends);
         talk.send(&Sent::data(0, b"FORB"));
@@ -156,11 +166,29 @@ fn behind_a_reset_or_a_new_beginning_that_nobody_believes() {
     let decoys = [
         ("a RST far away", Sent::data(far, b"").with(RST)),
         ("a RST nearby", Sent::data(1000, b"").with(RST)),
-        ("a RST with a bad checksum", Sent::data(4, b"").with(RST).broken()),
+        (
+            "a RST with a bad checksum",
+            Sent::data(4, b"").with(RST).broken(),
+        ),
         ("a segment far away", Sent::data(far, b"xxxx")),
-        ("a FIN with a bad checksum", Sent::data(4, b"").with(FIN).broken()),
-        ("a SYN nearby", Sent { flags: SYN, ..Sent::data(100, b"") }),
-        ("data without ACK", Sent { flags: 0, ..Sent::data(4, b"xxxxx") }),
+        (
+            "a FIN with a bad checksum",
+            Sent::data(4, b"").with(FIN).broken(),
+        ),
+        (
+            "a SYN nearby",
+            Sent {
+                flags: SYN,
+                ..Sent::data(100, b"")
+            },
+        ),
+        (
+            "data without ACK",
+            Sent {
+                flags: 0,
+                ..Sent::data(4, b"xxxxx")
+            },
+        ),
     ];
     for (what, decoy) in decoys {
         catches(what, |talk| {
@@ -189,7 +217,10 @@ fn what_a_firewall_refuses_is_not_delivered() {
             let outcome = run(&service, &talk.trace, paths, Execution::Virtual);
             let left = outcome.packets.iter().map(|(_, packet)| packet.as_slice());
             assert_eq!(talk.received(left), b"goodfine", "{ends:?}");
-            assert!(outcome.report.drops.contains_key("invalid_state"), "{ends:?}");
+            assert!(
+                outcome.report.drops.contains_key("invalid_state"),
+                "{ends:?}"
+            );
         }
     }
 }
@@ -203,9 +234,21 @@ fn a_chain_that_cannot_keep_order_is_refused() {
         read.err().map(|error| error.to_string())
     };
     let cases = [
-        ("\"inspector\"", "", ":2:10: inspector looks for what spans segments"),
-        ("\"inspector\", \"reassembler\"", "", "here reassembler is behind it"),
-        ("\"reassembler\", \"monitor\", \"inspector\"", "", "answers meet inspector before reassembler"),
+        (
+            "\"inspector\"",
+            "",
+            ":2:10: inspector looks for what spans segments",
+        ),
+        (
+            "\"inspector\", \"reassembler\"",
+            "",
+            "here reassembler is behind it",
+        ),
+        (
+            "\"reassembler\", \"monitor\", \"inspector\"",
+            "",
+            "answers meet inspector before reassembler",
+        ),
         (
             "\"reassembler\", \"firewall\"",
             "[firewall]\n[reassembler]\nretransmissions = \"drop\"\n",
@@ -223,7 +266,10 @@ fn a_chain_that_cannot_keep_order_is_refused() {
             "\"reassembler\", \"monitor\", \"inspector\", \"monitor-2\", \"second\"",
             "[second]\nfunction = \"reassembler\"\n[monitor-2]\nfunction = \"monitor\"\n",
         ),
-        ("\"firewall\", \"reassembler\"", "[firewall]\n[reassembler]\nretransmissions = \"drop\"\n"),
+        (
+            "\"firewall\", \"reassembler\"",
+            "[firewall]\n[reassembler]\nretransmissions = \"drop\"\n",
+        ),
     ];
     for (chain, more) in taken {
         assert_eq!(refusal(chain, more), None, "{chain}");
@@ -307,7 +353,10 @@ fn segments(part: &Part, offset: usize, stream: &[u8]) -> Vec<Sent> {
         Game::BrokenFin => vec![Sent::data(at, b"").with(FIN).broken(), plain],
         Game::FarData => vec![Sent::data(far, b"xxx"), plain],
         Game::OtherSyn => {
-            let syn = Sent { flags: SYN, ..Sent::data(at + 50, b"") };
+            let syn = Sent {
+                flags: SYN,
+                ..Sent::data(at + 50, b"")
+            };
             vec![syn, plain]
         }
     }

@@ -108,13 +108,19 @@ fn what_is_banned_and_what_is_not() {
         (&[b"LOOKATME"], false),
         (&[&late], true),
         (&[b"F", b"ORBIDDEN"], true),
-        (&[b"F", b"O", b"R", b"B", b"I", b"D", b"D", b"E", b"N"], true),
+        (
+            &[b"F", b"O", b"R", b"B", b"I", b"D", b"D", b"E", b"N"],
+            true,
+        ),
         (&[b"FOR", b"BID", b"DE", b"N"], true),
     ];
     for (payloads, expected) in cases {
         for v6 in [false, true] {
             for mut path in paths() {
-                let mut talk = Talk { v6, ..Talk::default() };
+                let mut talk = Talk {
+                    v6,
+                    ..Talk::default()
+                };
                 let packets = segments(&mut talk, payloads);
                 assert_eq!(is_banned(&mut path, &packets), expected, "{payloads:?}");
             }
@@ -222,14 +228,20 @@ fn gaps_may_ban_or_be_passed_over() {
         assert!(!is_banned(&mut path, &packets));
         assert_eq!((path.counter("gaps"), path.counter("late")), (1, 1));
         let whole = talk.at(2, b"FORBIDDEN", false);
-        assert!(is_banned(&mut path, &[whole]), "late bytes are looked at apart");
+        assert!(
+            is_banned(&mut path, &[whole]),
+            "late bytes are looked at apart"
+        );
     }
 }
 
 /// What comes behind the depth passes on the fast path.
 #[test]
 fn inspection_ends_at_its_depth() {
-    for (number, mut path) in paths_of("rules = \"unused\"\ndepth = 100").into_iter().enumerate() {
+    for (number, mut path) in paths_of("rules = \"unused\"\ndepth = 100")
+        .into_iter()
+        .enumerate()
+    {
         let mut talk = Talk::default();
         let long = [b'x'; 95];
         let packets = segments(&mut talk, &[&long, b" FORBIDDEN", &[b'y'; 1000]]);
@@ -248,7 +260,13 @@ fn inspection_ends_at_its_depth() {
 #[test]
 fn nothing_half_seen_is_forgotten_for_want_of_room() {
     for mut path in paths_of("rules = \"unused\"\nstreams = 1") {
-        let (mut one, mut other) = (Talk::default(), Talk { v6: true, ..Talk::default() });
+        let (mut one, mut other) = (
+            Talk::default(),
+            Talk {
+                v6: true,
+                ..Talk::default()
+            },
+        );
         let halves = [&mut one, &mut other].map(|talk| talk.segment(b"FORB", false));
         assert_eq!(path.process(&halves[0], Instant(1)).onward.len(), 1);
         let full = [(DropReason::FlowTableFull, 1)];

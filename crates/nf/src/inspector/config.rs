@@ -1,7 +1,7 @@
 //! The configuration, checked while it is read.
 
-use crate::duration::Human;
 use super::rules::Variables;
+use crate::duration::Human;
 use serde::Deserialize;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -243,7 +243,10 @@ pub(super) mod tests {
                 }
             }
         }
-        found.into_iter().map(|set| set.into_iter().collect()).collect()
+        found
+            .into_iter()
+            .map(|set| set.into_iter().collect())
+            .collect()
     }
 
     /// A stream and the places where it is cut.
@@ -335,7 +338,11 @@ pub(super) mod tests {
     #[test]
     fn a_stream_is_idle_unless_something_may_be_in_progress() {
         let matcher = matcher("l alert literal \"needle\"\nr alert regex \"cmd=[a-z]+;\"\n");
-        let idle_after = |text: &[u8]| matcher.scan(DeepState::default(), text, |_, _| ()).is_idle();
+        let idle_after = |text: &[u8]| {
+            matcher
+                .scan(DeepState::default(), text, |_, _| ())
+                .is_idle()
+        };
         for text in ["", "hay", "a needle", "cmd=!", "cmd=ls;", "neeedl"] {
             assert!(idle_after(text.as_bytes()), "{text}");
         }

@@ -41,16 +41,22 @@ pub enum Problem {
     #[error("this literal is empty; expected at least one byte")]
     EmptyLiteral,
     /// A literal that is longer than where it has to be.
-    #[error("this literal is longer than its depth or within; expected a shorter one, or a larger number")]
+    #[error(
+        "this literal is longer than its depth or within; expected a shorter one, or a larger number"
+    )]
     NeverFits,
     /// Everything in a rule is negated.
-    #[error("nothing that this rule looks for has to be there; expected a pattern that is not negated")]
+    #[error(
+        "nothing that this rule looks for has to be there; expected a pattern that is not negated"
+    )]
     OnlyNegated,
     /// An item far in front of the end of the one before it.
     #[error("this lies in front of the item before it; bytes that have passed are not kept")]
     TooFarBack,
     /// A number that is not behind an item.
-    #[error("a number is looked for behind a pattern; expected a pattern in front of it (and 'relative')")]
+    #[error(
+        "a number is looked for behind a pattern; expected a pattern in front of it (and 'relative')"
+    )]
     NotRelative,
     /// An item behind a negated one.
     #[error("nothing can be placed behind a negated item; expected it last")]
@@ -62,7 +68,9 @@ pub enum Problem {
     )]
     RelativeExpression,
     /// An expression with an offset or the like.
-    #[error("where an occurrence of a regular expression begins cannot be told; expected no place for it")]
+    #[error(
+        "where an occurrence of a regular expression begins cannot be told; expected no place for it"
+    )]
     PlacedExpression,
     /// A number that is negated.
     #[error("a number cannot be negated; expected the opposite comparison")]

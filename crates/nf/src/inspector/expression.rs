@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use regex_syntax::ast::{self, Ast};
+use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
 use regex_syntax::hir::translate::TranslatorBuilder;
-use regex_syntax::hir::Hir;
 
 use super::error::Problem;
 use super::line::At;

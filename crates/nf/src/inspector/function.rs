@@ -195,7 +195,9 @@ impl<M: StreamMatcher> Inspector<M> {
 
     fn ban(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let streams = self.streams.remove(std::mem::take(flow.handle));
-        streams.into_iter().for_each(|streams| self.recycle(streams));
+        streams
+            .into_iter()
+            .for_each(|streams| self.recycle(streams));
         self.counters.bans += 1;
         flow.words[FLAGS] = BANNED;
         flow.words[LAST_SEEN] = flow.now.ticks();
@@ -204,7 +206,9 @@ impl<M: StreamMatcher> Inspector<M> {
 
     /// Nothing of the streams is known any more; their room serves others.
     fn recycle(&mut self, mut streams: Box<Streams<M::State>>) {
-        Direction::BOTH.into_iter().for_each(|way| streams.forget(way));
+        Direction::BOTH
+            .into_iter()
+            .for_each(|way| streams.forget(way));
         self.spare.push(streams);
     }
 }
@@ -255,7 +259,9 @@ where
 
     fn forget(&mut self, handle: u32) {
         let streams = self.streams.remove(handle);
-        streams.into_iter().for_each(|streams| self.recycle(streams));
+        streams
+            .into_iter()
+            .for_each(|streams| self.recycle(streams));
     }
 
     /// New rules see a flow's bytes from the next packet on. Bans stay.

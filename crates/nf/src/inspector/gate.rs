@@ -310,10 +310,7 @@ mod tests {
         );
         let long = format!("a ban literal \"{}\"", "x".repeat(100));
         assert_eq!(gate(&long).tcam_entries(), 64);
-        assert_eq!(
-            gate("a alert regex \"[^x][0-9]{4}\"").tcam_entries(),
-            1
-        );
+        assert_eq!(gate("a alert regex \"[^x][0-9]{4}\"").tcam_entries(), 1);
     }
 
     /// Rules whose literals are at least `shortest` bytes of a few letters.

@@ -353,7 +353,8 @@ mod tests {
     fn a_scan_within_a_scan_is_refused() {
         let matcher = HyperscanMatcher::new(&rules("a ban literal \"ab\"")).unwrap();
         let mut inner = None;
-        let again = |_, _| inner = Some(matcher.scan(&mut HyperscanState::default(), b"ab", |_, _| ()));
+        let again =
+            |_, _| inner = Some(matcher.scan(&mut HyperscanState::default(), b"ab", |_, _| ()));
         matcher
             .scan(&mut HyperscanState::default(), b"ab", again)
             .unwrap();

@@ -41,8 +41,14 @@ pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
     let fresh = fresh(config.stream_timeout.ticks());
     let mut steps = vec![
         banned(config.ban_timeout.ticks()),
-        pass("nothing to inspect", vec![is(payload(), 0), flags(u32::MAX, 0)]),
-        pass("nothing to inspect of a stream", vec![is(payload(), 0), flags(PLAIN, 0), fresh]),
+        pass(
+            "nothing to inspect",
+            vec![is(payload(), 0), flags(u32::MAX, 0)],
+        ),
+        pass(
+            "nothing to inspect of a stream",
+            vec![is(payload(), 0), flags(PLAIN, 0), fresh],
+        ),
     ];
     for way in Direction::BOTH {
         steps.extend([
@@ -52,10 +58,16 @@ pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
         ]);
     }
     steps.extend([
-        pass("datagram with nothing to be seen", datagram(flags(u32::MAX, 0)).to_vec()),
+        pass(
+            "datagram with nothing to be seen",
+            datagram(flags(u32::MAX, 0)).to_vec(),
+        ),
         pass(
             "datagram with nothing to be seen, of a known flow",
-            datagram(flags(PLAIN, 0)).into_iter().chain([fresh]).collect(),
+            datagram(flags(PLAIN, 0))
+                .into_iter()
+                .chain([fresh])
+                .collect(),
         ),
     ]);
     FastProgram {
@@ -142,7 +154,12 @@ fn is_next(way: Direction, config: &Config, fresh: Condition) -> [Condition; 6] 
     let deepest = config.depth.bytes().saturating_sub(WINDOW_BYTES as u32);
     [
         goes(way),
-        Condition::difference(Operand::Field(Field::TcpSequence), next, Comparison::Equal, 0),
+        Condition::difference(
+            Operand::Field(Field::TcpSequence),
+            next,
+            Comparison::Equal,
+            0,
+        ),
         Condition::bits(Operand::Field(Field::TcpFlags), ack, ack),
         flags(PLAIN | tracked(way) | done(way), tracked(way)),
         Condition::difference(next, word(START + way.index()), Comparison::Less, deepest),
@@ -158,7 +175,10 @@ fn nothing_seen(way: Direction, config: &Config, fresh: Condition) -> Step {
     let next = word(NEXT + way.index());
     Step {
         name: "nothing begins in the window",
-        when: seen.into_iter().chain(is_next(way, config, fresh)).collect(),
+        when: seen
+            .into_iter()
+            .chain(is_next(way, config, fresh))
+            .collect(),
         then: vec![
             compute(next, Operation::Add, next, payload()),
             set(word(LAST_SEEN), NOW),
@@ -171,7 +191,10 @@ fn ban(way: Direction, config: &Config, fresh: Condition) -> Step {
     let seen = [is(Operand::Field(Field::WindowMatch), 2)];
     Step {
         name: "full match in the window",
-        when: seen.into_iter().chain(is_next(way, config, fresh)).collect(),
+        when: seen
+            .into_iter()
+            .chain(is_next(way, config, fresh))
+            .collect(),
         then: vec![
             set(word(FLAGS), Operand::Constant(BANNED)),
             set(word(LAST_SEEN), NOW),

@@ -363,7 +363,12 @@ impl fmt::Display for Summary<'_> {
         }
         let mut counts: Vec<_> = counts.into_iter().collect();
         counts.sort_by_key(|(keyword, count)| (std::cmp::Reverse(*count), *keyword));
-        write!(f, "{file}: {} rules, {} left out", rules.len(), left_out.len())?;
+        write!(
+            f,
+            "{file}: {} rules, {} left out",
+            rules.len(),
+            left_out.len()
+        )?;
         let mut before = " (";
         for (keyword, count) in &counts {
             write!(f, "{before}{keyword} {count}")?;
@@ -408,18 +413,17 @@ impl Reader {
         self.count_bytes(written.at, written.pattern_bytes)?;
         let items = draft::items(written.drafts, self.rules.len() as RuleIndex)?;
         let says = text[begin + written.name.len()..].trim().to_owned();
-        self.push((written.name, written.action, Scope::default()), items, says)
-            .map_err(|problem| (written.at, problem))?
-            .place(number, column(text, written.at));
+        self.push(
+            (written.name, written.action, Scope::default()),
+            items,
+            says,
+        )
+        .map_err(|problem| (written.at, problem))?
+        .place(number, column(text, written.at));
         Ok(())
     }
 
-    fn suricata(
-        &mut self,
-        text: &str,
-        number: u32,
-        variables: &Variables,
-    ) -> Result<(), Refusal> {
+    fn suricata(&mut self, text: &str, number: u32, variables: &Variables) -> Result<(), Refusal> {
         let written = suricata::read(text, variables)?;
         let at = written.drafts.first().map_or(0, |draft| draft.at);
         let name = written.sid.unwrap_or_else(|| format!("line-{number}"));
@@ -430,8 +434,7 @@ impl Reader {
         suricata::located(self.check_name(&name, at, number))?;
         let what = (name, written.action, written.scope);
         let pushed = self.push(what, items, text.trim().to_owned());
-        suricata::located(pushed.map_err(|problem| (at, problem)))?
-            .place(number, column(text, at));
+        suricata::located(pushed.map_err(|problem| (at, problem)))?.place(number, column(text, at));
         Ok(())
     }
 

@@ -86,9 +86,9 @@ pub(super) struct Tracker<'a> {
 impl Tracker<'_> {
     /// The hits are those of the chunk's bytes, in order of their ends.
     pub fn run(mut self, hits: &[Hit]) {
-        for hit in hits {
-            self.settle(hit.end.saturating_sub(1), false);
-            self.hit(*hit);
+        for at_once in hits.chunk_by(|one, other| one.end == other.end) {
+            self.settle(at_once[0].end.saturating_sub(1), false);
+            at_once.iter().for_each(|hit| self.hit(*hit));
         }
         let end = self.end();
         self.settle(end, false);
@@ -132,9 +132,8 @@ impl Tracker<'_> {
     /// Whether an item that is relative begins and ends where one waits for it.
     fn fits_behind(&self, index: ItemIndex, place: Place, start: u32, end: u32) -> bool {
         let mut waiting = self.progress.waiting.iter();
-        waiting.any(|one| {
-            one.item == index && !one.at_end && is_behind(place, one.cursor, start, end)
-        })
+        waiting
+            .any(|one| one.item == index && !one.at_end && is_behind(place, one.cursor, start, end))
     }
 
     /// What is known when the stream has come to a position, or to its end.
@@ -180,9 +179,11 @@ impl Tracker<'_> {
             ItemKind::Test(test) => self.number(one.cursor, &test.number, position, |value, _| {
                 test.holds(value).then_some(one.cursor)
             }),
-            ItemKind::Jump(jump) => self.number(one.cursor, &jump.number, position, |value, end| {
-                jump.target(value, end)
-            }),
+            ItemKind::Jump(jump) => {
+                self.number(one.cursor, &jump.number, position, |value, end| {
+                    jump.target(value, end)
+                })
+            }
         }
     }
 
@@ -211,7 +212,10 @@ impl Tracker<'_> {
 
     /// Bytes that have come, from a position on.
     fn read(&self, start: u32, into: &mut [u8]) -> Option<()> {
-        let kept_from = self.chunk.start.checked_sub(self.progress.kept.len() as u32)?;
+        let kept_from = self
+            .chunk
+            .start
+            .checked_sub(self.progress.kept.len() as u32)?;
         for (place, position) in into.iter_mut().zip(start..) {
             let at = position.checked_sub(kept_from)? as usize;
             let kept = self.progress.kept.len();

@@ -110,9 +110,7 @@ impl NetworkFunction for Reassembler {
             0 => self.idle_ticks,
             _ => self.idle_ticks.min(CLOSED_TICKS),
         };
-        words[FLAGS] != 0
-            && !holding
-            && now.ticks().wrapping_sub(words[LAST_SEEN]) > most_ticks
+        words[FLAGS] != 0 && !holding && now.ticks().wrapping_sub(words[LAST_SEEN]) > most_ticks
     }
 
     fn forget(&mut self, handle: u32) {

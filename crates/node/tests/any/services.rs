@@ -235,7 +235,11 @@ fn guarantees_text(chain: &[&str], place: usize, mut choices: Choices) -> String
     match chain[place] {
         "reassembler" => {
             let may_drop = is_behind("firewall") || !chain.contains(&"firewall");
-            let all: &[&str] = if may_drop { &["forward", "drop"] } else { &["forward"] };
+            let all: &[&str] = if may_drop {
+                &["forward", "drop"]
+            } else {
+                &["forward"]
+            };
             format!("retransmissions = \"{}\"\n", choices.one_of(all))
         }
         "inspector" => {

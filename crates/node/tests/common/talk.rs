@@ -130,11 +130,15 @@ impl Talk {
         let packets = match ends.opener_evades {
             true => [
                 syn(evader, victim, before[0]).flags(SYN),
-                syn(victim, evader, before[1]).ack(FIRST[0]).flags(SYN | ACK),
+                syn(victim, evader, before[1])
+                    .ack(FIRST[0])
+                    .flags(SYN | ACK),
             ],
             false => [
                 syn(victim, evader, before[1]).flags(SYN),
-                syn(evader, victim, before[0]).ack(FIRST[1]).flags(SYN | ACK),
+                syn(evader, victim, before[0])
+                    .ack(FIRST[1])
+                    .flags(SYN | ACK),
             ],
         };
         for packet in packets {

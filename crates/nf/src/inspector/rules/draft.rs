@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// The longest gap of a known length that becomes part of a regular expression: each byte of it
 /// may double the automaton.
 const LONGEST_GAP: u32 = 32;
-/// How far in front of an item's end bytes are kept.
+/// How many of the last bytes are kept where a number may have begun in them: more than it has.
 pub(in crate::inspector) const KEPT_BYTES: usize = 64;
 
 /// One item as it is written.
@@ -29,8 +29,15 @@ pub(super) struct Draft {
 /// What is looked for.
 #[derive(Debug, Clone)]
 pub(super) enum What {
-    Literal { bytes: Vec<u8>, nocase: bool },
-    Regex { text: String, nocase: bool, follows: Follows },
+    Literal {
+        bytes: Vec<u8>,
+        nocase: bool,
+    },
+    Regex {
+        text: String,
+        nocase: bool,
+        follows: Follows,
+    },
     /// [`ItemKind::Test`], [`ItemKind::Jump`] or [`ItemKind::DataAt`].
     Bytes(ItemKind),
 }
@@ -47,6 +54,8 @@ pub(super) enum Follows {
 /// Makes items of drafts. An error has the place of the draft that cannot be.
 pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
     let first = drafts.first().map_or(0, |draft| draft.at);
+    // Nothing is relative to what is not there.
+    drafts.sort_by_key(|draft| draft.negated && !draft.relative);
     sort_tests(&mut drafts);
     let mut items: Vec<Item> = Vec::new();
     for mut draft in fused(drafts)? {
@@ -151,16 +160,8 @@ fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
         (What::Literal { bytes, .. }, Some(_)) if place.distance < -(bytes.len() as i32) => {
             Problem::TooFarBack
         }
-        (What::Bytes(ItemKind::Test(test)), Some(before))
-            if is_too_far_back(test.number.offset, before) =>
-        {
-            Problem::TooFarBack
-        }
-        (What::Bytes(ItemKind::Jump(jump)), Some(before))
-            if is_too_far_back(jump.number.offset, before) =>
-        {
-            Problem::TooFarBack
-        }
+        (What::Bytes(ItemKind::Test(test)), _) if test.number.offset < 0 => Problem::TooFarBack,
+        (What::Bytes(ItemKind::Jump(jump)), _) if jump.number.offset < 0 => Problem::TooFarBack,
         (What::Bytes(_), _) if draft.negated => Problem::NegatedNumber,
         _ if draft.negated && place.ends_with => Problem::NegatedEnd,
         _ => return Ok(()),
@@ -172,15 +173,6 @@ fn does_not_fit(bytes: usize, place: Place) -> bool {
     let bytes = bytes as u64;
     let is_short = |room: Option<u32>| room.is_some_and(|room| u64::from(room) < bytes);
     is_short(place.depth) || is_short(place.within)
-}
-
-/// Bytes in front of an item's end are known as far as the item itself reaches.
-fn is_too_far_back(offset: i32, before: &Item) -> bool {
-    let known = match &before.kind {
-        ItemKind::Pattern(sought) => sought.bytes().min(KEPT_BYTES as u32 / 2),
-        _ => 0,
-    };
-    i64::from(offset) < -i64::from(known)
 }
 
 /// Expressions that are relative to literals become one expression with them: where an occurrence
@@ -201,7 +193,10 @@ fn fused(drafts: Vec<Draft>) -> At<Vec<Draft>> {
             done.push(draft);
             continue;
         }
-        let first = done.iter().rposition(|before| !before.relative).unwrap_or(0);
+        let first = done
+            .iter()
+            .rposition(|before| !before.relative)
+            .unwrap_or(0);
         let mut whole = in_front(&done[first..]).ok_or((draft.at, Problem::RelativeExpression))?;
         if *follows == Follows::Behind {
             whole += ANY_BYTES;
@@ -245,7 +240,9 @@ fn in_front(drafts: &[Draft]) -> Option<String> {
                 }
                 whole.push(')');
             }
-            What::Regex { text, nocase, .. } if number == 0 && !negated && place == Place::ANYWHERE => {
+            What::Regex { text, nocase, .. }
+                if number == 0 && !negated && place == Place::ANYWHERE =>
+            {
                 let flag = if *nocase { "i" } else { "-i" };
                 whole += &format!("(?{flag}:{text})");
             }

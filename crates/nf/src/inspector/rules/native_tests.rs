@@ -34,10 +34,7 @@ fn a_file_is_read_line_by_line() {
         ("sql-union", Action::Ban, 3)
     );
     let [union, shell, all] = [0, 1, 2].map(|index| sought(&rules, index));
-    assert_eq!(
-        *union.pattern(),
-        Pattern::Literal(b"UNION SELECT".to_vec())
-    );
+    assert_eq!(*union.pattern(), Pattern::Literal(b"UNION SELECT".to_vec()));
     assert!(union.is_nocase() && !shell.is_nocase());
     assert_eq!(
         *shell.pattern(),
@@ -58,14 +55,29 @@ fn a_rule_may_have_several_items() {
                 and not literal \"x\" within=20 # and so on";
     let rules = Rules::parse(text, "test.rules").unwrap();
     let items = rules.items_of(0);
-    let places: Vec<_> = items.iter().map(|item| (item.begins, item.ends, item.chain)).collect();
+    let places: Vec<_> = items
+        .iter()
+        .map(|item| (item.begins, item.ends, item.chain))
+        .collect();
     assert_eq!(
         places,
-        [(true, true, 0), (true, false, 1), (false, false, 1), (false, false, 1), (false, true, 1)]
+        [
+            (true, true, 0),
+            (true, false, 1),
+            (false, false, 1),
+            (false, false, 1),
+            (false, true, 1)
+        ]
     );
     assert_eq!(items[0].place.depth, Some(2));
-    assert_eq!((items[1].place.offset, items[1].place.depth), (64, Some(256)));
-    assert_eq!((items[2].place.distance, items[2].place.within), (-2, Some(9)));
+    assert_eq!(
+        (items[1].place.offset, items[1].place.depth),
+        (64, Some(256))
+    );
+    assert_eq!(
+        (items[2].place.distance, items[2].place.within),
+        (-2, Some(9))
+    );
     assert!(items[4].negated && !items[3].negated);
     assert!(rules.rule_of_one(0).is_none());
     assert_eq!(rules.first_patterns().count(), 2);
@@ -121,7 +133,12 @@ fn what_cannot_be_is_refused_at_its_place() {
         ("a ban literal \"\"", 1, 16, "at least one byte"),
         ("a ban literal \"xy\" nocase nocase", 1, 27, "already set"),
         ("a ban literal \"xy\" depth=9 depth=9", 1, 28, "already set"),
-        ("a ban literal \"xyz\" depth=2", 1, 16, "longer than its depth"),
+        (
+            "a ban literal \"xyz\" depth=2",
+            1,
+            16,
+            "longer than its depth",
+        ),
         ("a ban regex \"ab^c\"", 1, 16, "no meaning here"),
         ("a ban regex \"ab(c\"", 1, 16, "unclosed group"),
         ("a ban regex \"\\pLabc\"", 1, 14, "patterns match bytes"),

@@ -67,8 +67,11 @@ impl Scope {
 impl Ends {
     fn have(&self, end: Endpoint) -> bool {
         let within = |networks: &[Prefix]| networks.iter().any(|one| one.includes(end.address));
-        let among =
-            |ports: &[(u16, u16)]| ports.iter().any(|(low, high)| (*low..=*high).contains(&end.port));
+        let among = |ports: &[(u16, u16)]| {
+            ports
+                .iter()
+                .any(|(low, high)| (*low..=*high).contains(&end.port))
+        };
         (self.networks.is_empty() || within(&self.networks))
             && !within(&self.not_networks)
             && (self.ports.is_empty() || among(&self.ports))

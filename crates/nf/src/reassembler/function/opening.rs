@@ -117,7 +117,11 @@ impl Reassembler {
         if !state.is_tracked(asked) || state.next(asked) != segment.acknowledged {
             self.release_way(asked, flow, out);
             state = State(flow.words);
-            state.open(asked, segment.acknowledged.wrapping_sub(1), segment.acknowledged);
+            state.open(
+                asked,
+                segment.acknowledged.wrapping_sub(1),
+                segment.acknowledged,
+            );
         }
         self.counters.opened += 1;
         state.open(way, segment.start, segment.end);

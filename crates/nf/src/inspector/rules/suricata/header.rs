@@ -20,7 +20,16 @@ impl Header {
     pub fn read(text: &str, variables: &Variables) -> Result<Self, Refusal> {
         let options_at = text.find('(').unwrap_or(text.len());
         let words = words(&text[..options_at]);
-        let [action, protocol, source, from_port, way, destination, to_port] = words[..] else {
+        let [
+            action,
+            protocol,
+            source,
+            from_port,
+            way,
+            destination,
+            to_port,
+        ] = words[..]
+        else {
             let problem = Problem::Expected(Expected::Header);
             return Err(Refusal::new(0, "header", problem));
         };
@@ -30,8 +39,12 @@ impl Header {
                 variables,
                 ends: &mut ends,
             };
-            reader.addresses(addresses.text, false, 0).map_err(|name| wrong(addresses, name))?;
-            reader.ports(ports.text, false, 0).map_err(|name| wrong(ports, name))?;
+            reader
+                .addresses(addresses.text, false, 0)
+                .map_err(|name| wrong(addresses, name))?;
+            reader
+                .ports(ports.text, false, 0)
+                .map_err(|name| wrong(ports, name))?;
             Ok(ends)
         };
         Ok(Self {
@@ -69,7 +82,11 @@ impl Header {
 
 fn wrong(word: Word<'_>, name: Option<&str>) -> Refusal {
     match name {
-        Some(name) => Refusal::new(word.at, &format!("${name}"), Problem::Undefined(name.into())),
+        Some(name) => Refusal::new(
+            word.at,
+            &format!("${name}"),
+            Problem::Undefined(name.into()),
+        ),
         None => Refusal::new(word.at, "header", Problem::Expected(Expected::Ends)),
     }
 }

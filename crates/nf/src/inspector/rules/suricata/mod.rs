@@ -59,7 +59,13 @@ impl Refusal {
 
 /// Actions that begin a rule.
 const ACTIONS: [&str; 7] = [
-    "alert", "drop", "reject", "rejectsrc", "rejectdst", "rejectboth", "pass",
+    "alert",
+    "drop",
+    "reject",
+    "rejectsrc",
+    "rejectdst",
+    "rejectboth",
+    "pass",
 ];
 
 /// Whether a line is in this language: it begins with an action, and has a direction in front of
@@ -100,8 +106,19 @@ struct Body {
 
 /// They say nothing of what is looked for.
 const REMARKS: [&str; 13] = [
-    "msg", "rev", "gid", "classtype", "reference", "metadata", "priority", "target", "rawbytes",
-    "fast_pattern", "tag", "logto", "requires",
+    "msg",
+    "rev",
+    "gid",
+    "classtype",
+    "reference",
+    "metadata",
+    "priority",
+    "target",
+    "rawbytes",
+    "fast_pattern",
+    "tag",
+    "logto",
+    "requires",
 ];
 
 impl Body {
@@ -112,7 +129,9 @@ impl Body {
         match name {
             _ if REMARKS.contains(&name) => {}
             "sid" => self.sid = Some(value.to_owned()),
-            "flow" => self.flow(value).ok_or_else(|| Refusal::unknown(at, &format!("flow:{value}")))?,
+            "flow" => self
+                .flow(value)
+                .ok_or_else(|| Refusal::unknown(at, &format!("flow:{value}")))?,
             "content" => {
                 let (bytes, negated) = content::read(value).ok_or_else(wrong)?;
                 self.pattern_bytes += bytes.len();
@@ -128,13 +147,20 @@ impl Body {
                 self.push(expression.what, expression.relative, negated, at);
             }
             "byte_test" | "byte_jump" => {
-                let read = if name == "byte_test" { numbers::test } else { numbers::jump };
+                let read = if name == "byte_test" {
+                    numbers::test
+                } else {
+                    numbers::jump
+                };
                 let kind = read(value).map_err(refuse)?;
                 let relative = value.split(',').any(|word| word.trim() == "relative");
                 self.push(What::Bytes(kind), relative, false, at);
             }
             "isdataat" => self.data_at(value, at)?,
-            _ => self.modify(name, value).ok_or_else(|| Refusal::unknown(at, name))?.ok_or_else(wrong)?,
+            _ => self
+                .modify(name, value)
+                .ok_or_else(|| Refusal::unknown(at, name))?
+                .ok_or_else(wrong)?,
         }
         Ok(())
     }
@@ -173,7 +199,10 @@ impl Body {
                 last.place.ends_with = true;
             }
             (None, true) => {
-                let number = number.parse::<u32>().ok().filter(|number| *number <= 65_535);
+                let number = number
+                    .parse::<u32>()
+                    .ok()
+                    .filter(|number| *number <= 65_535);
                 let number = number.ok_or_else(unknown)?;
                 self.push(What::Bytes(ItemKind::DataAt(number)), true, false, at);
             }
@@ -185,7 +214,13 @@ impl Body {
     /// What stands behind a content; `None` if it is no modifier, `Some(None)` if its value is wrong.
     fn modify(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         const MODIFIERS: [&str; 7] = [
-            "nocase", "offset", "depth", "distance", "within", "startswith", "endswith",
+            "nocase",
+            "offset",
+            "depth",
+            "distance",
+            "within",
+            "startswith",
+            "endswith",
         ];
         if !MODIFIERS.contains(&name) {
             return None;

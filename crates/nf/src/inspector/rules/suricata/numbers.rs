@@ -1,9 +1,7 @@
 //! `byte_test` and `byte_jump`.
 
 use crate::inspector::error::{Expected, Problem};
-use crate::inspector::rules::item::{
-    ByteJump, ByteTest, Compare, Encoding, ItemKind, Number,
-};
+use crate::inspector::rules::item::{ByteJump, ByteTest, Compare, Encoding, ItemKind, Number};
 
 /// Most bytes of a number that is not written in digits, and of one that is.
 const MOST_BYTES: [u32; 2] = [8, 23];
@@ -101,7 +99,10 @@ impl Rest {
             (false, false) => Encoding::Big,
         };
         let most = MOST_BYTES[usize::from(self.text)];
-        let bytes = bytes.parse().ok().filter(|bytes| (1..=most).contains(bytes))?;
+        let bytes = bytes
+            .parse()
+            .ok()
+            .filter(|bytes| (1..=most).contains(bytes))?;
         let offset: i32 = offset.parse().ok()?;
         (offset.abs() <= FARTHEST).then_some(Number {
             offset,

@@ -19,7 +19,11 @@ pub(super) fn options(text: &str, start: usize) -> Result<Vec<RuleOption<'_>>, R
         let problem = Problem::Expected(Expected::ClosingParenthesis);
         Refusal::new(text.len(), "(", problem)
     };
-    let end = text.trim_end().strip_suffix(')').ok_or_else(unclosed)?.len();
+    let end = text
+        .trim_end()
+        .strip_suffix(')')
+        .ok_or_else(unclosed)?
+        .len();
     let mut found = Vec::new();
     let mut from = start + 1;
     while from < end {

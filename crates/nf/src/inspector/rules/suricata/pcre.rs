@@ -15,7 +15,9 @@ pub(super) fn read(value: &str) -> Result<(Expression, bool), Option<char>> {
         Some(rest) => (rest.trim_start(), true),
         None => (value, false),
     };
-    let whole = value.strip_prefix("\"/").and_then(|rest| rest.strip_suffix('"'));
+    let whole = value
+        .strip_prefix("\"/")
+        .and_then(|rest| rest.strip_suffix('"'));
     let (mut text, letters) = whole.and_then(|whole| whole.rsplit_once('/')).ok_or(None)?;
     let (mut nocase, mut relative, mut flags) = (false, false, String::new());
     for letter in letters.chars() {
