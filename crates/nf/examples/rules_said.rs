@@ -50,6 +50,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             taken += rules.len();
             for one in rules.left_out() {
                 *left.entry(one.keyword.clone()).or_default() += 1;
+                if is_plain && std::env::var_os("SHOW").is_some() {
+                    println!("{}: {}", one.keyword, one.error.problem);
+                }
             }
         }
     }
@@ -67,7 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Whether a rule is for transport protocols, and says nothing of buffers, bits or thresholds.
 fn is_plain(line: &str) -> bool {
-    const OTHERS: [&str; 22] = [
+    const OTHERS: [&str; 30] = [
         "http",
         "tls",
         "dns",
@@ -90,6 +93,14 @@ fn is_plain(line: &str) -> bool {
         "app-layer",
         "pkt_data",
         "quic",
+        "uricontent",
+        "stream-event",
+        "itype",
+        "icode",
+        "icmp",
+        "flags",
+        "asn1",
+        "ttl",
     ];
     let mut words = line.split_whitespace();
     let protocol = words.nth(1).unwrap_or_default();
