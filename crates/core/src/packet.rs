@@ -69,6 +69,17 @@ impl Packet {
         fields::tcp_window(self.bytes(), &self.layout)
     }
 
+    /// Whether the checksum of TCP, UDP, ICMP or ICMPv6 holds, as
+    /// [`verify_transport_checksum`] has it. Of a packet whose payload is parked the fast path has
+    /// looked while it was there.
+    pub fn has_good_checksum(&self) -> bool {
+        let metadata = self.frame.metadata();
+        match metadata.parked_bytes {
+            0 => verify_transport_checksum(self.bytes(), &self.layout),
+            _ => !metadata.has_bad_checksum,
+        }
+    }
+
     /// What the transport header carries.
     pub fn payload(&self) -> &[u8] {
         fields::payload(self.bytes(), &self.layout)
@@ -77,8 +88,7 @@ impl Packet {
     /// Whether the checksums of the IPv4 header and of what it carries hold, or there is none to
     /// hold: [`ChecksumsHold`](crate::program::Field::ChecksumsHold).
     pub fn checksums_hold(&self) -> bool {
-        verify_ipv4_checksum(self.bytes(), &self.layout)
-            && verify_transport_checksum(self.bytes(), &self.layout)
+        verify_ipv4_checksum(self.bytes(), &self.layout) && self.has_good_checksum()
     }
 
     /// Rewrites source address and port. Returns whether the address families agree.

@@ -1,6 +1,6 @@
 //! A reassembler that puts a capture's segments in order.
 
-use super::{FunctionText, Lacking};
+use super::{FunctionText, Lacking, verified};
 use crate::expectation::Expectation;
 use crate::profile::Profile;
 
@@ -40,8 +40,7 @@ impl Profile {
         Ok(FunctionText {
             function: NAME,
             variant,
-            // Many hosts that were captured left checksums to their network card.
-            table: format!("[reassembler]\nchecksums = \"ignore\"\n{settings}"),
+            table: format!("[reassembler]\n{}{settings}", verified(self)),
             files: Vec::new(),
             expectations: expectations.into_iter().flatten().collect(),
         })

@@ -2,7 +2,9 @@
 
 use super::rules::Variables;
 use crate::duration::Human;
-use serde::Deserialize;
+use crate::files::Files;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +12,12 @@ use twinpath_core::Guarantees;
 use twinpath_core::guarantee::{Demand, Guarantee, Need};
 
 /// A packet inspector's configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The rules file; a relative path starts from the service file's folder. Each line is a rule in
     /// the inspector's own words, or in Suricata's.
+    #[schemars(title = "file")]
     pub rules: PathBuf,
     /// What addresses and ports stand for `$NAME` in Suricata's rules. `HOME_NET` and `EXTERNAL_NET`
     /// are `any` unless they are said.
@@ -52,10 +55,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the rules file, so that the inspector will be what the file says now. One that cannot
-    /// be read is told when the inspector is built.
-    pub(super) fn read_file(&mut self, folder: &Path) {
-        self.text = self.read_rules(folder).ok();
+    /// Reads the rules file, so that the inspector will be what the file says now.
+    pub(super) fn read_file(&mut self, folder: &Path, files: &dyn Files) -> io::Result<()> {
+        self.text = Some(self.read_rules(folder, files)?);
+        Ok(())
     }
 
     /// What stands for addresses and ports in rules.
@@ -85,14 +88,14 @@ impl Config {
     }
 
     /// The text of the rules file as it is now.
-    pub(super) fn read_rules(&self, folder: &Path) -> io::Result<Arc<str>> {
-        std::fs::read_to_string(folder.join(&self.rules)).map(Arc::from)
+    pub(super) fn read_rules(&self, folder: &Path, files: &dyn Files) -> io::Result<Arc<str>> {
+        files.read(&folder.join(&self.rules))
     }
 }
 
 /// What becomes of bytes of a TCP stream that cannot be inspected in their order: bytes in front of
 /// them are missing, or came too late.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Gaps {
     /// They are dropped, until their sender has sent what is missing. What the receiver acknowledges
@@ -106,7 +109,7 @@ pub enum Gaps {
 }
 
 /// What inspects streams on the slow path.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Matcher {
     /// The matcher written in Rust.
@@ -118,9 +121,9 @@ pub enum Matcher {
 }
 
 /// How much of a direction is inspected.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "u32")]
-pub struct Depth(u32);
+pub struct Depth(#[schemars(range(min = 64, max = 0x7fff_ffff))] u32);
 
 impl Depth {
     /// In bytes.
@@ -146,8 +149,9 @@ impl TryFrom<u32> for Depth {
 }
 
 /// A time-out of at least one tick, short enough for differences of ticks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "Human")]
+#[schemars(title = "time above 0, below four years")]
 pub struct Timeout(Human);
 
 impl Timeout {

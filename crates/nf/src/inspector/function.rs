@@ -11,6 +11,7 @@ use super::program::program;
 use super::rules::{ItemIndex, RuleIndex, Rules};
 use super::state::{BANNED, CLOSED, FLAGS, LAST_SEEN, STREAMING, State};
 use super::tracker::{Hit, Progress};
+use crate::files::Disk;
 use std::any::Any;
 use std::mem::swap;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ pub fn rules(config: &Config, folder: &Path) -> Result<Rules, InspectorError> {
     let text = match &config.text {
         Some(text) => Arc::clone(text),
         None => {
-            let read = config.read_rules(folder);
+            let read = config.read_rules(folder, &Disk);
             read.map_err(|source| InspectorError::File {
                 path: path.clone(),
                 source,
@@ -254,7 +255,7 @@ where
             flags if flags & CLOSED != 0 => stream.min(CLOSED_TICKS),
             _ => stream,
         };
-        now.ticks().wrapping_sub(words[LAST_SEEN]) > timeout
+        now.ticks_since(words[LAST_SEEN]) > timeout
     }
 
     fn forget(&mut self, handle: u32) {

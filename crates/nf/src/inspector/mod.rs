@@ -1,17 +1,16 @@
 //! Packet inspector (SwitchNIC appendix A.1): bans flows in which rules find what is forbidden.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `rules` | (required) | the rules file, relative to the service file; each line in the inspector's own words or in Suricata's (see [`Rules`]) |
-//! | `variables` | `{}` | what `$NAME` stands for in Suricata's rules; `HOME_NET` and `EXTERNAL_NET` are `any` unless said |
-//! | `strict` | `false` | whether a Suricata rule that cannot be honoured whole is an error; else it is left out and counted |
-//! | `depth` | 1048576 | bytes of each direction of a flow that are inspected, from its first on |
-//! | `gaps` | `"drop"` | what becomes of bytes of a TCP stream that cannot be inspected in order: `"drop"`, `"ban"`, `"inspect"` |
-//! | `ban_timeout` | `"5m"` | how long a banned flow must be silent before it is a new one |
-//! | `stream_timeout` | `"5m"` | how long a flow must be silent until what is known of it is forgotten |
-//! | `streams` | 65536 | flows of which something half seen is remembered at the same time, per worker |
-//! | `matcher` | `"rust"` | `"rust"`, or `"hyperscan"` if built with that feature |
+//! The keys are the fields of [`Config`].
+//!
+//! ```toml
+//! [service]
+//! chain = ["reassembler", "inspector"]
+//!
+//! [inspector]
+//! rules = "inspector.rules"
+//! ban_timeout = "10m"
+//! ```
 //!
 //! # What is inspected
 //! Each direction of a TCP connection is one stream of bytes, and each of its first `depth` bytes is

@@ -78,6 +78,11 @@ fn known(items: &[Item], cursor: i64, stream: &[u8]) -> Option<i64> {
             test.holds(value).then_some(())?;
             Some(known(rest, cursor, stream)?.max(end as i64))
         }
+        ItemKind::DataAt(more) => {
+            let enough = cursor + i64::from(*more) + 1;
+            (enough <= n).then_some(())?;
+            Some(known(rest, cursor, stream)?.max(enough))
+        }
         _ if item.negated => {
             if occurrences(item, stream).any(|one| is_there(&one)) {
                 return None;
@@ -183,6 +188,27 @@ proptest! {
         let chunks = super::deep::tests::chunks(stream, &cuts);
         let expected = is_met(rules.items_of(0), stream);
         prop_assert_eq!(met(&rules, &chunks).contains(&0), expected, "{:?}", chunks);
+    }
+}
+
+/// What Suricata's rules often ask for: a long line.
+#[test]
+fn conditions_in_a_row_hold_together() {
+    let cases: [(&[u8], bool); 4] = [
+        (b"USER aaaaaaaaaa", true),
+        (b"USER aaaaaaaa\na", false),
+        (b"USER aaaaaaaaa", false),
+        (b"USER aaaaaaa\nUSER bbbbbbbbbbb", true),
+    ];
+    let text = "alert tcp any any -> any any (content:\"USER \"; isdataat:9,relative; \
+                content:!\"|0a|\"; within:9; sid:1;)";
+    let rules = Rules::parse(text, "t").expect("a rule");
+    assert_eq!(rules.len(), 1, "{:?}", rules.left_out());
+    for (stream, expected) in cases {
+        for size in 1..=stream.len() {
+            let chunks: Vec<&[u8]> = stream.chunks(size).collect();
+            assert_eq!(met(&rules, &chunks).contains(&0), expected, "{chunks:?}");
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! What an operator can set.
 
+use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
+use schemars::JsonSchema;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use twinpath_core::Guarantees;
 use twinpath_core::guarantee::{Demand, Guarantee, Need};
 
@@ -14,37 +16,44 @@ const MOST_BYTES: u32 = 1 << 30;
 const MOST_SEGMENTS: u32 = 1 << 20;
 
 /// The reassembler's configuration; the [module](super) has a table of it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Config {
     /// Which bytes win where segments overlap.
     pub overlap: Overlap,
     /// What becomes of segments whose data was all delivered before.
     pub retransmissions: Retransmissions,
-    /// What becomes of segments whose checksum, or whose IPv4 header's, does not hold: no receiver
-    /// takes them (RFC 9293 §3.1).
-    pub checksums: Checksums,
+    /// Which checksums are verified. Each segment with data moves its connection on, so here
+    /// `"state"` is all of TCP: one that no receiver takes must not stand for one that it does.
+    pub verify_checksums: VerifyChecksums,
     /// What becomes of urgent data.
     pub urgent: Urgent,
-    /// How far from the next expected byte a segment may start.
+    /// How far from the next expected byte a segment may start, in bytes: farther ones no receiver
+    /// takes.
     #[serde(deserialize_with = "bytes")]
+    #[schemars(range(min = 1, max = MOST_BYTES))]
     pub window_bytes: u32,
-    /// How long a segment waits at most for the bytes before it.
+    /// How long a segment is held at most while bytes before it are missing; above 0.
     pub gap_timeout: Human,
-    /// How long a connection may be silent before it is forgotten.
+    /// How long a connection may be silent before it is forgotten; longer than `gap_timeout`.
     pub idle_timeout: Human,
     /// Segments held for one connection, both directions together.
     #[serde(deserialize_with = "segments")]
+    #[schemars(range(min = 1, max = MOST_SEGMENTS))]
     pub most_segments_per_flow: u32,
     /// Bytes of TCP data held for one connection, both directions together.
     #[serde(deserialize_with = "bytes")]
+    #[schemars(range(min = 1, max = MOST_BYTES))]
     pub most_bytes_per_flow: u32,
-    /// Segments held in all.
+    /// Segments held in all, on one worker.
     #[serde(deserialize_with = "segments")]
+    #[schemars(range(min = 1, max = MOST_SEGMENTS))]
     pub most_segments: u32,
-    /// Of these, segments longer than an ordinary buffer (see
-    /// [`SMALL_PACKET_BYTES`](twinpath_core::pool::SMALL_PACKET_BYTES)): buffers for them are few.
+    /// Of these, segments too long for an
+    /// [ordinary buffer](twinpath_core::pool::SMALL_PACKET_BYTES), of which captures from hosts with
+    /// segmentation offload have some: buffers for them are few.
     #[serde(deserialize_with = "segments")]
+    #[schemars(range(min = 1, max = MOST_SEGMENTS))]
     pub most_long_segments: u32,
 }
 
@@ -53,7 +62,7 @@ impl Default for Config {
         Self {
             overlap: Overlap::First,
             retransmissions: Retransmissions::Forward,
-            checksums: Checksums::Drop,
+            verify_checksums: VerifyChecksums::State,
             urgent: Urgent::Inline,
             window_bytes: 4 << 20,
             gap_timeout: Human::milliseconds(500),
@@ -67,18 +76,18 @@ impl Default for Config {
 }
 
 /// Which of two copies of a byte is delivered, when both come before either is.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
     /// The one that came first.
     #[default]
     First,
-    /// The one that came last.
+    /// The one that came last, as long as the earlier one has not been delivered.
     Last,
 }
 
 /// What becomes of a segment all of whose data was delivered before.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Retransmissions {
     /// It is forwarded: the receiver may have lost the earlier copy.
@@ -88,20 +97,9 @@ pub enum Retransmissions {
     Drop,
 }
 
-/// What becomes of segments whose checksums do not hold.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Checksums {
-    /// They are dropped and counted.
-    #[default]
-    Drop,
-    /// They count like others: for captures of hosts that leave checksums to their network card.
-    Ignore,
-}
-
 /// What becomes of urgent data: a receiver may take its byte out of the stream or leave it there,
 /// and nobody else can tell (RFC 6093 §3).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Urgent {
     /// It becomes data like other: the mark is taken off, so that every receiver leaves it where it
@@ -215,7 +213,7 @@ mod tests {
         let text = r#"
             overlap = "last"
             retransmissions = "drop"
-            checksums = "ignore"
+            verify_checksums = "none"
             urgent = "drop"
             window_bytes = 65536
             gap_timeout = "20ms"
@@ -228,7 +226,7 @@ mod tests {
         let expected = Config {
             overlap: Overlap::Last,
             retransmissions: Retransmissions::Drop,
-            checksums: Checksums::Ignore,
+            verify_checksums: VerifyChecksums::None,
             urgent: Urgent::Drop,
             window_bytes: 65536,
             gap_timeout: Human::milliseconds(20),

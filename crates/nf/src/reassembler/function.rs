@@ -4,7 +4,7 @@ mod giving_up;
 mod opening;
 
 use super::NAME;
-use super::config::{Checksums, Config, Retransmissions, Urgent};
+use super::config::{Config, Retransmissions, Urgent};
 use super::counters::Counters;
 use super::cut::clear_urgent;
 use super::held::{Held, HeldFlow, Load};
@@ -76,8 +76,6 @@ impl NetworkFunction for Reassembler {
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        // The timer may be late; what it would have done comes first.
-        self.give_up_overdue(flow, out);
         if packet.role != Role::Member || !packet.is_tcp() {
             self.counters.passed += 1;
             return out.forward(packet);
@@ -92,11 +90,14 @@ impl NetworkFunction for Reassembler {
         self.settle(flow, out);
     }
 
+    fn deadline(&self, handle: u32) -> Instant {
+        let gap_timeout = self.config.gap_timeout.duration();
+        let held = self.flows.at(handle);
+        held.map_or(Instant::NEVER, |held| held.deadline(gap_timeout))
+    }
+
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if let Some(held) = self.flows.at_mut(*flow.handle) {
-            held.forget_timer();
-            self.give_up_overdue(flow, out);
-        }
+        self.give_up_overdue(flow, out);
     }
 
     fn is_pending(&self, _words: &[u32], handle: u32) -> bool {
@@ -110,7 +111,7 @@ impl NetworkFunction for Reassembler {
             0 => self.idle_ticks,
             _ => self.idle_ticks.min(CLOSED_TICKS),
         };
-        words[FLAGS] != 0 && !holding && now.ticks().wrapping_sub(words[LAST_SEEN]) > most_ticks
+        words[FLAGS] != 0 && !holding && now.ticks_since(words[LAST_SEEN]) > most_ticks
     }
 
     fn forget(&mut self, handle: u32) {
@@ -171,7 +172,7 @@ impl Reassembler {
     /// Makes a segment one that all receivers understand alike; `None` if none takes it, or the
     /// service does not let it pass.
     fn normalised(&mut self, mut packet: Packet, out: &mut Outbox<'_>) -> Option<Packet> {
-        if self.config.checksums == Checksums::Drop && !packet.checksums_hold() {
+        if self.config.verify_checksums.of_state() && !packet.checksums_hold() {
             self.counters.bad_checksums += 1;
             out.drop(packet, DropReason::BadChecksum);
             return None;
@@ -352,8 +353,8 @@ impl Reassembler {
             .is_some_and(|held| !held.way(way).is_empty())
     }
 
-    /// After every packet: a finished connection is closed, buffers that are empty are given
-    /// back, and for others a timer is set.
+    /// After every packet: a finished connection is closed, and buffers that are empty are given
+    /// back.
     pub(super) fn settle(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let mut state = State(flow.words);
         if state.is_finished() && !state.is_closed() {
@@ -361,25 +362,18 @@ impl Reassembler {
             state.close();
             self.release_all(flow, out);
         }
-        let Some(held) = self.flows.at_mut(*flow.handle) else {
-            return State(flow.words).set_holding(false);
-        };
-        if held.load().segments == 0 {
-            return self.give_back(flow);
-        }
-        if let Some(deadline) = held.new_timer(self.config.gap_timeout.duration()) {
-            flow.wake_at(deadline);
+        match self.flows.at(*flow.handle) {
+            None => State(flow.words).set_holding(false),
+            Some(held) if held.load().segments == 0 => self.give_back(flow),
+            Some(_) => {}
         }
     }
 
     fn give_back(&mut self, flow: &mut Flow<'_>) {
         State(flow.words).set_holding(false);
-        if let Some(mut held) = self.flows.remove(std::mem::take(flow.handle)) {
-            // Should its timer still fire, it does nothing.
-            held.forget_timer();
-            if self.spare.len() < SPARE_FLOWS {
-                self.spare.push(held);
-            }
+        let held = self.flows.remove(std::mem::take(flow.handle));
+        if self.spare.len() < SPARE_FLOWS {
+            self.spare.extend(held);
         }
     }
 }

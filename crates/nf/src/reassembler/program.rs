@@ -1,6 +1,6 @@
 //! What the reassembler does on the fast path.
 
-use super::config::{Checksums, Config};
+use super::config::Config;
 use super::state::{CLOSED, FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
 use twinpath_core::Direction;
 use twinpath_core::program::{
@@ -61,7 +61,7 @@ fn in_order(way: Direction, config: &Config) -> Step {
         [FLAGS, NEXT + way.index(), LAST_SEEN].map(|word| Operand::Word(word as u8));
     let now = Operand::Field(Field::NowTicks);
     let ack = u32::from(ACK);
-    let hold = (config.checksums == Checksums::Drop).then_some(Condition::of(
+    let hold = config.verify_checksums.of_state().then_some(Condition::of(
         Operand::Field(Field::ChecksumsHold),
         Comparison::Equal,
         Operand::Constant(1),

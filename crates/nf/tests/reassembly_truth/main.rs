@@ -26,8 +26,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use truth::Streams;
 use twinpath_io::Trace;
+use twinpath_nf::checksums::VerifyChecksums;
 use twinpath_nf::duration::Human;
-use twinpath_nf::reassembler::{Checksums, Config};
+use twinpath_nf::reassembler::Config;
 
 /// What a receiver of a direction has got in order, piece by piece.
 #[derive(Default)]
@@ -189,7 +190,7 @@ fn captures() -> Option<BTreeMap<String, PathBuf>> {
 /// Many hosts that were captured left checksums to their network card.
 fn for_captures() -> Config {
     Config {
-        checksums: Checksums::Ignore,
+        verify_checksums: VerifyChecksums::None,
         ..Config::default()
     }
 }

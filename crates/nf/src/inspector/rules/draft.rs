@@ -56,14 +56,23 @@ pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
     let first = drafts.first().map_or(0, |draft| draft.at);
     // Nothing is relative to what is not there.
     drafts.sort_by_key(|draft| draft.negated && !draft.relative);
-    sort_tests(&mut drafts);
+    sort_conditions(&mut drafts);
     let mut items: Vec<Item> = Vec::new();
+    // Behind the place that a row of conditions looks from: until where they wait.
+    let mut known = 0;
     for mut draft in fused(drafts)? {
         let after = items.last().filter(|_| draft.relative);
         if after.is_none() && draft.relative {
             begin_at_start(&mut draft)?;
         }
         check(&draft, after)?;
+        if draft.relative && known > 0 && first_behind(&draft) <= known {
+            return Err((draft.at, Problem::TooFarBack));
+        }
+        known = match is_condition(&draft) {
+            true => known.max(known_behind(&draft.what)),
+            false => 0,
+        };
         let chain = match items.last() {
             None => 0,
             Some(last) if draft.relative => last.chain,
@@ -92,17 +101,42 @@ pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
     }
 }
 
-/// Tests of numbers in a row all look from the same place, so they may as well look in the order in
-/// which their bytes come.
-fn sort_tests(drafts: &mut [Draft]) {
-    let end = |draft: &Draft| match &draft.what {
-        What::Bytes(ItemKind::Test(test)) => {
-            Some(i64::from(test.number.offset) + i64::from(test.number.bytes))
-        }
-        _ => None,
-    };
-    for run in drafts.chunk_by_mut(|one, other| end(one).is_some() && end(other).is_some()) {
-        run.sort_by_key(end);
+/// Conditions in a row all look from the same place, so they are looked at in the order in which what
+/// they need to know comes: numbers, what must not be there, and whether more comes.
+fn sort_conditions(drafts: &mut [Draft]) {
+    for run in drafts.chunk_by_mut(|one, other| is_condition(one) && is_condition(other)) {
+        run.sort_by_key(|draft| match &draft.what {
+            What::Bytes(ItemKind::Test(test)) => (0, test.number.end()),
+            What::Bytes(_) => (2, 0),
+            _ => (1, 0),
+        });
+    }
+}
+
+/// Whether what comes next is looked for from the same place as this.
+fn is_condition(draft: &Draft) -> bool {
+    let moves = matches!(draft.what, What::Bytes(ItemKind::Jump(_)));
+    let is_number = matches!(draft.what, What::Bytes(_));
+    draft.relative && !moves && (is_number || draft.negated)
+}
+
+/// How far behind the place that a condition looks from it is known whether it holds.
+fn known_behind(what: &What) -> i64 {
+    match what {
+        What::Bytes(ItemKind::Test(test)) => test.number.end(),
+        What::Bytes(ItemKind::DataAt(more)) => i64::from(*more) + 1,
+        _ => 0,
+    }
+}
+
+/// How far behind that place the first byte comes by which an item is known.
+fn first_behind(draft: &Draft) -> i64 {
+    match &draft.what {
+        What::Literal { bytes, .. } => i64::from(draft.place.distance) + bytes.len() as i64,
+        What::Bytes(ItemKind::Test(test)) => test.number.end() + 1,
+        What::Bytes(ItemKind::Jump(jump)) => jump.number.end() + 1,
+        // Whether more comes is as well known later.
+        _ => i64::MAX,
     }
 }
 
@@ -153,6 +187,7 @@ fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
     let place = draft.place;
     let problem = match (&draft.what, after) {
         (What::Bytes(_), None) => Problem::NotRelative,
+        (What::Bytes(ItemKind::DataAt(_)), Some(_)) if !draft.negated => return Ok(()),
         (_, Some(before)) if before.negated => Problem::BehindNegated,
         (What::Regex { .. }, Some(_)) => Problem::RelativeExpression,
         (What::Regex { .. }, None) if place != Place::ANYWHERE => Problem::PlacedExpression,
@@ -161,7 +196,9 @@ fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
             Problem::TooFarBack
         }
         (What::Bytes(ItemKind::Test(test)), _) if test.number.offset < 0 => Problem::TooFarBack,
-        (What::Bytes(ItemKind::Jump(jump)), _) if jump.number.offset < 0 => Problem::TooFarBack,
+        (What::Bytes(ItemKind::Jump(jump)), _) if jump.number.offset < 0 || jump.after < 0 => {
+            Problem::TooFarBack
+        }
         (What::Bytes(_), _) if draft.negated => Problem::NegatedNumber,
         _ if draft.negated && place.ends_with => Problem::NegatedEnd,
         _ => return Ok(()),

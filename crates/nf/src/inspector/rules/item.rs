@@ -158,6 +158,11 @@ pub(in crate::inspector) struct ByteJump {
 }
 
 impl Number {
+    /// How far behind the end of the item before it it ends.
+    pub fn end(&self) -> i64 {
+        i64::from(self.offset) + i64::from(self.bytes)
+    }
+
     /// The number that these bytes write; `None` if they are no digits.
     pub fn read(&self, bytes: &[u8]) -> Option<u64> {
         let shift = |value: u64, byte: &u8| value << 8 | u64::from(*byte);

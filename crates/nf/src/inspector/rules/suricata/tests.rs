@@ -35,7 +35,7 @@ fn a_rule_is_items_at_places() {
         "alert tcp $HOME_NET any -> any $PORTS (msg:\"a \\; b\"; flow:to_server,established; \
          content:\"GET |2f 0a|\"; depth:6; nocase; content:!\"x\\\"y\"; offset:3; depth:20; \
          content:\"end\"; distance:1; within:10; byte_test:2,!>=,0x10,1,relative,little; \
-         byte_jump:1,0,relative,multiplier 2,align; isdataat:4,relative; reference:url,a.b; sid:77; rev:3;)\n\
+         byte_jump:1,3,relative,multiplier 2,align; isdataat:4,relative; reference:url,a.b; sid:77; rev:3;)\n\
          drop udp any any <> any 53 (content:\"abc\"; startswith; endswith;)\n",
     );
     assert!(rules.left_out().is_empty(), "{:?}", rules.left_out());
@@ -77,7 +77,7 @@ fn a_rule_is_items_at_places() {
 fn numbers_are_read_as_written() {
     let rules = read(
         "alert tcp any any -> any any (content:\"ab\"; byte_test:2,!>=,0x10,1,relative,little; \
-         byte_jump:4,2,relative,string,hex,post_offset -3; sid:1;)",
+         byte_jump:4,2,relative,string,hex,post_offset 3; sid:1;)",
     );
     let items = rules.items_of(0);
     let (ItemKind::Test(test), ItemKind::Jump(jump)) = (&items[1].kind, &items[2].kind) else {
@@ -89,7 +89,7 @@ fn numbers_are_read_as_written() {
         (Encoding::Little, Compare::AtLeast, 16)
     );
     assert!(test.inverted);
-    assert_eq!((jump.number.encoding, jump.after), (Encoding::Text(16), -3));
+    assert_eq!((jump.number.encoding, jump.after), (Encoding::Text(16), 3));
 }
 
 /// An expression that is relative to a literal is one with it.
