@@ -282,7 +282,7 @@ fn capture(any: &AnyService, service: &Service, events: &[Event]) -> Trace {
 #[test]
 fn both_paths_give_the_same_in_virtual_time() {
     let config = ProptestConfig {
-        cases: 60,
+        cases: 40,
         failure_persistence: None,
         ..ProptestConfig::default()
     };

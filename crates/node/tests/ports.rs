@@ -175,6 +175,7 @@ fn which_way_a_packet_goes_may_be_told_by_its_port() {
 chain = ["acl", "napt"]
 ports = ["in", "out"]
 inside_ports = ["in"]
+source_check = "off"
 [acl]
 default = "allow"
 rules = [{ action = "deny", from = "198.51.100.1" }]

@@ -316,7 +316,8 @@ impl<T: Default> FlowStore<T> {
         if let Some(place) = place {
             self.close_gap(place);
         }
-        self.head_mut(id).is_live = false;
+        let head = self.head_mut(id);
+        (head.is_live, head.deadline) = (false, Instant::NEVER);
         let record = self.record(id);
         record.words.fill(0);
         record.handles.fill(0);

@@ -17,7 +17,7 @@ const ECHO_SEQUENCE_AT: usize = 6;
 
 /// Writes ICMP messages, at most so many in a second.
 #[derive(Debug)]
-pub(super) struct Icmp {
+pub(crate) struct Icmp {
     address: Option<Address>,
     address6: Option<Address>,
     limit: RateLimit,
@@ -29,7 +29,7 @@ pub(super) struct Icmp {
 
 /// Why the router sends an error.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// No route.
     NoRoute,
     /// The time to live has ended.
@@ -37,11 +37,12 @@ pub(super) enum Cause {
 }
 
 impl Icmp {
-    pub fn new(config: &Config, seed: u64) -> Self {
+    /// Errors come from these addresses, of IPv4 and of IPv6.
+    pub fn new([address, address6]: [Option<Address>; 2], limit: RateLimit) -> Self {
         Self {
-            address: config.address,
-            address6: config.address6,
-            limit: RateLimit::new(config.errors_per_second, config.errors_per_source, seed),
+            address,
+            address6,
+            limit,
             buffer: Box::new([0; MESSAGE_BYTES]),
             errors_sent: 0,
             echoes_answered: 0,

@@ -36,7 +36,7 @@ const fn cost(per_second: u32) -> u64 {
 
 /// Limits what is sent, to each network and overall, by packet time.
 #[derive(Debug)]
-pub(super) struct RateLimit {
+pub(crate) struct RateLimit {
     pub per_second: u32,
     pub per_source: u32,
     seed: u64,
