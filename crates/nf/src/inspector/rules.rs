@@ -29,7 +29,8 @@
 //!   and ends at most so many behind it. An item without either may be anywhere.
 //! * `startswith`, `endswith`: nothing is before it, or behind it. A stream ends with a FIN.
 //! * `not`: it must not be there: before the rest is met, or within the bytes that `depth` or `within`
-//!   say.
+//!   say. Nothing is relative to it: what follows is relative to what is there.
+//! * What is relative to a number's place begins behind the number.
 //!
 //! # In Suricata's words
 //! `action protocol source port -> destination port (options)`. Honoured are `alert`, and `drop` and

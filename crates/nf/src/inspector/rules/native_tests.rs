@@ -52,7 +52,7 @@ fn a_file_is_read_line_by_line() {
 fn a_rule_may_have_several_items() {
     let text = "magic alert literal \"MZ\" startswith and literal \"program\" offset=64 depth=256 nocase \
                 and literal \"mode\" distance=-2 within=9 and byte_test \"2,>,0x100,4,little\" \
-                and not literal \"x\" within=20 # and so on";
+                and not literal \"x\" distance=6 within=20 # and so on";
     let rules = Rules::parse(text, "test.rules").unwrap();
     let items = rules.items_of(0);
     let places: Vec<_> = items
