@@ -307,14 +307,13 @@ fn timeouts(choices: &mut Choices, keys: &[&str], all: &[&str]) -> String {
 }
 
 fn firewall_timeouts(choices: &mut Choices) -> String {
-    const KINDS: [&str; 8] = [
+    const KINDS: [&str; 7] = [
         "tcp_established",
         "tcp_transitory",
         "tcp_closed",
         "udp_unreplied",
         "udp_replied",
         "icmp",
-        "fragments",
         "other",
     ];
     let lines = timeouts(choices, &KINDS, &SHORT);
