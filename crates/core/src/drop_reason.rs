@@ -109,6 +109,8 @@ reasons! {
     RuleBacklogFull => "rule_backlog_full", Loss;
     /// A worker crashed while it had the packet.
     WorkerCrashed => "worker_crashed", Loss;
+    /// The host that opens the connection has as many as it may.
+    HostLimit => "host_limit", Decision;
     /// The checksum of the transport header is wrong.
     BadChecksum => "bad_checksum", Decision;
     /// An ICMP error of a type that is not let through.

@@ -5,7 +5,7 @@ use super::taken::{Span, Taken};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use twinpath_core::hash::hash_lanes;
+use twinpath_core::HashKey;
 use twinpath_core::wire::{Address, Endpoint};
 
 /// What has ports of its own.
@@ -116,7 +116,7 @@ pub(super) struct External {
     counts: Vec<[u32; 2]>,
     range: (u16, u16),
     pooling: Pooling,
-    seed: u64,
+    hash_key: HashKey,
 }
 
 impl External {
@@ -136,7 +136,7 @@ impl External {
             addresses: config.external.clone(),
             range: (config.ports.first, config.ports.last),
             pooling: config.pooling,
-            seed,
+            hash_key: HashKey::new(seed),
         }
     }
 
@@ -278,7 +278,7 @@ impl External {
 
     fn hash(&self, address: Address, more: u64) -> u64 {
         let [high, low] = [(address.0 >> 64) as u64, address.0 as u64];
-        hash_lanes([high, low, more, 0, 0], self.seed)
+        self.hash_key.hash([high, low, more])
     }
 }
 

@@ -57,9 +57,9 @@ impl Table {
     pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             bindings: Slab::new(MAX_SESSIONS),
-            by_internal: SeededMap::with_hasher(Seed(seed)),
+            by_internal: SeededMap::with_hasher(Seed::new(seed)),
             sessions: Slab::new(MAX_SESSIONS),
-            by_remote: SeededMap::with_hasher(Seed(seed)),
+            by_remote: SeededMap::with_hasher(Seed::new(seed)),
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
             wheel: Wheel::new(),

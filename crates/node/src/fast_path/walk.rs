@@ -292,7 +292,7 @@ impl FastPath {
                 &self.keyed(frame, layout, position.element),
             ),
         };
-        let hash = header.key.hash(self.steering.seed());
+        let hash = header.key.hash(self.steering.hash_key());
         (header, hash)
     }
 

@@ -415,7 +415,7 @@ fn worker_command(
         _ => WorkerCommand::Replace {
             plans,
             blueprint: Arc::clone(&replacement.blueprint),
-            steering: replacement.steering.clone(),
+            steering: Box::new(replacement.steering.clone()),
             chain,
             now,
         },

@@ -43,7 +43,7 @@ pub enum WorkerCommand {
         /// What makes them after a crash.
         blueprint: Blueprint,
         /// How packets are assigned to flows.
-        steering: Steering,
+        steering: Box<Steering>,
         /// How many chains there were before.
         chain: u16,
         /// The packet clock.
@@ -117,7 +117,7 @@ impl Worker {
                 steering,
                 chain,
                 now,
-            } => match self.replace(plans, blueprint, steering, now) {
+            } => match self.replace(plans, blueprint, *steering, now) {
                 Ok(replaced) => {
                     self.chain = chain;
                     Answer::Replaced(replaced)

@@ -638,7 +638,7 @@ mod tests {
         let command = WorkerCommand::Replace {
             plans: vec![SlowPlan::Keep(0)],
             blueprint: Arc::clone(&bench.worker.blueprint),
-            steering: Steering::new(SEED),
+            steering: Box::new(Steering::new(SEED)),
             chain: 1,
             now: Instant::ZERO,
         };

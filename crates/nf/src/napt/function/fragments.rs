@@ -86,7 +86,7 @@ pub(super) struct Fragments {
 impl Fragments {
     pub fn new(seed: u64) -> Self {
         Self {
-            known: SeededMap::with_hasher(Seed(seed)),
+            known: SeededMap::with_hasher(Seed::new(seed)),
             since: VecDeque::new(),
         }
     }
