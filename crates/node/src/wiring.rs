@@ -7,8 +7,8 @@ mod settings;
 mod steering;
 
 pub use crate::build_error::BuildError;
-pub(crate) use functions::flow_function;
 pub use functions::{chain, element_chain, elements, rule_functions, slow_flows};
+pub(crate) use functions::{flow_function, seed_of};
 pub use room::{Room, budget, place};
 pub(crate) use settings::buffers;
 pub use settings::{Buffers, coherence, rule_table};

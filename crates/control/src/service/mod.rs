@@ -220,8 +220,8 @@ struct Head {
     /// Ports whose packets pass the chain in order, all others in reverse, in place of `inside`.
     #[schemars(with = "Option<Vec<String>>")]
     inside_ports: Option<Spanned<ports::Names>>,
-    /// Seed of the flow hash and of everything drawn at random. Without one it is 0, or drawn and
-    /// told where the service listens.
+    /// Seed of all hashes and of everything drawn at random. Without one it is 0 for captures and in
+    /// virtual time; else one is drawn and told.
     seed: Option<u64>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! word 0   31..28 kind, 27 flipped, 26 closed, 25 FIN of the server, 24 FIN of the client,
-//!          23..16 unused, 15..0 row of the backend table
-//! word 1   when the last packet came, in ticks
+//!          23 unanswered, 22 unconfirmed, 21..16 unused, 15..0 row of the backend table
+//! word 1   when the last packet came, in ticks; earlier after one that leaves it half-open
 //! ```
 //! The kind is never 0, so words that are all zero are no connection. It says in one comparison
 //! what the fast program must know: protocol and return path.
@@ -17,8 +17,10 @@ use twinpath_wire::tcp::flags;
 pub(super) const WORDS: usize = 2;
 /// Bits of word 0 that hold the row.
 pub(super) const ROW_MASK: u32 = 0xffff;
-/// Bits of word 0 that must equal a [`Kind::bits`] for the fast path.
-pub(super) const SIMPLE_MASK: u32 = 0xf << KIND_SHIFT | FLIPPED | CLOSED;
+/// Bits of word 0 that must equal a [`Kind::bits`] for packets of either end on the fast path.
+pub(super) const SIMPLE_MASK: u32 = 0xf << KIND_SHIFT | FLIPPED | CLOSED | UNANSWERED | UNCONFIRMED;
+/// The same for those of the client while nobody has answered, where an answer will be seen.
+pub(super) const UNANSWERED_MASK: u32 = SIMPLE_MASK & !UNANSWERED;
 
 /// The row of connections whose backend is no longer configured: no table has so many rows.
 pub(super) const GONE: u16 = ROW_MASK as u16;
@@ -28,6 +30,8 @@ const FLIPPED: u32 = 1 << 27;
 const CLOSED: u32 = 1 << 26;
 const FIN_OF_SERVER: u32 = 1 << 25;
 const FIN_OF_CLIENT: u32 = 1 << 24;
+const UNANSWERED: u32 = 1 << 23;
+const UNCONFIRMED: u32 = 1 << 22;
 
 /// What a flow is to the balancer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +91,10 @@ pub(super) struct Connection {
     pub closed: bool,
     pub fin_of_client: bool,
     pub fin_of_server: bool,
+    /// The client alone was heard: once, where the server's packets do not come by.
+    pub unanswered: bool,
+    /// The server has answered a SYN, and the client not shown that it hears it.
+    pub unconfirmed: bool,
     /// In ticks.
     pub last_seen: u32,
 }
@@ -101,6 +109,8 @@ impl Connection {
             closed: false,
             fin_of_client: false,
             fin_of_server: false,
+            unanswered: false,
+            unconfirmed: false,
             last_seen: 0,
         }
     }
@@ -116,6 +126,8 @@ impl Connection {
             closed: has(CLOSED),
             fin_of_client: has(FIN_OF_CLIENT),
             fin_of_server: has(FIN_OF_SERVER),
+            unanswered: has(UNANSWERED),
+            unconfirmed: has(UNCONFIRMED),
             last_seen,
         })
     }
@@ -126,7 +138,9 @@ impl Connection {
         let flags = bit(FLIPPED, self.flipped)
             | bit(CLOSED, self.closed)
             | bit(FIN_OF_CLIENT, self.fin_of_client)
-            | bit(FIN_OF_SERVER, self.fin_of_server);
+            | bit(FIN_OF_SERVER, self.fin_of_server)
+            | bit(UNANSWERED, self.unanswered)
+            | bit(UNCONFIRMED, self.unconfirmed);
         if let Some(place) = words.first_chunk_mut() {
             *place = [
                 self.kind.bits() | flags | u32::from(self.row),
@@ -137,11 +151,19 @@ impl Connection {
 }
 
 impl Connection {
+    /// Whether anybody may have sent what was heard so far. What only passes has nothing to lose.
+    pub fn is_half_open(&self) -> bool {
+        self.kind == Kind::Passing || self.unanswered || self.unconfirmed
+    }
+
     /// Learns from the TCP flags of a packet of the client. Of a direct return the server's FIN
     /// may never be seen, so there the client's closes the connection.
     pub fn note_client(&mut self, tcp_flags: u8) {
         self.fin_of_client |= tcp_flags & flags::FIN != 0;
         let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
+        let goes_on = tcp_flags & flags::SYN == 0;
+        self.unconfirmed &= !goes_on;
+        self.unanswered &= !(alone && goes_on);
         self.note_closing(
             tcp_flags,
             self.fin_of_client && (alone || self.fin_of_server),
@@ -151,6 +173,8 @@ impl Connection {
     /// Learns from the TCP flags of a packet of the server.
     pub fn note_server(&mut self, tcp_flags: u8) {
         self.fin_of_server |= tcp_flags & flags::FIN != 0;
+        self.unconfirmed |= self.unanswered && tcp_flags & flags::SYN != 0;
+        self.unanswered = false;
         self.note_closing(tcp_flags, self.fin_of_client && self.fin_of_server);
     }
 
@@ -165,6 +189,7 @@ pub(super) struct Timeouts {
     tcp: u32,
     closing: u32,
     udp: u32,
+    half_open: u32,
 }
 
 impl Timeouts {
@@ -174,6 +199,7 @@ impl Timeouts {
             tcp: config.tcp_timeout.ticks(),
             closing: config.closing_timeout.ticks(),
             udp: config.udp_timeout.ticks(),
+            half_open: config.half_open_timeout.ticks(),
         }
     }
 
@@ -184,6 +210,17 @@ impl Timeouts {
             Kind::Service(Protocol::Tcp, _) => self.tcp,
             Kind::Service(Protocol::Udp, _) | Kind::Passing => self.udp,
         }
+    }
+
+    /// When a connection counts as last seen after a packet that opens it, or answers that: a
+    /// half-open one is forgotten earlier than others of its kind.
+    pub const fn last_seen_opening(&self, connection: &Connection, now: Instant) -> u32 {
+        let is_half_open = connection.unanswered || connection.unconfirmed;
+        let cut = match is_half_open && !connection.closed {
+            true => self.of_open(connection.kind).saturating_sub(self.half_open),
+            false => 0,
+        };
+        now.ticks().wrapping_sub(cut)
     }
 
     /// Whether a connection has been silent for too long. A clock that is a little behind that of
@@ -205,13 +242,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 4], last_seen: u32) {
-            let [flipped, closed, fin_of_client, fin_of_server] = flags;
-            let connection = Connection { kind, row, flipped, closed, fin_of_client, fin_of_server, last_seen };
+        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 6], last_seen: u32) {
+            let [flipped, closed, fin_of_client, fin_of_server, unanswered, unconfirmed] = flags;
+            let connection = Connection { kind, row, flipped, closed, fin_of_client, fin_of_server, unanswered, unconfirmed, last_seen };
             let mut words = [0; WORDS];
             connection.write(&mut words);
             prop_assert_eq!(Connection::read(&words), Some(connection));
-            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), !flipped && !closed);
+            let is_simple = !flipped && !closed && !unanswered && !unconfirmed;
+            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), is_simple);
         }
     }
 
