@@ -1,5 +1,6 @@
 //! Why a packet was dropped.
 
+use crate::wire::Unparsed;
 use crate::wire::malformed::Malformed;
 
 macro_rules! reasons {
@@ -9,6 +10,8 @@ macro_rules! reasons {
         pub enum DropReason {
             /// The bytes are no valid packet.
             Malformed(Malformed),
+            /// No IP packet was found in it, and such frames are not forwarded.
+            Unparsed(Unparsed),
             $($(#[doc = $doc])+ $reason,)+
         }
 
@@ -23,6 +26,7 @@ macro_rules! reasons {
             pub fn index(self) -> usize {
                 match self {
                     Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
+                    Self::Unparsed(what) => PLAIN.len() + Malformed::ALL.len() + what as usize,
                     $(Self::$reason => Place::$reason as usize,)+
                 }
             }
@@ -30,7 +34,7 @@ macro_rules! reasons {
             /// What the reason is: a decision about the packet, or a loss.
             pub const fn kind(self) -> DropKind {
                 match self {
-                    Self::Malformed(_) => DropKind::Decision,
+                    Self::Malformed(_) | Self::Unparsed(_) => DropKind::Decision,
                     $(Self::$reason => DropKind::$kind,)+
                 }
             }
@@ -39,6 +43,7 @@ macro_rules! reasons {
             pub fn name(self) -> &'static str {
                 match self {
                     Self::Malformed(malformed) => malformed.name(),
+                    Self::Unparsed(what) => what.name(),
                     $(Self::$reason => $name,)+
                 }
             }
@@ -47,6 +52,7 @@ macro_rules! reasons {
             pub fn meaning(self) -> &'static str {
                 match self {
                     Self::Malformed(malformed) => malformed.meaning(),
+                    Self::Unparsed(what) => what.meaning(),
                     $(Self::$reason => concat!($($doc,)+).trim_ascii_start(),)+
                 }
             }
@@ -111,6 +117,8 @@ reasons! {
     WorkerCrashed => "worker_crashed", Loss;
     /// The host that opens the connection has as many as it may.
     HostLimit => "host_limit", Decision;
+    /// The run ended while the packet was inside, for it could not come to its end.
+    RunEnded => "run_ended", Loss;
     /// The checksum of the transport header is wrong.
     BadChecksum => "bad_checksum", Decision;
     /// An ICMP error of a type that is not let through.
@@ -119,19 +127,33 @@ reasons! {
     IcmpRecipient => "icmp_recipient", Decision;
     /// An ICMP error that quotes a packet which cannot be under way.
     IcmpQuote => "icmp_quote", Decision;
+    /// Its source is inside, but it came in by a port outside (`source_check` in `[service]`).
+    SourceInside => "source_inside", Decision;
+    /// Its source is not inside, but it came in by a port inside (`source_check` in `[service]`).
+    SourceOutside => "source_outside", Decision;
+    /// Its source is an address that no packet on a wire comes from (RFC 1812 §5.3.7).
+    Martian => "martian", Decision;
+    /// The frame is for another station than the router, or for a group (RFC 1812 §5.3.4).
+    OtherStation => "other_station", Decision;
+    /// Its sender wants to say which way it goes (RFC 7126 §4.3, §4.4, RFC 5095).
+    SourceRoute => "source_route", Decision;
+    /// It is for the router itself, which answers echo requests and nothing else.
+    ForRouter => "for_router", Decision;
+    /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
+    FragmentMisfit => "fragment_misfit", Decision;
+    /// A fragment that waited for the first one of its datagram, too long or with too many others.
+    FragmentAlone => "fragment_alone", Decision;
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len();
+    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len() + Unparsed::ALL.len();
 
     /// Every reason, in the order of [`Self::index`].
     pub fn all() -> impl Iterator<Item = Self> {
-        PLAIN.iter().copied().chain(
-            Malformed::ALL
-                .iter()
-                .map(|&malformed| Self::Malformed(malformed)),
-        )
+        let malformed = Malformed::ALL.iter().map(|&why| Self::Malformed(why));
+        let unparsed = Unparsed::ALL.iter().map(|&what| Self::Unparsed(what));
+        PLAIN.iter().copied().chain(malformed).chain(unparsed)
     }
 
     /// The reason of this name.

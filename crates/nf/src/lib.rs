@@ -15,10 +15,12 @@
 pub mod acl;
 pub mod catalogue;
 mod checked;
+pub mod checksums;
 pub mod custom;
 pub mod descriptor;
 pub mod duration;
 pub mod edit;
+pub mod files;
 pub mod firewall;
 pub mod icmp_errors;
 mod idle_time;
@@ -33,6 +35,7 @@ mod reference;
 pub mod router;
 pub mod schema;
 mod seeded;
+pub mod similar;
 pub mod text;
 #[cfg(test)]
 mod two_caches;

@@ -3,10 +3,10 @@
 use crate::arrivals::Tempo;
 use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
-use crate::exit::{Exit, Told};
+use crate::exit::{Exit, Guarded, Told};
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
-use crate::operator::Operator;
+use crate::operator::{Access, Operator, Reload};
 use crate::sink::{Sink, Written};
 use crate::source::Source;
 use crate::threads;
@@ -20,20 +20,22 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::{self, Report};
 use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_io::{CaptureError, PortPattern};
+use twinpath_io::{CaptureError, PortPattern, is_standard};
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// The capture to replay; if absent, the service's traffic is generated.
+    /// The capture to replay, `-` for standard input; if absent, the service's traffic is generated.
     pub input: Option<PathBuf>,
-    /// The capture to write.
+    /// The capture to write, `-` for standard output.
     pub output: Option<PathBuf>,
     /// A UDP address to serve: datagrams come from it and answers leave through it, in place of
     /// the other two.
     pub listen: Option<SocketAddr>,
     /// A local socket at which an operator is answered; only on threads.
     pub control: Option<PathBuf>,
+    /// The group whose members are answered there beside the user and the superuser.
+    pub control_group: Option<u32>,
 }
 
 /// Ports that are ready for packets.
@@ -42,6 +44,8 @@ pub struct OpenPorts {
     pub source: Source,
     /// The UDP address that is served, if one is.
     pub local_address: Option<SocketAddr>,
+    /// Whoever may want the service file to be read again.
+    pub reload: Option<Reload>,
     udp: Option<UdpSink>,
 }
 
@@ -61,13 +65,14 @@ impl Ports {
             return listen(address);
         }
         let source = match (&self.input, &service.traffic) {
-            (Some(path), _) => Source::capture(path, &service.ports)?,
-            (None, Some(traffic)) => Source::generator(traffic, service.seed, &service.ports)?,
+            (Some(path), _) => Source::capture(path, service)?,
+            (None, Some(traffic)) => Source::generator(traffic, service)?,
             (None, None) => return Err(RunError::NoPackets),
         };
         Ok(OpenPorts {
             source,
             local_address: None,
+            reload: None,
             udp: None,
         })
     }
@@ -80,6 +85,7 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
     Ok(OpenPorts {
         source: Source::new(feed),
         local_address,
+        reload: None,
         udp: Some(sink),
     })
 }
@@ -142,6 +148,13 @@ pub struct Finished {
     pub has_drained: bool,
     /// How far live traffic was behind its time, at most.
     pub behind: Duration,
+    /// Whether packets did not say by which port of the node they came in, so that their sources told.
+    pub has_guessed_ports: bool,
+    /// Why packets could not be written any more: then the run has ended early. All figures are of
+    /// what ran.
+    pub failure: Option<CaptureError>,
+    /// Packets that have left, and were not written for that reason.
+    pub unwritten: u64,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -171,12 +184,14 @@ pub fn run_opened(
     let mut node = build(service, service.run.paths)?;
     let mut observer = Observer::new(live);
     let began = WallClock::now();
-    let mut exit = match (opened.udp.take(), &ports.output) {
+    let exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
         (None, Some(path)) => Exit::capture(path, &service.ports)?,
         (None, None) => Exit::Nowhere,
     };
-    let (operator, commands) = attend(service, ports)?;
+    let mut exit = Guarded::new(exit);
+    opened.source = opened.source.until(exit.has_failed());
+    let (operator, commands) = attend(service, ports, opened.reload.take())?;
     let packet_time = drive(
         service,
         ports,
@@ -189,8 +204,13 @@ pub fn run_opened(
     )?;
     // Whoever still waits for an answer hears that there is none.
     drop(commands);
-    drop(operator);
-    let Told { udp, written } = exit.finish()?;
+    let control = operator.map(Operator::finish);
+    let (exit, failure, unwritten) = exit.into_parts();
+    let (told, failure) = match (exit.finish(), failure) {
+        (Ok(told), failure) => (told, failure),
+        (Err(error), failure) => (Told::default(), Some(failure.unwrap_or(error))),
+    };
+    let Told { udp, written } = told;
     let mut report = Report {
         schema: report::SCHEMA.to_owned(),
         ..Report::default()
@@ -211,7 +231,11 @@ pub fn run_opened(
         written,
         has_drained: node.machine.has_drained(),
         behind: opened.source.behind(),
+        has_guessed_ports: opened.source.has_guessed_ports(),
+        failure,
+        unwritten,
     };
+    finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
     Ok(finished)
 }
@@ -229,6 +253,9 @@ impl Finished {
             ..
         } = self.udp.unwrap_or_default();
         let (behind, truncated) = (self.behind, self.truncated.as_deref());
+        let slots = &self.report.slots_at_end;
+        let unsettled = slots.incomplete + slots.frozen;
+        let troubles = self.report.control.and_then(|control| control.troubles());
         [
             (
                 !self.has_drained,
@@ -238,6 +265,14 @@ impl Finished {
             (
                 behind > MUCH_BEHIND,
                 format!("the traffic fell {behind:.1?} behind its time: less was offered than the file says"),
+            ),
+            (
+                self.has_guessed_ports,
+                "the capture does not say by which ports packets came in: their source addresses told, which anybody can forge".to_owned(),
+            ),
+            (
+                unsettled > 0,
+                format!("{unsettled} slots still waited for the workers when the run was over: what they hold of their flows is lost"),
             ),
             (
                 truncated.is_some(),
@@ -259,6 +294,18 @@ impl Finished {
                 refused > 0,
                 format!("{refused} answers were lost: the system did not take them"),
             ),
+            (
+                self.failure.is_some(),
+                format!(
+                    "the run ended early, because packets could not be written any more: {}; {} that left were not written",
+                    self.failure.as_ref().map_or(String::new(), ToString::to_string),
+                    self.unwritten
+                ),
+            ),
+            (
+                troubles.is_some(),
+                format!("clients of the control socket: {}", troubles.unwrap_or_default()),
+            ),
         ]
         .into_iter()
         .filter_map(|(is_so, words)| is_so.then_some(words))
@@ -266,16 +313,22 @@ impl Finished {
     }
 }
 
-/// Somebody to answer the operator, if a socket is named.
-fn attend(service: &Service, ports: &Ports) -> Result<(Option<Operator>, Commands), RunError> {
-    let Some(path) = &ports.control else {
+/// Somebody to hear the operator, if there is a way to be heard.
+fn attend(
+    service: &Service,
+    ports: &Ports,
+    reload: Option<Reload>,
+) -> Result<(Option<Operator>, Commands), RunError> {
+    let path = ports.control.as_deref();
+    if path.is_none() && reload.is_none() {
         return Ok((None, no_commands()));
-    };
-    let (operator, commands) =
-        Operator::listen(path, service).map_err(|source| RunError::Control {
-            path: path.clone(),
-            source,
-        })?;
+    }
+    let socket = path.map(|path| (path, ports.control_group));
+    let listening = Operator::listen(Access { socket, reload }, service);
+    let (operator, commands) = listening.map_err(|source| RunError::Control {
+        path: path.unwrap_or(Path::new("")).to_owned(),
+        source,
+    })?;
     Ok((Some(operator), commands))
 }
 
@@ -358,6 +411,9 @@ fn input_name(ports: &Ports) -> String {
     if let Some(address) = ports.listen {
         return format!("udp {address}");
     }
+    if ports.input.as_deref().is_some_and(is_standard) {
+        return "standard input".into();
+    }
     let file_name = ports.input.as_deref().and_then(Path::file_name);
     file_name.map_or("generated traffic".into(), |name| {
         name.to_string_lossy().into_owned()
@@ -376,6 +432,9 @@ mod tests {
             written: Written::default(),
             has_drained: true,
             behind: MUCH_BEHIND,
+            has_guessed_ports: false,
+            failure: None,
+            unwritten: 0,
         }
     }
 

@@ -225,6 +225,8 @@ impl<S: Sink> Driver<'_, S> {
         for (worker, frame) in self.output.frames.drain(..) {
             self.seats[worker].send(frame);
         }
+        let time = self.machine.time();
+        self.seats.iter_mut().for_each(|seat| seat.tell_time(time));
         for (worker, command) in self.output.commands.drain(..) {
             self.seats[worker].tell(command);
         }
@@ -241,8 +243,7 @@ impl<S: Sink> Driver<'_, S> {
         let now_ns = self.wall_ns();
         for departure in self.output.departures.drain(..) {
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
-            self.observer
-                .departed(departure.via, departure.frame.len(), latency);
+            self.observer.departed(&departure, latency);
             self.sink.packet(&departure)?;
             self.machine.pools().give(departure.frame);
         }
@@ -275,7 +276,10 @@ impl<S: Sink> Driver<'_, S> {
             return;
         }
         match self.commands.try_recv() {
-            Ok(Command::Ask(question)) => self.seats[0].ask(question),
+            Ok(Command::Ask(question)) => {
+                let now = self.clock().packet;
+                self.seats[0].ask(question, now);
+            }
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
                 // Whoever has gone away hears nothing, here as below.
@@ -305,10 +309,6 @@ impl<S: Sink> Driver<'_, S> {
             return;
         }
         self.next_tick_ns = wall_ns + 1_000_000;
-        if !self.tempo.is_lossless {
-            let now = self.clock().packet;
-            self.seats.iter().for_each(|seat| seat.publish_time(now));
-        }
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let seats = &self.seats;
         self.observer.tick(packet_ns, wall_ns, self.machine, || {

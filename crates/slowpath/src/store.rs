@@ -24,6 +24,7 @@ struct Head<T> {
     key: FlowKey,
     hash: u64,
     last_seen: Instant,
+    deadline: Instant,
     incarnation: u32,
     initiator: Side,
     is_live: bool,
@@ -76,6 +77,8 @@ pub struct Record<'a, T> {
     pub handles: &'a mut [u32],
     /// When it last had a packet.
     pub last_seen: &'a mut Instant,
+    /// When functions want to be woken for it; [`Instant::NEVER`] if they do not.
+    pub deadline: &'a mut Instant,
     /// What a mechanism keeps with each flow.
     pub tag: &'a mut T,
 }
@@ -239,6 +242,7 @@ impl<T: Default> FlowStore<T> {
         head.incarnation = head.incarnation.wrapping_add(1);
         head.tag = T::default();
         (head.initiator, head.last_seen) = (Side::Low, Instant::ZERO);
+        head.deadline = Instant::NEVER;
         self.index[place] = hash >> 32 << 32 | u64::from(id.0 + 1);
         self.live += 1;
         Some(id)
@@ -256,6 +260,7 @@ impl<T: Default> FlowStore<T> {
             key: FlowKey::default(),
             hash: 0,
             last_seen: Instant::ZERO,
+            deadline: Instant::NEVER,
             incarnation: 0,
             initiator: Side::Low,
             is_live: false,
@@ -282,6 +287,7 @@ impl<T: Default> FlowStore<T> {
             words: &mut chunk.words[place * words..(place + 1) * words],
             handles: &mut chunk.handles[place * handles..(place + 1) * handles],
             last_seen: &mut head.last_seen,
+            deadline: &mut head.deadline,
             tag: &mut head.tag,
         }
     }
@@ -310,6 +316,15 @@ impl<T: Default> FlowStore<T> {
         head.is_live && head.incarnation == incarnation
     }
 
+    /// When functions want to be woken for a flow of this incarnation; [`Instant::NEVER`] if it is
+    /// gone, or they do not.
+    pub fn deadline(&self, id: FlowId, incarnation: u32) -> Instant {
+        match self.lives(id, incarnation) {
+            true => self.head(id).deadline,
+            false => Instant::NEVER,
+        }
+    }
+
     /// Forgets a flow. Its words and handles become zero.
     pub fn remove(&mut self, id: FlowId) {
         if !self.head(id).is_live {
@@ -321,7 +336,8 @@ impl<T: Default> FlowStore<T> {
         let gap = self.close_gap(place);
         self.index[gap] = 0;
         self.set_half_open(id, false);
-        self.head_mut(id).is_live = false;
+        let head = self.head_mut(id);
+        (head.is_live, head.deadline) = (false, Instant::NEVER);
         let record = self.record(id);
         record.words.fill(0);
         record.handles.fill(0);

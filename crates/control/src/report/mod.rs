@@ -7,6 +7,7 @@
 //! in the table of [`json`].
 
 mod axis;
+mod control;
 mod escape;
 mod figures;
 pub mod html;
@@ -28,6 +29,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
+pub use control::ControlCounters;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
 pub use rules::{
@@ -70,8 +72,11 @@ pub struct Report {
     /// How often each worker crashed and began anew.
     #[serde(default)]
     pub worker_restarts: Vec<u64>,
-    /// Slots of the fast path's state table at the end of the run.
+    /// Slots of the fast path's state table while the last packets came in.
     pub slots: SlotCounters,
+    /// The same when the run was over, and the workers had what they could have back.
+    #[serde(default)]
+    pub slots_at_end: SlotCounters,
     /// Cached rules (SFCache §III).
     #[serde(default)]
     pub rules: Rules,
@@ -88,6 +93,9 @@ pub struct Report {
     pub rings: Rings,
     /// The frame pools.
     pub pool: Pool,
+    /// What operators asked at the control socket; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlCounters>,
     /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
     pub series: Vec<Sample>,
 }
@@ -328,6 +336,12 @@ pub struct Sample {
     pub packets_fast: u64,
     /// Of them, sent to the slow path.
     pub packets_slow: u64,
+    /// Packets that left so far and had not been on the slow path.
+    #[serde(default)]
+    pub packets_out_fast: u64,
+    /// Packets that left so far and had been there, or were made there.
+    #[serde(default)]
+    pub packets_out_slow: u64,
     /// Packets dropped so far, for any reason.
     pub drops: u64,
     /// Slots waiting for the answer to a pull.
@@ -393,6 +407,7 @@ impl Default for Report {
             flows: Flows::default(),
             worker_restarts: Vec::new(),
             slots: SlotCounters::default(),
+            slots_at_end: SlotCounters::default(),
             rules: Rules::default(),
             parking: None,
             latency: Latency::default(),
@@ -400,6 +415,7 @@ impl Default for Report {
             functions: Vec::new(),
             rings: Rings::default(),
             pool: Pool::default(),
+            control: None,
             series: Vec::new(),
         }
     }

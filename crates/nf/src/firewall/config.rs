@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 
 use super::hosts::HostLimit;
 use super::rule::{Action, Rule};
+use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 
 /// Most rules in one firewall.
@@ -26,6 +27,9 @@ pub struct Config {
     pub liberal: bool,
     /// Whether ICMP redirects pass, of either IP version: only hosts of one link should hear them.
     pub redirects: bool,
+    /// Which checksums of TCP, UDP, ICMP and ICMPv6 are verified: of packets that open a connection
+    /// or change its state otherwise than data and acknowledgements do, or of none.
+    pub verify_checksums: VerifyChecksums,
     /// How long connections may be idle before they are forgotten.
     pub timeouts: Timeouts,
     /// Connections that one host may have opened at a time: those that are still remembered. If
@@ -48,6 +52,7 @@ impl Default for Config {
             pick_up: true,
             liberal: false,
             redirects: false,
+            verify_checksums: VerifyChecksums::State,
             timeouts: Timeouts::default(),
             per_host_connections: None,
             per_host_v6_prefix: PrefixLength(64),
@@ -75,8 +80,6 @@ pub struct Timeouts {
     pub udp_replied: Timeout,
     /// ICMP echoes and whatever else in ICMP is no error.
     pub icmp: Timeout,
-    /// Fragments between two addresses.
-    pub fragments: Timeout,
     /// Any other protocol between two addresses.
     pub other: Timeout,
 }
@@ -92,7 +95,6 @@ impl Default for Timeouts {
             udp_unreplied: seconds(30),
             udp_replied: seconds(180),
             icmp: seconds(30),
-            fragments: seconds(30),
             other: seconds(600),
         }
     }

@@ -1,6 +1,7 @@
 //! The configuration, checked while it is read.
 
 use crate::duration::Human;
+use crate::files::Files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The rules file; a relative path starts from the service file's folder.
+    #[schemars(title = "file")]
     pub rules: PathBuf,
     /// How long a banned flow must be silent before it is a new one.
     #[serde(default = "five_minutes")]
@@ -32,15 +34,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the rules file, so that the inspector will be what the file says now. One that cannot
-    /// be read is told when the inspector is built.
-    pub(super) fn read_file(&mut self, folder: &Path) {
-        self.text = self.read_rules(folder).ok();
+    /// Reads the rules file, so that the inspector will be what the file says now.
+    pub(super) fn read_file(&mut self, folder: &Path, files: &dyn Files) -> io::Result<()> {
+        self.text = Some(self.read_rules(folder, files)?);
+        Ok(())
     }
 
     /// The text of the rules file as it is now.
-    pub(super) fn read_rules(&self, folder: &Path) -> io::Result<Arc<str>> {
-        std::fs::read_to_string(folder.join(&self.rules)).map(Arc::from)
+    pub(super) fn read_rules(&self, folder: &Path, files: &dyn Files) -> io::Result<Arc<str>> {
+        files.read(&folder.join(&self.rules))
     }
 }
 

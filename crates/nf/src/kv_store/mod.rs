@@ -40,7 +40,7 @@
 //! - Everything else passes unchanged, on the slow path.
 //!
 //! # Counters
-//! All count what the workers did.
+//! The function counts what the workers did; a report adds what the fast path [answered](Answers) alone.
 //!
 //! | counter | meaning |
 //! |---|---|
@@ -54,6 +54,7 @@
 //! [`client`] is a client without sockets and clocks: it builds requests, matches replies, and
 //! repeats what got no answer.
 
+mod answers;
 pub mod client;
 mod config;
 mod descriptor;
@@ -62,6 +63,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 
+pub use answers::Answers;
 pub use config::{Config, PortZero};
 pub use descriptor::FUNCTION;
 pub use function::KvStore;

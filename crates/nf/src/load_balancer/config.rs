@@ -6,6 +6,7 @@ use super::protocol::Protocol;
 use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, ScheduledChange};
 use super::values::{EndpointText, TableSize, Timeout};
 use crate::checked;
+use crate::checksums::VerifyChecksums;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ pub struct Config {
     pub(super) table_size: TableSize,
     pub(super) seed: Option<u64>,
     pub(super) pick_up: bool,
+    pub(super) verify_checksums: VerifyChecksums,
     pub(super) tcp_timeout: Timeout,
     pub(super) closing_timeout: Timeout,
     pub(super) udp_timeout: Timeout,
@@ -116,6 +118,10 @@ struct RawConfig {
     /// (`invalid_state`).
     #[serde(default = "default_pick_up")]
     pick_up: bool,
+    /// Which transport checksums are verified: of packets to a service that open a connection, and of
+    /// TCP packets with SYN, FIN or RST.
+    #[serde(default)]
+    verify_checksums: VerifyChecksums,
     /// Silence after which a TCP connection is forgotten.
     #[serde(default = "default_tcp_timeout")]
     tcp_timeout: Timeout,
@@ -163,6 +169,7 @@ impl TryFrom<RawConfig> for Config {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,
@@ -173,6 +180,7 @@ impl TryFrom<RawConfig> for Config {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,

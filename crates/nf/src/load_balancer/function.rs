@@ -3,10 +3,11 @@
 use super::NAME;
 use super::backends::{Backends, ServiceIndex};
 use super::config::{Config, ReturnPath};
-use super::connection::{Connection, Kind, Timeouts};
+use super::connection::{Connection, Kind, Sign, Timeouts};
 use super::icmp_errors::{translate_for_backend, translate_for_client};
 use super::migration::Migration;
-use super::program::program;
+use super::program::{COMPLEX_FLAGS, program};
+use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::{self, Refusals};
 use std::any::Any;
 use std::mem::swap;
@@ -15,14 +16,15 @@ use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
-use twinpath_wire::MacAddress;
 use twinpath_wire::tcp::flags;
+use twinpath_wire::{Fragment, MacAddress};
 
 /// The load balancer's part on the slow path.
 pub struct LoadBalancer {
     program: FastProgram,
     timeouts: Timeouts,
     pick_up: bool,
+    checksums: VerifyChecksums,
     backends: Backends,
     /// From the configuration before.
     migration: Migration,
@@ -39,6 +41,7 @@ struct Counters {
     not_picked_up: u64,
     errors_translated: u64,
     unexpected_replies: u64,
+    bad_checksums: u64,
 }
 
 impl LoadBalancer {
@@ -48,6 +51,7 @@ impl LoadBalancer {
             program: program(config),
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
+            checksums: config.verify_checksums,
             backends: Backends::new(config, config.seed.unwrap_or(seed)),
             migration: Migration::default(),
             counters: Counters::default(),
@@ -77,6 +81,9 @@ impl LoadBalancer {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
+        if self.is_broken(&packet) {
+            return self.drop_broken(packet, out);
+        }
         let mid_stream = packet.is_tcp() && !is_opening(packet.tcp_flags());
         if mid_stream && !self.pick_up {
             self.counters.not_picked_up += 1;
@@ -103,7 +110,7 @@ impl LoadBalancer {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        connection.note_client(packet.tcp_flags());
+        connection.note_client(sign(&packet));
         connection.unanswered = true;
         self.send_to_backend(packet, connection, flow, out);
     }
@@ -111,6 +118,16 @@ impl LoadBalancer {
     fn count_connection(&mut self, row: u16) {
         self.counters.new_connections += 1;
         self.backends.count_connection(row);
+    }
+
+    /// Whether the packet's checksum is wrong, where checksums are verified.
+    fn is_broken(&self, packet: &Packet) -> bool {
+        self.checksums.of_state() && !packet.has_good_checksum()
+    }
+
+    fn drop_broken(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+        self.counters.bad_checksums += 1;
+        out.drop(packet, DropReason::BadChecksum);
     }
 
     /// The client has not sent anything yet: leaves it to the client to open the flow.
@@ -130,7 +147,7 @@ impl LoadBalancer {
             return self.drop_without_backend(packet, out);
         };
         let reopened =
-            is_opening(packet.tcp_flags()) && (connection.closed || connection.fin_of_client);
+            is_opening(packet.tcp_flags()) && (connection.is_ending() || connection.fin_of_client);
         if reopened || self.backends.present(connection.row, flow.now).is_none() {
             let Some(row) = self.backends.choose(service, flow.key, flow.now) else {
                 return self.drop_without_backend(packet, out);
@@ -146,7 +163,8 @@ impl LoadBalancer {
             self.counters.reassigned += 1;
             connection.row = row;
         }
-        connection.note_client(packet.tcp_flags());
+        connection.note_client(sign(&packet));
+        connection.note_client_goes_on(packet.tcp_flags());
         self.send_to_backend(packet, connection, flow, out);
     }
 
@@ -196,7 +214,8 @@ impl LoadBalancer {
             self.counters.unexpected_replies += 1;
             return out.forward(packet);
         }
-        connection.note_server(packet.tcp_flags());
+        connection.note_server(sign(&packet));
+        connection.note_answer(packet.tcp_flags());
         if let Some(backend) = self.backends.row(connection.row).filter(|_| through) {
             packet.set_source(self.backends.vip(backend.service));
         }
@@ -263,8 +282,9 @@ impl LoadBalancer {
         out.forward(packet);
     }
 
-    /// A fragment has no ports, or will soon be followed by one that has none.
-    fn handle_fragment(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+    /// A later part of a datagram whose first one belongs to no known connection: it was dropped,
+    /// or is no service's.
+    fn handle_later_part(&mut self, packet: Packet, out: &mut Outbox<'_>) {
         match self
             .backends
             .is_service_address(packet.destination().address, packet.layout.protocol)
@@ -290,18 +310,21 @@ impl NetworkFunction for LoadBalancer {
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         match (packet.role, Connection::read(flow.words)) {
-            (Role::Fragment, _) => self.handle_fragment(packet, out),
             (Role::Error, _) => self.handle_error(packet, flow, out),
-            (Role::Member, None) => self.handle_first(packet, flow, out),
-            (Role::Member, Some(connection)) if connection.kind == Kind::Passing => {
+            (_, None) if packet.layout.fragment == Fragment::Later => {
+                self.handle_later_part(packet, out)
+            }
+            (_, None) => self.handle_first(packet, flow, out),
+            (_, Some(connection)) if connection.kind == Kind::Passing => {
                 self.pass(packet, connection, flow, out)
             }
-            (Role::Member, Some(connection)) if is_from_client(&packet, &connection) => {
+            (_, Some(_)) if packet.tcp_flags() & COMPLEX_FLAGS != 0 && self.is_broken(&packet) => {
+                self.drop_broken(packet, out)
+            }
+            (_, Some(connection)) if is_from_client(&packet, &connection) => {
                 self.handle_from_client(packet, connection, flow, out)
             }
-            (Role::Member, Some(connection)) => {
-                self.handle_from_server(packet, connection, flow, out)
-            }
+            (_, Some(connection)) => self.handle_from_server(packet, connection, flow, out),
         }
     }
 
@@ -323,6 +346,7 @@ impl NetworkFunction for LoadBalancer {
         swap(&mut self.program, &mut new.program);
         swap(&mut self.timeouts, &mut new.timeouts);
         swap(&mut self.pick_up, &mut new.pick_up);
+        swap(&mut self.checksums, &mut new.checksums);
         swap(&mut self.backends, &mut new.backends);
         true
     }
@@ -344,6 +368,7 @@ impl NetworkFunction for LoadBalancer {
             not_picked_up,
             errors_translated,
             unexpected_replies,
+            bad_checksums,
         } = self.counters;
         each("new_connections", new_connections);
         each("picked_up", picked_up);
@@ -352,6 +377,7 @@ impl NetworkFunction for LoadBalancer {
         each("not_picked_up", not_picked_up);
         each("errors_translated", errors_translated);
         each("unexpected_replies", unexpected_replies);
+        each("packets_with_bad_checksum", bad_checksums);
         self.refusals.report(each);
         self.backends.counters(each);
     }
@@ -360,6 +386,10 @@ impl NetworkFunction for LoadBalancer {
 /// Whether the packet opens a TCP connection.
 pub(super) const fn is_opening(tcp_flags: u8) -> bool {
     tcp_flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN
+}
+
+fn sign(packet: &Packet) -> Sign {
+    Sign::of(packet.tcp_flags(), packet.layout.payload_bytes())
 }
 
 fn is_from_client(packet: &Packet, connection: &Connection) -> bool {

@@ -46,12 +46,15 @@
 //!   path need not ask again.
 //! - From a backend before the client has sent anything, or from another backend than the
 //!   connection's: they pass unchanged.
-//! - Fragments to a service's address are dropped (`fragment`): they do not tell their service.
-//!   Others pass.
+//! - Fragments go where the first of their datagram goes, whose ports tell; those that come before
+//!   it [wait for it](twinpath_core::fragments), within limits.
 //! - ICMP errors about a connection are translated, the packet that they quote too, in both
 //!   directions, so that path MTU discovery works. With direct return they go to the backend. They
 //!   must be [believable](crate::icmp_errors): of a type in use (no redirect), for the end that sent
 //!   the quoted packet, with right checksums. All others are dropped and counted.
+//! - A reset closes a connection unless something tells against it: the end that it was for
+//!   acknowledges something (a challenge, RFC 5961 §3: the reset was not exact), or the end that is
+//!   said to have sent it sends anything else. Two state words have no room for sequence numbers.
 //! - No backend for a connection: dropped (`no_backend`).
 //!
 //! # On the fast path
@@ -70,6 +73,7 @@
 //! | `reassigned` | connections that got another backend, because theirs was gone |
 //! | `without_backend` | packets dropped because there was no backend |
 //! | `not_picked_up` | packets dropped because their connection is unknown and `pick_up` is `false` |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `errors_translated` | ICMP errors about a connection |
 //! | `unexpected_replies` | packets from a service that belong to no connection of their sender |
 //! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors) |

@@ -11,6 +11,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the slow path",
     needs_section: false,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };

@@ -1,3 +1,5 @@
+mod icmp;
+
 use super::*;
 use crate::two_caches::{Bench, Outcome};
 use proptest::prelude::*;
@@ -5,10 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::icmp::{IcmpError, IcmpMessage, IcmpView};
-use twinpath_core::wire::{
-    Address, Endpoint, MacAddress, PacketBuilder, dissect, fields, verify_ipv4_checksum,
-    verify_transport_checksum,
-};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, dissect, fields};
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::RuleFunction;
 
@@ -26,7 +25,7 @@ const TWO: &str = r#"
 
 fn router(text: &str) -> Router {
     let config: Config = toml::from_str(text).expect("a valid configuration");
-    Router::new(&config, Path::new(".")).expect("routes")
+    Router::new(&config, Path::new("."), 1).expect("routes")
 }
 
 fn bench(text: &str, rules: usize) -> Bench {
@@ -116,7 +115,7 @@ fn the_end_of_life_is_answered_and_never_cached() {
         send(&mut bench, "10.1.0.1", 0).replies.is_empty(),
         "too many in a second"
     );
-    let counted = ["expired", "errors_sent", "errors_limited"].map(|name| bench.counter(0, name));
+    let counted = ["expired", "errors_sent", "answers_limited"].map(|name| bench.counter(0, name));
     assert_eq!(counted, [3, 2, 1]);
 }
 
@@ -172,7 +171,8 @@ fn routes_come_from_a_file_too() {
     let config: Config = toml::from_str(&text).expect("valid");
     let path = folder.join(&name);
     std::fs::write(&path, "# a comment\n11.0.0.0/8 b # another\n\n").expect("written");
-    let function: Box<dyn RuleFunction> = Box::new(Router::new(&config, &folder).expect("routes"));
+    let function: Box<dyn RuleFunction> =
+        Box::new(Router::new(&config, &folder, 1).expect("routes"));
     let outcome = send(&mut Bench::plain(vec![function]), "11.0.0.1", 9);
     assert_eq!(outcome.packet.expect("leaves").1, Some(2));
     for (line, expected) in [
@@ -184,14 +184,14 @@ fn routes_come_from_a_file_too() {
         ("11.0.0.1/8 a", "meant was perhaps 11.0.0.0/8"),
     ] {
         std::fs::write(&path, line).expect("written");
-        let error = Router::new(&config, &folder)
+        let error = Router::new(&config, &folder, 1)
             .err()
             .expect("wrong")
             .to_string();
         assert!(error.contains(expected), "{error}");
     }
     std::fs::remove_file(&path).expect("there");
-    let error = Router::new(&config, &folder)
+    let error = Router::new(&config, &folder, 1)
         .err()
         .expect("gone")
         .to_string();
@@ -345,7 +345,7 @@ fn another_router_takes_over_with_the_counts() {
     }
     let text = with_routes("{ to = '10.0.0.0/16', via = 'b' }, { to = '10.1.0.0/16', via = 'a' }");
     let config = toml::from_str(&text).expect("valid");
-    let router = Router::new(&config, Path::new("")).expect("few");
+    let router = Router::new(&config, Path::new(""), 1).expect("few");
     bench.reconfigure::<Router>(0, NewRoutes::Whole(Box::new(router)));
     assert_eq!(bench.counter(0, "forwarded"), 4);
     for _ in 0..2 {
@@ -408,7 +408,9 @@ fn next_hops_come_and_go_and_routes_to_nowhere_come_back() {
         "{ to = '127.0.0.0/8', via = 'a' }, { to = 'any', via = 'a' }",
     );
     let mut bench = Bench::cached(
-        vec![Box::new(Router::new(&first, Path::new("")).expect("few"))],
+        vec![Box::new(
+            Router::new(&first, Path::new(""), 1).expect("few"),
+        )],
         8,
     );
     let port =
@@ -477,6 +479,13 @@ fn routers_are_built_anew_where_much_changes() {
         "too many, as is told when it is built"
     );
     assert_eq!(changes(&config(20, 11), &config(20, 11)), Some(0));
+    let mut other = config(20, 11);
+    other.addresses = vec![address("192.0.2.9")];
+    assert_eq!(
+        changes(&config(20, 11), &other),
+        None,
+        "other own addresses"
+    );
 }
 
 /// Files of routes are compared by what they say.
@@ -489,7 +498,8 @@ fn files_of_routes_are_compared_route_by_route() {
         std::fs::write(folder.join("routes"), text).expect("a file");
         let text = format!("routes_file = 'routes'\n{}", with_routes(own));
         let mut config: Config = toml::from_str(&text).expect("valid");
-        config.read_file(&folder);
+        let read = config.read_file(&folder, &crate::files::Disk);
+        read.expect("a sound file");
         config
     };
     let one = read("10.0.0.0/8 a\n10.1.0.0/16 b\n", "");
@@ -521,61 +531,4 @@ fn files_of_routes_are_compared_route_by_route() {
         "in the file, too"
     );
     assert_eq!(changes(&shorter), [removed("10.1.0.0/16")]);
-}
-
-/// The error reaches the host inside by the addresses that it knows, through every function
-/// before the router.
-#[test]
-fn an_error_about_a_translated_packet_is_translated_back() {
-    use crate::{acl, napt};
-    let napt: napt::Config =
-        toml::from_str("inside = ['10.0.0.0/8']\nexternal = ['198.51.100.1']").expect("valid");
-    let routed = TWO.replace(
-        "routes = [",
-        "routes = [{ to = '203.0.113.0/24', via = 'a' }, ",
-    );
-    let chain = |list: &str| -> Bench {
-        let list: acl::Config = toml::from_str(list).expect("valid");
-        let config = toml::from_str(&routed).expect("valid");
-        let functions: Vec<Box<dyn RuleFunction>> = vec![
-            Box::new(acl::AccessList::new(
-                acl::Prepared::new(&list).expect("few"),
-            )),
-            Box::new(napt::Napt::new(&napt, 3)),
-            Box::new(Router::new(&config, Path::new("")).expect("few")),
-        ];
-        Bench::cached(functions, 8).inside(&["10.0.0.0/8".parse().expect("a prefix")])
-    };
-    let mut open = chain("default = 'allow'");
-    let packet = PacketBuilder::udp(
-        "10.0.0.7:4000".parse().expect("v4"),
-        "203.0.113.1:80".parse().expect("v4"),
-    );
-    let frame = packet.ttl(1).payload(b"data!").to_vec().expect("fits");
-    let outcome = open.process(&frame, 0, Instant(1));
-    assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
-    let [error] = <[Vec<u8>; 1]>::try_from(outcome.replies).expect("one error");
-    let layout = dissect(&error).expect("well formed");
-    assert!(verify_ipv4_checksum(&error, &layout) && verify_transport_checksum(&error, &layout));
-    assert_eq!(
-        fields::source(&error, &layout).address,
-        "192.0.2.1".parse().expect("v4")
-    );
-    assert_eq!(
-        fields::destination(&error, &layout).address,
-        "10.0.0.7".parse().expect("v4")
-    );
-    let quoted = [
-        fields::inner_source(&error, &layout),
-        fields::inner_destination(&error, &layout),
-    ];
-    let expected = ["10.0.0.7:4000", "203.0.113.1:80"].map(|text| text.parse().ok());
-    assert_eq!(quoted, expected);
-    assert_eq!(open.counter(1, "errors_translated"), 1);
-    let mut strict = chain("rules = [{ action = 'allow', protocol = 'udp' }]");
-    let outcome = strict.process(&frame, 0, Instant(1));
-    assert_eq!(
-        (outcome.packet, outcome.replies),
-        (Err(DropReason::TimeToLive), vec![])
-    );
 }
