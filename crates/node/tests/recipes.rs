@@ -170,6 +170,8 @@ fn nobody_gets_into_a_home_unasked() {
             wan,
             udp("[2001:db8:66::1]:99", "[2001:db8:1::10]:22"),
         ),
+        (at(50), wan, udp("192.168.1.10:99", "192.168.1.11:22")),
+        (at(60), lan, udp("203.0.113.9:99", "203.0.113.53:53")),
     ];
     let (left, report) = replayed(&recipe("home-gateway"), &packets);
     let left: Vec<_> = left
@@ -181,7 +183,10 @@ fn nobody_gets_into_a_home_unasked() {
         (lan, end("192.168.1.10:5000")),
     ];
     assert_eq!(left, expected);
-    assert_eq!(report.totals.packets_in - report.totals.packets_out, 3);
+    assert_eq!(report.dropped(), 5, "{:?}", report.drops);
+    for spoofed in ["source_inside", "source_outside"] {
+        assert_eq!(report.drops.get(spoofed), Some(&1));
+    }
     assert!(counter(&report, "napt", "unsolicited") >= 1);
 }
 
