@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 
 pub mod address;
+pub mod arp;
 pub mod build;
 pub mod build_error;
 mod bytes;
@@ -42,6 +43,7 @@ pub mod kinds;
 pub mod kv;
 pub mod layout;
 pub mod malformed;
+pub mod neighbor;
 pub mod options;
 pub mod protocol;
 pub mod rewrite;

@@ -11,6 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "ethernet", "vlan", "ipv4", "ipv6", "tcp", "udp", "icmp", "kv",
     ],
+    &["arp", "neighbor"],
     &["layout"],
     &["fields"],
     &["verify"],
