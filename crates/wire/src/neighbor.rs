@@ -99,22 +99,20 @@ impl NeighborMessage {
         found.is_valid().then_some(found)
     }
 
+    /// Who asks whether an address is free has none yet, and asks all; an answer to a question is for
+    /// whoever asked.
     fn is_valid(&self) -> bool {
         let is_probe = self.source == Address::UNSPECIFIED_V6;
-        let is_solicited = matches!(
-            self.kind,
-            Kind::Advertisement {
-                is_solicited: true,
-                ..
+        let is_sent_well = match self.kind {
+            Kind::Solicitation if is_probe => {
+                self.link_address.is_none() && is_multicast(self.destination)
             }
-        );
-        let probes_well = match self.kind {
-            Kind::Solicitation => self.link_address.is_none() && is_multicast(self.destination),
-            Kind::Advertisement { .. } => false,
+            Kind::Solicitation => true,
+            Kind::Advertisement { is_solicited, .. } => {
+                !is_probe && !(is_solicited && is_multicast(self.destination))
+            }
         };
-        !is_multicast(self.target)
-            && (!is_probe || probes_well)
-            && !(is_solicited && is_multicast(self.destination))
+        is_sent_well && !is_multicast(self.target)
     }
 
     /// A whole frame with the message, and its length.
