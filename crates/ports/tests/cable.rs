@@ -1,9 +1,6 @@
 //! Ports as a cable: what hosts send to each other arrives, over every driver, with the offloads that
 //! interfaces have by default.
 
-mod common;
-
-use common::{Topology, can_make_namespaces, ip};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -12,7 +9,19 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use twinpath_core::Pools;
 use twinpath_core::wire::PacketBuilder;
+use twinpath_netns::{Network, is_possible};
 use twinpath_ports::{Driver, Port, PortConfig, PortCounters, State, wait};
+
+/// Two hosts, and one between them with a port to each.
+fn network() -> Network {
+    let mut network = Network::new();
+    for (host, port, last) in [("left", "port0", 1), ("right", "port1", 2)] {
+        network.cable(&format!("middle {port}"), &format!("{host} eth0"));
+        network.address(host, "eth0", &format!("10.9.0.{last}/24"));
+        network.address(host, "eth0", &format!("fd09::{last}/64"));
+    }
+    network
+}
 
 /// Sends what comes in at either port out of the other until it is stopped.
 struct Forwarder {
@@ -33,11 +42,11 @@ fn port(device: &str, driver: Driver) -> Port {
     Port::open(PortConfig { device, driver }).expect("root may open it")
 }
 
-fn forwarder(topology: &Topology, drivers: [Driver; 2]) -> Forwarder {
+fn forwarder(network: &Network, drivers: [Driver; 2]) -> Forwarder {
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&is_stopped);
     let (ready, is_ready) = std::sync::mpsc::channel();
-    let thread = topology.on("middle", move || {
+    let thread = network.on("middle", move || {
         let mut ports = [port("port0", drivers[0]), port("port1", drivers[1])];
         ready.send(()).expect("somebody waits");
         forward(&mut ports, &stopped)
@@ -87,10 +96,10 @@ fn content(len: usize) -> Vec<u8> {
 }
 
 /// A host takes a connection and sends back what comes; the other compares.
-fn exchange(topology: &Topology, server: &'static str) {
+fn exchange(network: &Network, server: &'static str) {
     let address: SocketAddr = server.parse().expect("an address");
     let (ready, is_ready) = std::sync::mpsc::channel();
-    let host = topology.on("right", move || {
+    let host = network.on("right", move || {
         let listener = TcpListener::bind(address).expect("its own address");
         ready.send(()).expect("somebody waits");
         let (mut client, _) = listener.accept().expect("a connection");
@@ -99,7 +108,7 @@ fn exchange(topology: &Topology, server: &'static str) {
         client.write_all(&bytes).expect("back");
     });
     is_ready.recv().expect("it listens");
-    let other = topology.on("left", move || {
+    let other = network.on("left", move || {
         let timeout = Duration::from_secs(20);
         let mut stream = TcpStream::connect_timeout(&address, timeout).expect("the cable works");
         stream.set_read_timeout(Some(timeout)).expect("a time-out");
@@ -120,10 +129,10 @@ fn exchange(topology: &Topology, server: &'static str) {
 }
 
 /// Datagrams of many sizes, fragmented ones too, go there and back.
-fn datagrams(topology: &Topology, left: &'static str, right: &'static str) {
+fn datagrams(network: &Network, left: &'static str, right: &'static str) {
     let (ready, is_ready) = std::sync::mpsc::channel();
     let sizes = [0, 1, 17, 18, 46, 47, 1000, 1472, 1473, 4000];
-    let host = topology.on("right", move || {
+    let host = network.on("right", move || {
         let socket = UdpSocket::bind(right).expect("its own address");
         ready.send(()).expect("somebody waits");
         let mut buffer = [0; 9000];
@@ -133,7 +142,7 @@ fn datagrams(topology: &Topology, left: &'static str, right: &'static str) {
         }
     });
     is_ready.recv().expect("it is bound");
-    let other = topology.on("left", move || {
+    let other = network.on("left", move || {
         let socket = UdpSocket::bind(left).expect("its own address");
         let timeout = Some(Duration::from_secs(10));
         socket.set_read_timeout(timeout).expect("a time-out");
@@ -150,12 +159,12 @@ fn datagrams(topology: &Topology, left: &'static str, right: &'static str) {
 }
 
 fn works(drivers: [Driver; 2]) -> Seen {
-    let topology = Topology::new();
-    let forwarder = forwarder(&topology, drivers);
-    exchange(&topology, "10.9.0.2:5001");
-    exchange(&topology, "[fd09::2]:5001");
-    datagrams(&topology, "10.9.0.1:4000", "10.9.0.2:4000");
-    datagrams(&topology, "[fd09::1]:4000", "[fd09::2]:4000");
+    let network = network();
+    let forwarder = forwarder(&network, drivers);
+    exchange(&network, "10.9.0.2:5001");
+    exchange(&network, "[fd09::2]:5001");
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
+    datagrams(&network, "[fd09::1]:4000", "[fd09::2]:4000");
     let seen = forwarder.stop();
     for counters in &seen.counters {
         assert!(counters.received_bytes > 2 * BYTES as u64, "{counters:?}");
@@ -172,7 +181,7 @@ fn works(drivers: [Driver; 2]) -> Seen {
 
 #[test]
 fn af_packet_carries_long_frames_whole() {
-    if can_make_namespaces() {
+    if is_possible() {
         let seen = works([Driver::AfPacket; 2]);
         assert!(seen.longest > 10_000, "{}", seen.longest);
     }
@@ -180,7 +189,7 @@ fn af_packet_carries_long_frames_whole() {
 
 #[test]
 fn af_xdp_carries_everything() {
-    if can_make_namespaces() {
+    if is_possible() {
         let seen = works([Driver::AfXdp; 2]);
         assert!(seen.longest < 1600, "{}", seen.longest);
     }
@@ -188,7 +197,7 @@ fn af_xdp_carries_everything() {
 
 #[test]
 fn long_frames_are_cut_between_two_kinds_of_port() {
-    if can_make_namespaces() {
+    if is_possible() {
         works([Driver::AfPacket, Driver::AfXdp]);
     }
 }
@@ -196,12 +205,12 @@ fn long_frames_are_cut_between_two_kinds_of_port() {
 /// The kernel takes tags off what it hands to AF_PACKET; they are back in the frame.
 #[test]
 fn tags_stay() {
-    if !can_make_namespaces() {
+    if !is_possible() {
         return;
     }
     for driver in [Driver::AfPacket, Driver::AfXdp] {
-        let topology = Topology::new();
-        let forwarder = forwarder(&topology, [driver; 2]);
+        let network = network();
+        let forwarder = forwarder(&network, [driver; 2]);
         let end = |text: &str| text.parse().expect("an endpoint");
         let tagged = PacketBuilder::udp(end("10.9.7.1:5"), end("10.9.7.2:6"))
             .vlan(7)
@@ -210,13 +219,13 @@ fn tags_stay() {
             .expect("short");
         let sent = tagged.clone();
         let (ready, is_ready) = std::sync::mpsc::channel();
-        let host = topology.on("right", move || {
+        let host = network.on("right", move || {
             let mut eth0 = port("eth0", Driver::AfPacket);
             ready.send(()).expect("somebody waits");
             received(&mut eth0, &tagged)
         });
         is_ready.recv().expect("its port is open");
-        let other = topology.on("left", move || {
+        let other = network.on("left", move || {
             let mut pools = Pools::new(64, 1);
             let mut eth0 = port("eth0", Driver::AfPacket);
             eth0.transmit(pools.take_filled(&sent).expect("room"), &mut pools);
@@ -247,28 +256,23 @@ fn received(port: &mut Port, wanted: &[u8]) -> bool {
 /// An interface goes down, comes back, is deleted and made anew: the port is told, and works again.
 #[test]
 fn outages_end() {
-    if !can_make_namespaces() {
+    if !is_possible() {
         return;
     }
-    let topology = Topology::new();
-    let forwarder = forwarder(&topology, [Driver::AfPacket; 2]);
-    let (middle, left) = (topology.name("middle"), topology.name("left"));
-    datagrams(&topology, "10.9.0.1:4000", "10.9.0.2:4000");
-    ip(&format!("-n {middle} link set port0 down"));
+    let mut network = network();
+    let forwarder = forwarder(&network, [Driver::AfPacket; 2]);
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
+    network.ip("middle", "link set port0 down");
     std::thread::sleep(Duration::from_millis(200));
-    ip(&format!("-n {middle} link set port0 up"));
+    network.ip("middle", "link set port0 up");
     std::thread::sleep(Duration::from_millis(200));
-    datagrams(&topology, "10.9.0.1:4000", "10.9.0.2:4000");
-    ip(&format!("-n {middle} link delete port0"));
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
+    network.ip("middle", "link delete port0");
     std::thread::sleep(Duration::from_millis(200));
-    ip(&format!(
-        "-n {middle} link add port0 type veth peer name eth0 netns {left}"
-    ));
-    ip(&format!("-n {left} address add 10.9.0.1/24 dev eth0"));
-    ip(&format!("-n {left} link set eth0 up"));
-    ip(&format!("-n {middle} link set port0 up"));
+    network.cable("middle port0", "left eth0");
+    network.address("left", "eth0", "10.9.0.1/24");
     std::thread::sleep(Duration::from_millis(400));
-    datagrams(&topology, "10.9.0.1:4000", "10.9.0.2:4000");
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
     let seen = forwarder.stop();
     let of_a: Vec<_> = seen.states.iter().filter(|(port, _)| *port == 0).collect();
     let states: Vec<State> = of_a.iter().map(|(_, state)| *state).collect();
