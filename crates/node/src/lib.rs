@@ -16,6 +16,7 @@ pub mod fast_path;
 mod late;
 pub mod leftovers;
 pub mod live_drops;
+pub mod live_ports;
 pub mod machine;
 pub mod observe;
 pub mod operator;

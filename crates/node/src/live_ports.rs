@@ -101,7 +101,9 @@ impl LivePorts {
 impl PacketIo for LivePorts {
     fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        Ok(Some(Instant(since_1970.unwrap_or_default().as_nanos() as u64)))
+        Ok(Some(Instant(
+            since_1970.unwrap_or_default().as_nanos() as u64
+        )))
     }
 
     fn is_over(&self) -> bool {

@@ -68,7 +68,9 @@ pub(super) fn checked(
     for name in &names {
         let found = devices.iter().position(|(key, _)| key.get_ref() == name);
         let Some(at) = found else {
-            let message = format!("no interface for the port {name}: expected {name} = {{ device = \"...\" }}");
+            let message = format!(
+                "no interface for the port {name}: expected {name} = {{ device = \"...\" }}"
+            );
             return Err((span, message));
         };
         let (_, device) = devices.remove(at);
@@ -77,7 +79,11 @@ pub(super) fn checked(
     match devices.first() {
         Some((name, _)) => Err((
             name.span(),
-            format!("{} is not among the ports of [service]: expected one of {}", name.get_ref(), names.join(", ")),
+            format!(
+                "{} is not among the ports of [service]: expected one of {}",
+                name.get_ref(),
+                names.join(", ")
+            ),
         )),
         None => Ok((names, ordered)),
     }
@@ -91,13 +97,20 @@ fn checked_device(
     let name = &device.device;
     let is_plain = !name.is_empty()
         && name.len() <= MAX_DEVICE
-        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'/');
     if !is_plain {
-        let message = format!("device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters");
+        let message = format!(
+            "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters"
+        );
         return Err((span, message));
     }
     match before.iter().any(|other| other.device == *name) {
-        true => Err((span, format!("{name} is another port already: expected an interface for each"))),
+        true => Err((
+            span,
+            format!("{name} is another port already: expected an interface for each"),
+        )),
         false => Ok(device),
     }
 }

@@ -16,6 +16,7 @@
 //! | table | keys |
 //! |---|---|
 //! | `[service]` | `name`, `chain`, `ports`, `inside`, `inside_ports`, `seed` |
+//! | `[ports]` | one per port: `device`, `driver` ("auto", "af_xdp", "af_packet", "tap") |
 //! | `[run]` | `paths` ("both", "slow"), `execution` ("threads", "virtual"), `pace` ("live", "lossless") |
 //! | `[fast_path]` | `device` ("software", "asic"), `slots`, `ways`, `hot_packets`, `sketch_window`, `sketch_width`, `time_to_live`, `sweep_slots`, `rearms` |
 //! | `[slow_path]` | `workers`, `flows` |
@@ -61,6 +62,7 @@
 //! packets of a flow may overtake each other.
 
 mod chain;
+mod devices;
 mod edit;
 mod error;
 mod parking;
@@ -68,6 +70,7 @@ mod ports;
 mod sections;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
+pub use devices::{PortDevice, PortDriver};
 pub use edit::ServiceEditError;
 pub use error::ServiceError;
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
@@ -88,8 +91,9 @@ use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
 /// The tables of a service file that configure no function.
-pub const SETTINGS: [&str; 8] = [
+pub const SETTINGS: [&str; 9] = [
     "service",
+    "ports",
     "run",
     "fast_path",
     "slow_path",
@@ -112,6 +116,8 @@ pub struct Service {
     pub inside: Vec<Prefix>,
     /// The names of the node's ports, by number; if empty, nothing was said of ports.
     pub ports: Vec<String>,
+    /// The network interfaces that the ports are, by number; empty if the file names none.
+    pub devices: Vec<PortDevice>,
     /// Packets that come in by these ports pass the chain in order, others in reverse; if empty,
     /// `inside` tells.
     pub inside_ports: Vec<u16>,
@@ -159,6 +165,7 @@ pub struct FileText {
 #[serde(deny_unknown_fields)]
 struct File {
     service: Head,
+    ports: Option<Spanned<devices::Written>>,
     #[serde(default)]
     run: Run,
     #[serde(default)]
@@ -277,7 +284,7 @@ impl File {
     ) -> Result<Service, Misplaced> {
         let folder = file.path.parent().unwrap_or(Path::new(".")).to_path_buf();
         let ports_at = self.service.ports.as_ref().map(Spanned::span);
-        let ports = ports::checked(self.service.ports.take())?;
+        let (ports, devices) = devices::checked(self.service.ports.take(), self.ports.take())?;
         ports::number(&mut sections, &ports, texts)?;
         let names = &self.service.chain;
         let surroundings = Surroundings {
@@ -309,6 +316,7 @@ impl File {
             chain: functions,
             inside,
             ports,
+            devices,
             inside_ports,
             run: self.run,
             fast_path: self.fast_path,
