@@ -31,7 +31,7 @@ impl Kind {
             }
             Self::Napt => Box::new(napt::Napt::new(&read(&napt_text()), 7)),
             Self::Router => {
-                let router = router::Router::new(&read(ROUTES), Path::new(""));
+                let router = router::Router::new(&read(ROUTES), Path::new(""), 1);
                 Box::new(router.expect("few routes"))
             }
             Self::Monitor => Box::new(monitor::Monitor::new(&read(MONITOR), 7)),

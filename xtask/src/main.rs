@@ -1,4 +1,5 @@
-//! What a developer runs: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`.
+//! What a developer runs: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, and
+//! `cargo xtask manual`, which writes the pages of docs/ that follow from the code.
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
 //! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
@@ -25,6 +26,10 @@ fn main() -> ExitCode {
             Ok(seconds) => run_all(&[fuzz_step(seconds)]),
             Err(_) => usage(),
         },
+        ["manual"] => run_all(&[step(
+            "manual",
+            cargo(&["run", "--quiet", "--package", "twinpath-manual"]),
+        )]),
         ["bench"] => run_all(&[step(
             "benches",
             cargo(&["bench", "--package", "twinpath-benches"]),
@@ -34,7 +39,9 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench");
+    eprintln!(
+        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | manual"
+    );
     ExitCode::from(2)
 }
 

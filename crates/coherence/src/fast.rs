@@ -546,6 +546,9 @@ impl StateStage {
     /// Gives every active slot back, as at the end of a run or before a change of configuration.
     /// Returns false if it has to be called again because `send` could not send.
     pub fn give_all_back(&mut self, clock: Clock, mut send: impl FnMut(&Header) -> bool) -> bool {
+        if self.stats.population[Fsm::Active as usize] == 0 {
+            return true;
+        }
         (0..self.table.slots() as SlotId).all(|id| {
             let slot = Slot::unpack(self.table.control(id));
             slot.fsm != Fsm::Active || self.freeze_idle(id, slot, clock, &mut send)

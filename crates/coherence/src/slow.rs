@@ -60,13 +60,15 @@ pub struct SlowFlows {
     chain: Chain,
     timers: Timers,
     epoch: u32,
+    /// Packets that are older have all been here: what was due by then is done, and what is idle by
+    /// then is forgotten.
     clock: Instant,
     seed: u64,
     departing: Vec<Packet>,
     replies: Vec<Packet>,
     aged: Vec<FlowId>,
     /// How flows follow that still have the state of the chain before; it is empty once all have.
-    passage: Option<Migration>,
+    migration: Option<Migration>,
     /// Packets until more of them follow.
     rest: u32,
     drops: DropCounters,
@@ -94,7 +96,7 @@ impl SlowFlows {
             departing: Vec::new(),
             replies: Vec::new(),
             aged: Vec::new(),
-            passage: None,
+            migration: None,
             rest: 0,
             drops: DropCounters::default(),
             stats: SlowFlowsCounters::default(),
@@ -198,10 +200,11 @@ impl SlowFlows {
             drops: &mut self.drops,
             pools,
         };
-        let wake = self.chain.release(&mut self.store.record(id), now, &mut io);
-        let key = *self.store.view(id).0;
-        self.put_out(key, out);
-        self.wake_at(wake, id);
+        let mut record = self.store.record(id);
+        self.chain.expire(&mut record, now);
+        self.chain.release(&mut record, now, &mut io);
+        self.put_out_of(id, out);
+        self.note_deadline(id);
         self.forget_if_worthless(id);
     }
 
@@ -214,10 +217,10 @@ impl SlowFlows {
         started: Instant,
     ) -> Vec<Named<dyn NetworkFunction>> {
         while self.follow_on() {}
-        let (passage, left) = self.chain.succeed(successors, started);
+        let (migration, left) = self.chain.succeed(successors, started);
         self.store
             .reshape(self.chain.word_count(), self.chain.len());
-        self.passage = Some(passage);
+        self.migration = Some(migration);
         left
     }
 
@@ -238,12 +241,12 @@ impl SlowFlows {
     /// Brings a flow, and others beside it, to the present chain.
     #[inline]
     fn catch_up(&mut self, id: FlowId) {
-        if let Some(passage) = &self.passage {
+        if let Some(migration) = &self.migration {
             let chain = &mut self.chain;
             self.store
                 .move_chunk(id, |words, handles, new_words, new_handles| {
                     let before = Before { words, handles };
-                    chain.follow(passage, before, new_words, new_handles);
+                    chain.follow(migration, before, new_words, new_handles);
                 });
         }
     }
@@ -254,7 +257,7 @@ impl SlowFlows {
         let next = self.store.to_move();
         match next {
             Some(id) => self.catch_up(id),
-            None => self.passage = None,
+            None => self.migration = None,
         }
         next.is_some()
     }
@@ -262,7 +265,7 @@ impl SlowFlows {
     /// While flows follow to another chain, each packet is an occasion.
     #[inline]
     fn follow_now_and_then(&mut self) {
-        if self.passage.is_none() {
+        if self.migration.is_none() {
             return;
         }
         self.rest = self.rest.saturating_sub(1);
@@ -280,13 +283,14 @@ impl SlowFlows {
         pools: &mut Pools,
         out: &mut Vec<Outgoing>,
     ) {
-        self.advance(header.timestamp, pools, out);
         let hash = header.key.hash(self.seed);
         let Some(id) = self.admit(header, hash) else {
             self.refuse(header, frame, pools, out);
             return;
         };
         self.catch_up(id);
+        // What was due before this packet came is done before it.
+        self.wake_up_to(header.timestamp, id, pools, out);
         let taken = self.take_message(header, id);
         let spare = match self.packet(header, frame, id) {
             Ok(packet) => {
@@ -298,10 +302,11 @@ impl SlowFlows {
         let message = self.answer(header, id, taken);
         let spare = self.emit(header, message, id, spare, out);
         spare.into_iter().for_each(|frame| pools.give(frame));
+        self.note_deadline(id);
+        // The deadline of what a function keeps of a late packet may have passed.
+        self.wake_up_to(self.clock, id, pools, out);
         self.forget_if_worthless(id);
-        // The deadline of what a function keeps of a late packet may have passed: it comes before
-        // the flow counts as idle.
-        self.fire_due(pools, out);
+        self.timers.settle(&self.store);
         self.age(out);
         self.follow_now_and_then();
     }
@@ -410,19 +415,26 @@ impl SlowFlows {
             drops: &mut self.drops,
             pools,
         };
-        let wake = self
-            .chain
+        self.chain
             .run(packet, &mut self.store.record(id), now, &mut io);
-        self.wake_at(wake, id);
     }
 
-    fn wake_at(&mut self, at: Instant, flow: FlowId) {
+    /// Functions have done something about a flow: they may want to be woken at another time.
+    fn note_deadline(&mut self, flow: FlowId) {
+        let incarnation = self.store.incarnation(flow);
+        let record = self.store.record(flow);
+        let at = self.chain.deadline(&record);
+        if at == *record.deadline {
+            return;
+        }
+        *record.deadline = at;
         if at != Instant::NEVER {
-            self.timers.add(Deadline {
+            let deadline = Deadline {
                 at,
                 flow,
-                incarnation: self.store.incarnation(flow),
-            });
+                incarnation,
+            };
+            self.timers.add(deadline, &self.store);
         }
     }
 
@@ -482,6 +494,11 @@ impl SlowFlows {
         spare
     }
 
+    fn put_out_of(&mut self, id: FlowId, out: &mut Vec<Outgoing>) {
+        let key = *self.store.view(id).0;
+        self.put_out(key, out);
+    }
+
     fn put_out(&mut self, key: FlowKey, out: &mut Vec<Outgoing>) {
         let epoch = self.epoch;
         let outgoing = |packet: Packet, is_reply| {
@@ -508,41 +525,63 @@ impl SlowFlows {
         header
     }
 
-    /// Lets the packet clock reach `now`: deadlines on the way come first, in order.
-    pub fn advance(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
-        self.clock = self.clock.max(now);
-        self.fire_due(pools, out);
+    /// No packet that is older than this will come any more: what is idle by then may be forgotten.
+    pub fn tell_time(&mut self, passed: Instant) {
+        self.clock = self.clock.max(passed);
     }
 
-    fn fire_due(&mut self, pools: &mut Pools, out: &mut Vec<Outgoing>) {
-        while let Some(deadline) = self.timers.due(self.clock) {
-            self.wake(deadline, pools, out);
+    /// [The same](Self::tell_time), and what is due by then happens, in order of the deadlines.
+    /// Before a packet of its flow that is as late a deadline comes anyway.
+    pub fn advance(&mut self, passed: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
+        self.tell_time(passed);
+        while let Some(deadline) = self.timers.first()
+            && deadline.at <= self.clock
+        {
+            self.catch_up(deadline.flow);
+            self.wake_up_to(deadline.at, deadline.flow, pools, out);
+            self.forget_if_worthless(deadline.flow);
+            self.timers.settle(&self.store);
         }
     }
 
-    fn wake(&mut self, deadline: Deadline, pools: &mut Pools, out: &mut Vec<Outgoing>) {
-        let id = deadline.flow;
-        if !self.store.lives(id, deadline.incarnation) || !self.store.record(id).tag.is_ours() {
-            return;
+    /// Deadlines of a flow come that are not after `now`, each as of its time.
+    #[inline]
+    fn wake_up_to(&mut self, now: Instant, id: FlowId, pools: &mut Pools, out: &mut Vec<Outgoing>) {
+        loop {
+            let at = *self.store.record(id).deadline;
+            if at > now || at == Instant::NEVER {
+                return;
+            }
+            self.wake(at, id, pools, out);
         }
-        self.catch_up(id);
+    }
+
+    #[cold]
+    fn wake(&mut self, at: Instant, id: FlowId, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         let mut io = ChainIo {
             departing: &mut self.departing,
             replies: &mut self.replies,
             drops: &mut self.drops,
             pools,
         };
-        let wake = self
-            .chain
-            .wake(&mut self.store.record(id), deadline.at, &mut io);
-        let key = *self.store.view(id).0;
-        self.put_out(key, out);
-        self.wake_at(wake, id);
-        self.forget_if_worthless(id);
+        let mut record = self.store.record(id);
+        *record.deadline = Instant::NEVER;
+        // A flow whose state has been granted waits for nothing.
+        if !record.tag.is_ours() {
+            return;
+        }
+        self.chain.expire(&mut record, at);
+        self.chain.wake(&mut record, at, &mut io);
+        self.put_out_of(id, out);
+        self.note_deadline(id);
+        debug_assert!(
+            *self.store.record(id).deadline > at,
+            "a function wants to be woken before it sleeps"
+        );
     }
 
-    /// The next deadline, for drivers that let virtual time jump.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    /// The next deadline; [`Instant::NEVER`] if there is none.
+    pub fn next_deadline(&self) -> Instant {
         self.timers.next()
     }
 

@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub bytes_in: u64,
     /// Packets that left.
     pub packets_out: u64,
+    /// Of them, those that had not been on the slow path.
+    pub packets_out_fast: u64,
     /// Bytes that left.
     pub bytes_out: u64,
     /// Packets the fast path settled.
@@ -55,6 +57,8 @@ impl Snapshot {
             packets_in: self.packets_in,
             packets_fast: self.packets_fast,
             packets_slow: self.packets_slow,
+            packets_out_fast: self.packets_out_fast,
+            packets_out_slow: self.packets_out.saturating_sub(self.packets_out_fast),
             drops: total_drops(&self.drops),
             slots_incomplete: self.slots.incomplete,
             slots_active: self.slots.active,
@@ -203,6 +207,7 @@ mod tests {
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,
             packets_out: packets_in - 45_000,
+            packets_out_fast: packets_fast,
             packets_fast,
             packets_slow: packets_in - packets_fast,
             slots: SlotCounters {

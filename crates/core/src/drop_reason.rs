@@ -1,124 +1,157 @@
 //! Why a packet was dropped.
 
+use crate::wire::Unparsed;
 use crate::wire::malformed::Malformed;
 
-/// Why a packet was dropped. Every drop in Twinpath is one of these, and is counted.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum DropReason {
-    /// The bytes are no valid packet.
-    Malformed(Malformed),
-    /// The frame is longer than the largest buffer.
-    FrameTooLong,
-    /// No free buffer in the pool.
-    NoBuffer,
-    /// The ring towards a worker was full: the slow path is overloaded (live traffic only; a replay
-    /// waits instead).
-    PuntRingFull,
-    /// The workers know as many flows as they may.
-    FlowTableFull,
-    /// A firewall rule or its default denies the connection.
-    Denied,
-    /// A segment outside the connection's window, or a packet that its state does not allow.
-    InvalidState,
-    /// The inspector has banned the flow.
-    Banned,
-    /// All bytes of the segment were delivered before.
-    AlreadyDelivered,
-    /// All bytes of the segment are held in another copy, which waits for those before them.
-    AlreadyHeld,
-    /// No backend is left for this service.
-    NoBackend,
-    /// A fragment where the function needs the transport header.
-    Fragment,
-    /// A key-value request that cannot be read.
-    BadRequest,
-    /// A frame on the link that is no link message.
-    BadLinkFrame,
-    /// A frame on the link whose number is older than one already received.
-    LinkReordered,
-    /// No route to the destination.
-    NoRoute,
-    /// The time to live, or hop limit, has ended.
-    TimeToLive,
-    /// No external port is left for an address translation.
-    NoPort,
-    /// The queue in which payloads are parked had no room.
-    ParkingFull,
-    /// A parked payload was given up, because its header did not come back in time.
-    HeaderMissing,
-    /// A header came back from the slow path with more bytes than fit in front of its payload.
-    HeaderTooLong,
-    /// Too many packets waited on a worker for cached rules to go.
-    RuleBacklogFull,
-    /// A worker crashed while it had the packet.
-    WorkerCrashed,
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $reason:ident => $name:literal, $kind:ident;)+) => {
+        /// Why a packet was dropped. Every drop in Twinpath is one of these, and is counted.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum DropReason {
+            /// The bytes are no valid packet.
+            Malformed(Malformed),
+            /// No IP packet was found in it, and such frames are not forwarded.
+            Unparsed(Unparsed),
+            $($(#[doc = $doc])+ $reason,)+
+        }
+
+        const PLAIN: &[DropReason] = &[$(DropReason::$reason,)+];
+
+        enum Place {
+            $($reason,)+
+        }
+
+        impl DropReason {
+            /// The reason's place in [`Self::all`]: what counters are indexed by.
+            pub fn index(self) -> usize {
+                match self {
+                    Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
+                    Self::Unparsed(what) => PLAIN.len() + Malformed::ALL.len() + what as usize,
+                    $(Self::$reason => Place::$reason as usize,)+
+                }
+            }
+
+            /// What the reason is: a decision about the packet, or a loss.
+            pub const fn kind(self) -> DropKind {
+                match self {
+                    Self::Malformed(_) | Self::Unparsed(_) => DropKind::Decision,
+                    $(Self::$reason => DropKind::$kind,)+
+                }
+            }
+
+            /// The reason's name in reports and metrics: snake case.
+            pub fn name(self) -> &'static str {
+                match self {
+                    Self::Malformed(malformed) => malformed.name(),
+                    Self::Unparsed(what) => what.name(),
+                    $(Self::$reason => $name,)+
+                }
+            }
+
+            /// What the reason means, in a sentence or two.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    Self::Malformed(malformed) => malformed.meaning(),
+                    Self::Unparsed(what) => what.meaning(),
+                    $(Self::$reason => concat!($($doc,)+).trim_ascii_start(),)+
+                }
+            }
+        }
+    };
 }
 
-const PLAIN: [DropReason; 22] = [
-    DropReason::FrameTooLong,
-    DropReason::NoBuffer,
-    DropReason::PuntRingFull,
-    DropReason::FlowTableFull,
-    DropReason::Denied,
-    DropReason::InvalidState,
-    DropReason::Banned,
-    DropReason::AlreadyDelivered,
-    DropReason::NoBackend,
-    DropReason::Fragment,
-    DropReason::BadRequest,
-    DropReason::BadLinkFrame,
-    DropReason::LinkReordered,
-    DropReason::AlreadyHeld,
-    DropReason::NoRoute,
-    DropReason::TimeToLive,
-    DropReason::NoPort,
-    DropReason::ParkingFull,
-    DropReason::HeaderMissing,
-    DropReason::HeaderTooLong,
-    DropReason::RuleBacklogFull,
-    DropReason::WorkerCrashed,
-];
+/// What a drop reason is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum DropKind {
+    /// Somebody decided about the packet, or the reason lies in it.
+    Decision,
+    /// The packet was lost for want of room or by a fault.
+    Loss,
+}
+
+reasons! {
+    /// The frame is longer than the largest buffer.
+    FrameTooLong => "frame_too_long", Loss;
+    /// No free buffer in the pool.
+    NoBuffer => "no_buffer", Loss;
+    /// The ring towards a worker was full: the slow path is overloaded (live traffic only; a replay
+    /// waits instead).
+    PuntRingFull => "punt_ring_full", Loss;
+    /// The workers know as many flows as they may.
+    FlowTableFull => "flow_table_full", Loss;
+    /// A firewall rule or its default denies the connection.
+    Denied => "denied", Decision;
+    /// A segment outside the connection's window, or a packet that its state does not allow.
+    InvalidState => "invalid_state", Decision;
+    /// The inspector has banned the flow.
+    Banned => "banned", Decision;
+    /// All bytes of the segment were delivered before.
+    AlreadyDelivered => "already_delivered", Decision;
+    /// All bytes of the segment are held in another copy, which waits for those before them.
+    AlreadyHeld => "already_held", Decision;
+    /// No backend is left for this service.
+    NoBackend => "no_backend", Decision;
+    /// A fragment where the function needs the transport header.
+    Fragment => "fragment", Decision;
+    /// A key-value request that cannot be read.
+    BadRequest => "bad_request", Decision;
+    /// A frame on the link that is no link message.
+    BadLinkFrame => "bad_link_frame", Loss;
+    /// A frame on the link whose number is older than one already received.
+    LinkReordered => "link_reordered", Loss;
+    /// No route to the destination.
+    NoRoute => "no_route", Decision;
+    /// The time to live, or hop limit, has ended.
+    TimeToLive => "time_to_live", Decision;
+    /// No external port is left for an address translation.
+    NoPort => "no_port", Loss;
+    /// The queue in which payloads are parked had no room.
+    ParkingFull => "parking_full", Loss;
+    /// A parked payload was given up, because its header did not come back in time.
+    HeaderMissing => "header_missing", Loss;
+    /// A header came back from the slow path with more bytes than fit in front of its payload.
+    HeaderTooLong => "header_too_long", Loss;
+    /// Too many packets waited on a worker for cached rules to go.
+    RuleBacklogFull => "rule_backlog_full", Loss;
+    /// A worker crashed while it had the packet.
+    WorkerCrashed => "worker_crashed", Loss;
+    /// The run ended while the packet was inside, for it could not come to its end.
+    RunEnded => "run_ended", Loss;
+    /// The checksum of the transport header is wrong.
+    BadChecksum => "bad_checksum", Decision;
+    /// An ICMP error of a type that is not let through.
+    IcmpType => "icmp_type", Decision;
+    /// An ICMP error for another than the sender of the packet that it quotes.
+    IcmpRecipient => "icmp_recipient", Decision;
+    /// An ICMP error that quotes a packet which cannot be under way.
+    IcmpQuote => "icmp_quote", Decision;
+    /// Its source is inside, but it came in by a port outside (`source_check` in `[service]`).
+    SourceInside => "source_inside", Decision;
+    /// Its source is not inside, but it came in by a port inside (`source_check` in `[service]`).
+    SourceOutside => "source_outside", Decision;
+    /// Its source is an address that no packet on a wire comes from (RFC 1812 §5.3.7).
+    Martian => "martian", Decision;
+    /// The frame is for another station than the router, or for a group (RFC 1812 §5.3.4).
+    OtherStation => "other_station", Decision;
+    /// Its sender wants to say which way it goes (RFC 7126 §4.3, §4.4, RFC 5095).
+    SourceRoute => "source_route", Decision;
+    /// It is for the router itself, which answers echo requests and nothing else.
+    ForRouter => "for_router", Decision;
+    /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
+    FragmentMisfit => "fragment_misfit", Decision;
+    /// A fragment that waited for the first one of its datagram, too long or with too many others.
+    FragmentAlone => "fragment_alone", Decision;
+}
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len();
+    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len() + Unparsed::ALL.len();
 
     /// Every reason, in the order of [`Self::index`].
     pub fn all() -> impl Iterator<Item = Self> {
-        PLAIN.into_iter().chain(
-            Malformed::ALL
-                .iter()
-                .map(|&malformed| Self::Malformed(malformed)),
-        )
-    }
-
-    /// The reason's place in [`Self::all`]: what counters are indexed by.
-    pub fn index(self) -> usize {
-        match self {
-            Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
-            Self::FrameTooLong => 0,
-            Self::NoBuffer => 1,
-            Self::PuntRingFull => 2,
-            Self::FlowTableFull => 3,
-            Self::Denied => 4,
-            Self::InvalidState => 5,
-            Self::Banned => 6,
-            Self::AlreadyDelivered => 7,
-            Self::NoBackend => 8,
-            Self::Fragment => 9,
-            Self::BadRequest => 10,
-            Self::BadLinkFrame => 11,
-            Self::LinkReordered => 12,
-            Self::AlreadyHeld => 13,
-            Self::NoRoute => 14,
-            Self::TimeToLive => 15,
-            Self::NoPort => 16,
-            Self::ParkingFull => 17,
-            Self::HeaderMissing => 18,
-            Self::HeaderTooLong => 19,
-            Self::RuleBacklogFull => 20,
-            Self::WorkerCrashed => 21,
-        }
+        let malformed = Malformed::ALL.iter().map(|&why| Self::Malformed(why));
+        let unparsed = Unparsed::ALL.iter().map(|&what| Self::Unparsed(what));
+        PLAIN.iter().copied().chain(malformed).chain(unparsed)
     }
 
     /// The reason of this name.
@@ -128,51 +161,8 @@ impl DropReason {
 
     /// Whether packets were lost for want of room or by a fault. Any other reason is a decision
     /// about the packet, or lies in it.
-    pub const fn is_loss(self) -> bool {
-        matches!(
-            self,
-            Self::FrameTooLong
-                | Self::NoBuffer
-                | Self::PuntRingFull
-                | Self::FlowTableFull
-                | Self::BadLinkFrame
-                | Self::LinkReordered
-                | Self::NoPort
-                | Self::ParkingFull
-                | Self::HeaderMissing
-                | Self::HeaderTooLong
-                | Self::RuleBacklogFull
-                | Self::WorkerCrashed
-        )
-    }
-
-    /// The reason's name in reports and metrics: snake case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Malformed(malformed) => malformed.name(),
-            Self::FrameTooLong => "frame_too_long",
-            Self::NoBuffer => "no_buffer",
-            Self::PuntRingFull => "punt_ring_full",
-            Self::FlowTableFull => "flow_table_full",
-            Self::Denied => "denied",
-            Self::InvalidState => "invalid_state",
-            Self::Banned => "banned",
-            Self::AlreadyDelivered => "already_delivered",
-            Self::AlreadyHeld => "already_held",
-            Self::NoBackend => "no_backend",
-            Self::Fragment => "fragment",
-            Self::BadRequest => "bad_request",
-            Self::BadLinkFrame => "bad_link_frame",
-            Self::LinkReordered => "link_reordered",
-            Self::NoRoute => "no_route",
-            Self::TimeToLive => "time_to_live",
-            Self::NoPort => "no_port",
-            Self::ParkingFull => "parking_full",
-            Self::HeaderMissing => "header_missing",
-            Self::HeaderTooLong => "header_too_long",
-            Self::RuleBacklogFull => "rule_backlog_full",
-            Self::WorkerCrashed => "worker_crashed",
-        }
+    pub fn is_loss(self) -> bool {
+        self.kind() == DropKind::Loss
     }
 }
 
@@ -186,6 +176,7 @@ mod tests {
         let names: HashSet<_> = DropReason::all().map(DropReason::name).collect();
         assert_eq!(names.len(), DropReason::COUNT);
         for (index, reason) in DropReason::all().enumerate() {
+            assert!(reason.meaning().ends_with('.'), "{reason:?}");
             assert_eq!(reason.index(), index);
             assert_eq!(DropReason::named(reason.name()), Some(reason));
         }

@@ -5,7 +5,7 @@ use crate::key::Role;
 use crate::pool::Frame;
 use crate::time::Instant;
 use crate::wire::layout::{Layout, Transport};
-use crate::wire::{Endpoint, fields, rewrite};
+use crate::wire::{Endpoint, fields, rewrite, verify_transport_checksum};
 
 /// A frame whose headers have been found. Rewrites mend every checksum.
 #[derive(Debug)]
@@ -67,6 +67,17 @@ impl Packet {
     /// TCP window as sent, not scaled; 0 if it is no TCP.
     pub fn tcp_window(&self) -> u16 {
         fields::tcp_window(self.bytes(), &self.layout)
+    }
+
+    /// Whether the checksum of TCP, UDP, ICMP or ICMPv6 holds, as
+    /// [`verify_transport_checksum`] has it. Of a packet whose payload is parked the fast path has
+    /// looked while it was there.
+    pub fn has_good_checksum(&self) -> bool {
+        let metadata = self.frame.metadata();
+        match metadata.parked_bytes {
+            0 => verify_transport_checksum(self.bytes(), &self.layout),
+            _ => !metadata.has_bad_checksum,
+        }
     }
 
     /// What the transport header carries.

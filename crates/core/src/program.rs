@@ -401,12 +401,57 @@ impl fmt::Display for Condition {
         } else {
             format!("({} - {})", self.a, self.b)
         };
-        let masked = if self.mask == u32::MAX {
-            left
-        } else {
-            format!("({left} & {:#x})", self.mask)
-        };
-        write!(formatter, "{masked} {sign} {}", self.with)
+        match (self.a, self.with) {
+            _ if self.mask == u32::MAX => write!(formatter, "{left} {sign} {}", self.with),
+            _ if self.mask == 0 => write!(formatter, "0 {sign} {}", self.with),
+            (Operand::Field(Field::TcpFlags), Operand::Constant(value)) => {
+                formatter.write_str(&flags_in_words(self.mask, value, sign))
+            }
+            (_, with) => {
+                let (first, last) = (self.mask.trailing_zeros(), 31 - self.mask.leading_zeros());
+                let is_one_run = self.mask.count_ones() == last - first + 1;
+                match with {
+                    Operand::Constant(value) if is_one_run && first == last => {
+                        write!(formatter, "bit {first} of {left} {sign} {}", value >> first)
+                    }
+                    Operand::Constant(value) if is_one_run => write!(
+                        formatter,
+                        "bits {first} to {last} of {left} {sign} {}",
+                        value >> first
+                    ),
+                    with => write!(formatter, "({left} & {:#x}) {sign} {with}", self.mask),
+                }
+            }
+        }
+    }
+}
+
+/// TCP flags by their bits (RFC 9293 §3.1).
+const FLAGS: [&str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+
+/// A comparison of some flags with a value.
+fn flags_in_words(mask: u32, value: u32, sign: &str) -> String {
+    let names = |bits: u32, word: &str| {
+        let set = FLAGS.iter().enumerate();
+        let set = set.filter(|(bit, _)| bits & 1 << bit != 0);
+        let names: Vec<&str> = set.map(|(_, name)| *name).collect();
+        names.join(word)
+    };
+    match (sign, value) {
+        ("==", 0) => format!("tcp.flags without {}", names(mask, ", ")),
+        ("!=", 0) => format!("tcp.flags with {}", names(mask, " or ")),
+        ("==", all) if all == mask => format!("tcp.flags with {}", names(mask, " and ")),
+        ("==", some) => format!(
+            "tcp.flags with {} alone of {}",
+            names(some, " and "),
+            names(mask, ", ")
+        ),
+        ("!=", some) => format!(
+            "tcp.flags other than {} alone of {}",
+            names(some, " and "),
+            names(mask, ", ")
+        ),
+        _ => format!("(tcp.flags & {mask:#x}) {sign} {value:#x}"),
     }
 }
 

@@ -352,6 +352,26 @@ impl Steering {
         }
     }
 
+    /// The flow of a fragment whose datagram has these ports.
+    pub fn key_of_fragment(
+        &self,
+        frame: &[u8],
+        layout: &Layout,
+        [from, to]: [u16; 2],
+        protocol: u8,
+    ) -> Keyed {
+        let source = Endpoint::new(fields::source_address(frame, layout), from);
+        let destination = Endpoint::new(fields::destination_address(frame, layout), to);
+        let (source, alias_row) = self.resolve(source, protocol);
+        let (key, side) = FlowKey::connection(source, destination, protocol);
+        Keyed {
+            key,
+            side,
+            role: Role::Fragment,
+            alias_row,
+        }
+    }
+
     #[cold]
     fn unusual_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
         if layout.network == Network::None {

@@ -26,6 +26,17 @@ impl Instant {
         (self.0 >> TICK_SHIFT) as u32
     }
 
+    /// How many [ticks](Self::ticks) have passed since `earlier`; zero if it lies in the future, as for
+    /// a packet that another one of its flow, which arrived later, has overtaken.
+    #[inline]
+    pub const fn ticks_since(self, earlier: u32) -> u32 {
+        let passed = self.ticks().wrapping_sub(earlier);
+        match passed.cast_signed() {
+            0.. => passed,
+            _ => 0,
+        }
+    }
+
     /// How long ago `earlier` was; zero if it lies in the future.
     #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
@@ -64,6 +75,9 @@ mod tests {
     #[test]
     fn ticks_round_durations_up_and_instants_down() {
         assert_eq!(Instant((1 << TICK_SHIFT) - 1).ticks(), 0);
+        assert_eq!(Instant(5 << TICK_SHIFT).ticks_since(3), 2);
+        assert_eq!(Instant(5 << TICK_SHIFT).ticks_since(6), 0);
+        assert_eq!(Instant(1 << TICK_SHIFT).ticks_since(u32::MAX), 2);
         assert_eq!(Instant(1 << TICK_SHIFT).ticks(), 1);
         assert_eq!(ticks_of(Duration::from_nanos(1)), 1);
         assert_eq!(ticks_of(Duration::from_nanos((1 << TICK_SHIFT) + 1)), 2);

@@ -28,3 +28,8 @@ pub fn function(name: &str) -> Option<&'static Descriptor> {
 pub fn names() -> String {
     FUNCTIONS.map(|function| function.name).join(", ")
 }
+
+/// The functions' names.
+pub fn all_names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.into_iter().map(|function| function.name)
+}

@@ -3,6 +3,7 @@
 use crate::descriptor::{
     Descriptor, Form, Function, FunctionConfig, FunctionError, Read, Surroundings,
 };
+use crate::schema;
 use serde::de::Error;
 use std::fmt;
 use std::path::Path;
@@ -20,7 +21,7 @@ struct Custom {
 }
 
 const READ: Read = |_: ValueDeserializer<'_>, _: Surroundings<'_>| {
-    Err(toml::de::Error::custom("no service file names it"))
+    Err(toml::de::Error::custom("no service file names it").into())
 };
 
 const fn descriptor(form: Form) -> Descriptor {
@@ -29,7 +30,9 @@ const fn descriptor(form: Form) -> Descriptor {
         form,
         placement: "made in code",
         needs_section: true,
+        decides_last: false,
         read: READ,
+        schema: schema::of::<()>,
     }
 }
 

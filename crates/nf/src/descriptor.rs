@@ -1,6 +1,8 @@
 //! What a function declares about itself, and what it is configured by.
 
 use crate::edit::{Edit, EditError, Object};
+use crate::files::Files;
+use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
@@ -8,19 +10,48 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
-use twinpath_core::wire::Address;
-use twinpath_rulecache::{Reconfiguration, RuleFunction};
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::{Address, MacAddress};
+use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
 pub type Read =
-    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>;
+    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, ReadError>;
+
+/// Why a section cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// What is written there.
+    #[error("{}", .0.message())]
+    Toml(#[from] toml::de::Error),
+    /// What it names, such as a file.
+    #[error("{source}")]
+    Named {
+        /// The key that names it.
+        key: &'static str,
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl ReadError {
+    /// What a key of the section names is wrong.
+    pub(crate) fn named(key: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Named {
+            key,
+            source: Box::new(source),
+        }
+    }
+}
 
 /// What a section may speak of besides itself.
 #[derive(Copy, Clone, Debug)]
 pub struct Surroundings<'a> {
     /// The service file's folder, where relative paths start from.
     pub folder: &'a Path,
+    /// Where files come from that it names.
+    pub files: &'a dyn Files,
     /// The names of the node's ports, by number.
     pub ports: &'a [String],
 }
@@ -36,8 +67,13 @@ pub struct Descriptor {
     pub placement: &'static str,
     /// Whether a service that has the function must say how it is configured.
     pub needs_section: bool,
+    /// Whether packets meet it behind all other functions whichever way they go, because what it
+    /// decides depends on the addresses that they leave with. It stands at the end of a chain.
+    pub decides_last: bool,
     /// Reads its section of a service file.
     pub read: Read,
+    /// What its section looks like: [`schema::of`](crate::schema::of) its configuration.
+    pub schema: fn() -> Schema,
 }
 
 impl fmt::Debug for Descriptor {
@@ -92,6 +128,13 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
 
+    /// Whether fragments are to come in order, behind the first of their datagram, which has the
+    /// ports ([`twinpath_core::fragments`] says with what limits). Functions that share flow state
+    /// then meet them with the flow that the ports tell.
+    fn needs_ports(&self) -> bool {
+        false
+    }
+
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
     /// start from `folder`, hashes and choices from `seed`.
     ///
@@ -133,6 +176,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The rule that decides about a connection which a packet opens, if the function has such rules
+    /// and keeps flow state; functions whose decisions are cached say it themselves.
+    fn rule_for(&self, _packet: &[u8], _layout: &Layout) -> Option<EntryText> {
+        None
+    }
+
     /// The configuration after a single change.
     ///
     /// # Errors
@@ -149,10 +198,46 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// What is sound and yet probably not meant so, each with its place in the function's table.
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        Vec::new()
+    }
+
+    /// What of the frames that arrive it takes, if not all: others never enter the chain.
+    fn reception(&self) -> Option<Reception> {
+        None
+    }
+
+    /// By which ports it sends packets to which prefixes, if it routes: what its table itself says.
+    fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
+        None
+    }
+
     /// The addresses that it translates, if it does.
     fn translation(&self) -> Option<Translation<'_>> {
         None
     }
+}
+
+/// What is sound in a function's table and yet probably not meant so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    /// Where: keys of nested tables, and numbers of entries of lists.
+    pub keys: Vec<String>,
+    /// What, and why.
+    pub message: String,
+}
+
+/// What a router takes of the frames that arrive. Those to group addresses it does not take
+/// (RFC 1812 §5.3.4), nor those whose senders want to say which way they go (RFC 7126 §4.3, §4.4,
+/// RFC 5095).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reception {
+    /// Its own MAC addresses: frames to others are not for it. Without any all are taken.
+    pub macs: Vec<MacAddress>,
+    /// Its own addresses, if packets are dropped that claim to come from there, or from where no
+    /// packet on a wire comes from (RFC 1812 §5.3.7).
+    pub martians_of: Option<Vec<Address>>,
 }
 
 /// Addresses that a function translates.
@@ -176,6 +261,11 @@ impl dyn FunctionConfig {
         self.descriptor().form == Form::Rules
     }
 
+    /// Whether packets meet the function last whichever way they go.
+    pub fn decides_last(&self) -> bool {
+        self.descriptor().decides_last
+    }
+
     /// This as the configuration of a certain function.
     pub fn of<C: FunctionConfig>(&self) -> Option<&C> {
         (self as &dyn Any).downcast_ref()
@@ -186,7 +276,7 @@ impl dyn FunctionConfig {
 pub(crate) fn read<C>(
     section: ValueDeserializer<'_>,
     _: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>
+) -> Result<Arc<dyn FunctionConfig>, ReadError>
 where
     C: FunctionConfig + serde::de::DeserializeOwned,
 {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use twinpath_core::time::ticks_of;
 
@@ -12,9 +13,25 @@ use twinpath_core::time::ticks_of;
 /// In configuration files it is a string; everything else is refused with a message that says
 /// what a duration looks like.
 #[derive(
-    Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize,
+    Copy,
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Deserialize,
+    Serialize,
+    JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
+#[schemars(
+    with = "String",
+    title = "time",
+    extend("pattern" = r"^\s*[0-9]+\s*(d|h|m|s|ms|us|ns)\s*$"),
+)]
 pub struct Human(pub Duration);
 
 /// Units with their length in nanoseconds, the longest first.

@@ -1,12 +1,16 @@
 //! How long an entry of a table may be idle, as configuration says it.
 
 use crate::duration::Human;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// An idle time: a second to 30 days.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(
+    Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
+)]
 #[serde(try_from = "Human")]
+#[schemars(title = format!("time, {MIN_IDLE_TIME} to {MAX_IDLE_TIME}"))]
 pub struct IdleTime(Human);
 
 /// The shortest.

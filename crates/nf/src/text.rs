@@ -1,8 +1,12 @@
 //! Values that configuration writes as text.
 
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
+use twinpath_classify::Prefix;
+use twinpath_core::wire::{Address, MacAddress};
 
 /// A value that is written as a string: a prefix such as `"10.0.0.0/8"`, an address, a MAC address.
 /// What cannot be read is refused with what was written and what is wrong with it.
@@ -15,6 +19,44 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
         text.parse()
             .map(Self)
             .map_err(|source| de::Error::custom(format_args!("{text:?} is {source}")))
+    }
+}
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// What is written as a string, and what it is called then.
+pub trait Called {
+    /// A word or two.
+    const TITLE: &'static str;
+}
+
+impl Called for Prefix {
+    const TITLE: &'static str = "prefix";
+}
+
+impl Called for Address {
+    const TITLE: &'static str = "address";
+}
+
+impl Called for MacAddress {
+    const TITLE: &'static str = "MAC address";
+}
+
+impl<T: Called> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::TITLE.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "title": T::TITLE })
     }
 }
 

@@ -10,8 +10,8 @@ use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transpor
 use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded, Recording,
-    Rule, RuleChain, RuleFunction, synthesise,
+    Answers, Awaits, Dependents, Hits, MatchKey, Obstacle, Reconfigure, Recorded, Recording, Rule,
+    RuleChain, RuleFunction, Verdict, synthesise,
 };
 
 /// What became of one packet.
@@ -55,9 +55,9 @@ impl Live {
     fn apply(&self, frame: &[u8], layout: &Layout) -> Outcome {
         let rewrites = &self.rule.action.rewrites;
         let mut bytes = frame.to_vec();
-        let packet = match self.rule.action.fate {
-            Fate::Drop(reason) => Err(reason),
-            Fate::Forward => {
+        let packet = match self.rule.action.drop {
+            Some(reason) => Err(reason),
+            None => {
                 rewrites.apply(&mut bytes, layout);
                 Ok((bytes, rewrites.egress()))
             }
@@ -254,18 +254,17 @@ impl Bench {
         let mut recording = Recording::new(key);
         let mut packet = self.packet(frame, port, now, &mut recording);
         let mut replies = Vec::new();
-        let passage = self.run(&mut packet, &mut recording, &mut replies);
-        let fate = match passage {
-            Passage::Drop(reason) => Fate::Drop(reason),
-            _ => Fate::Forward,
+        let drop = match self.run(&mut packet, &mut recording, &mut replies) {
+            Verdict::Drop(reason) => Some(reason),
+            _ => None,
         };
         self.obstacle = recording.obstacle();
-        if let Ok(rule) = synthesise(&recording, fate, now) {
+        if let Ok(rule) = synthesise(&recording, drop, now) {
             self.install(rule);
         }
-        let packet = match passage {
-            Passage::Drop(reason) => Err(reason),
-            _ => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
+        let packet = match drop {
+            Some(reason) => Err(reason),
+            None => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
         };
         let replies = replies.iter().map(|frame| frame.bytes().to_vec()).collect();
         Outcome { packet, replies }
@@ -305,16 +304,16 @@ impl Bench {
         packet: &mut Packet,
         recording: &mut Recording,
         replies: &mut Vec<twinpath_core::Frame>,
-    ) -> Passage {
+    ) -> Verdict<Awaits> {
         let (mut from, mut asked, mut closed) = (0, None, None);
         loop {
             let before = packet.bytes().to_vec();
             let mut answers = Answers::new(replies, &mut self.pools);
-            let passage = self
+            let verdict = self
                 .chain
                 .run(packet, recording, from, &self.cache, &mut answers);
-            let Passage::Wait { step, entry } = passage else {
-                return passage;
+            let Verdict::Wait(Awaits { step, entry }) = verdict else {
+                return verdict;
             };
             if step == from {
                 assert_eq!(packet.bytes(), before, "a waiting packet was changed");

@@ -10,30 +10,17 @@ use crate::machine::Machine;
 use crate::sink::Egress;
 use crate::threads::PacketIo;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
+use twinpath_control::report::PortFigures;
 use twinpath_control::service::{PortDevice, PortDriver};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
-use twinpath_ports::{Driver, OpenError, Port, PortConfig, PortCounters, State, wait};
+use twinpath_ports::{Driver, OpenError, Port, PortConfig, wait};
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Frames that one port may hand in before the others have their turn.
 const BURST: usize = 64;
-
-/// Something that happened to a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortEvent {
-    /// The port's number.
-    pub port: usize,
-    /// Its interface.
-    pub device: String,
-    /// What its state is now.
-    pub state: State,
-}
-
-/// Called with what happens to ports.
-pub type Listener = Box<dyn FnMut(&PortEvent) + Send>;
 
 /// The ports.
 pub struct LivePorts {
@@ -43,15 +30,14 @@ pub struct LivePorts {
     next: usize,
     next_look: WallClock,
     without_port: u64,
-    listener: Listener,
 }
 
 impl LivePorts {
-    /// Opens all ports; `listener` is told when one goes down or comes back.
+    /// Opens all ports.
     ///
     /// # Errors
     /// An interface is not there, or it is not permitted.
-    pub fn open(devices: &[PortDevice], listener: Listener) -> Result<Self, OpenError> {
+    pub fn open(devices: &[PortDevice]) -> Result<Self, OpenError> {
         let ports: Result<Vec<_>, _> = devices.iter().map(|one| Port::open(config(one))).collect();
         let ports = ports?;
         Ok(Self {
@@ -60,18 +46,24 @@ impl LivePorts {
             next: 0,
             next_look: WallClock::now(),
             without_port: 0,
-            listener,
         })
     }
 
-    /// The ports, by number.
-    pub fn ports(&self) -> &[Port] {
-        &self.ports
+    /// What each port counted, under the service's names.
+    pub fn figures(&self, names: &[String]) -> Vec<PortFigures> {
+        let ports = names.iter().zip(&self.ports);
+        ports.map(|(name, port)| figures(name, port)).collect()
     }
 
-    /// What each port counted.
-    pub fn counters(&self) -> Vec<PortCounters> {
-        self.ports.iter().map(Port::counters).collect()
+    /// What ports lost, in words.
+    pub fn losses(&self) -> Vec<String> {
+        let lost = |port: &Port| {
+            let counters = port.counters();
+            let (lost, device) = (counters.lost(), port.device());
+            let what = format!("the port {device} lost {lost} packets: see `ports` in the report");
+            (lost > 0).then_some(what)
+        };
+        self.ports.iter().filter_map(lost).collect()
     }
 
     /// Packets that had no port to leave by.
@@ -86,14 +78,8 @@ impl LivePorts {
             return;
         }
         self.next_look = now + LOOK_INTERVAL;
-        for (number, port) in self.ports.iter_mut().enumerate() {
-            if let Some(state) = port.look() {
-                (self.listener)(&PortEvent {
-                    port: number,
-                    device: port.device().to_owned(),
-                    state,
-                });
-            }
+        for port in &mut self.ports {
+            port.look();
         }
     }
 }
@@ -164,5 +150,25 @@ fn config(device: &PortDevice) -> PortConfig {
             PortDriver::AfPacket => Driver::AfPacket,
             PortDriver::Tap => Driver::Tap,
         },
+    }
+}
+
+fn figures(name: &str, port: &Port) -> PortFigures {
+    let counters = port.counters();
+    PortFigures {
+        name: name.to_owned(),
+        device: port.device().to_owned(),
+        driver: port.driver().name().to_owned(),
+        received_packets: counters.received_packets,
+        received_bytes: counters.received_bytes,
+        receive_missed: counters.receive_missed,
+        receive_no_buffer: counters.receive_no_buffer,
+        receive_too_long: counters.receive_too_long,
+        receive_malformed: counters.receive_malformed,
+        transmitted_packets: counters.transmitted_packets,
+        transmitted_bytes: counters.transmitted_bytes,
+        transmit_refused: counters.transmit_refused,
+        transmit_too_long: counters.transmit_too_long,
+        outages: counters.outages,
     }
 }

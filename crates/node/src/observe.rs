@@ -3,7 +3,7 @@
 mod parking;
 mod rules;
 
-use crate::fast_path::{FastPath, Via};
+use crate::fast_path::{Departure, FastPath, Via};
 use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
@@ -11,6 +11,7 @@ use twinpath_control::report::{
     Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
+use twinpath_nf::kv_store::Answers;
 
 /// Watches a run.
 pub struct Observer {
@@ -19,7 +20,13 @@ pub struct Observer {
     fast: LatencyRecorder,
     slow: LatencyRecorder,
     packets_out: u64,
+    packets_out_fast: u64,
     bytes_out: u64,
+    /// What the fast path answers: a key-value store alone has it do that.
+    answers: Answers,
+    /// Slots when packets came in last.
+    slots: SlotCounters,
+    packets_in: u64,
 }
 
 /// Samples of the series start a millisecond of packet time apart; the series thins itself out.
@@ -34,17 +41,27 @@ impl Observer {
             fast: LatencyRecorder::new(),
             slow: LatencyRecorder::new(),
             packets_out: 0,
+            packets_out_fast: 0,
             bytes_out: 0,
+            answers: Answers::default(),
+            slots: SlotCounters::default(),
+            packets_in: 0,
         }
     }
 
     /// A packet left.
     #[inline]
-    pub fn departed(&mut self, via: Via, bytes: usize, latency_ns: u64) {
+    pub fn departed(&mut self, departure: &Departure, latency_ns: u64) {
         self.packets_out += 1;
-        self.bytes_out += bytes as u64;
-        match via {
-            Via::Fast => self.fast.record(latency_ns),
+        self.bytes_out += departure.frame.len() as u64;
+        match departure.via {
+            Via::Fast => {
+                self.packets_out_fast += 1;
+                self.fast.record(latency_ns);
+                if departure.is_reply {
+                    self.answers.count(departure.frame.bytes());
+                }
+            }
             Via::Slow => self.slow.record(latency_ns),
         }
     }
@@ -62,6 +79,9 @@ impl Observer {
             return;
         }
         let snapshot = self.snapshot(machine.path(), tallies());
+        if snapshot.packets_in > self.packets_in {
+            (self.packets_in, self.slots) = (snapshot.packets_in, snapshot.slots);
+        }
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -77,6 +97,7 @@ impl Observer {
             packets_in: counts.packets_in,
             bytes_in: counts.bytes_in,
             packets_out: self.packets_out,
+            packets_out_fast: self.packets_out_fast,
             bytes_out: self.bytes_out,
             packets_fast: counts.packets_in - counts.punted_packets,
             packets_slow: counts.punted_packets,
@@ -110,12 +131,14 @@ impl Observer {
         report.drops = snapshot.drops.clone();
         report.worker_restarts.clone_from(&snapshot.worker_restarts);
         report.coherence = coherence(fast_path, workers);
-        report.slots = slot_counts(fast_path);
+        report.slots = self.slots;
+        report.slots_at_end = slot_counts(fast_path);
         report.rules = rules::rules(fast_path, workers);
         report.parking = fast_path.parking().map(parking::parking);
         report.latency.fast = self.fast.percentiles();
         report.latency.slow = self.slow.percentiles();
         report.functions = function_counters(workers);
+        add_answers(&self.answers, workers, &mut report.functions);
         report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
         report.run.duration_capture_ns = packet_ns;
         report.run.duration_wall_ns = wall_ns;
@@ -222,6 +245,26 @@ fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
         });
     }
     functions
+}
+
+/// Requests to a key-value store are counted whichever path has answered.
+fn add_answers(answers: &Answers, workers: &[Worker], functions: &mut [FunctionCounters]) {
+    let mut names = Vec::new();
+    let elements = workers.first().map_or(&[][..], Worker::elements);
+    for element in elements {
+        if let SlowElement::Flows(flows) = element {
+            let stores = flows.chain().functions().iter();
+            let stores = stores.filter(|function| function.kv_port().is_some());
+            names.extend(stores.map(|function| function.name.to_string()));
+        }
+    }
+    let is_store = |function: &&mut FunctionCounters| names.contains(&function.name);
+    if let Some(store) = functions.iter_mut().find(is_store) {
+        let counters = &mut store.counters;
+        answers.counters(&mut |name, count| {
+            *counters.entry(name.to_owned()).or_default() += count;
+        });
+    }
 }
 
 /// Takes a counter's name and value.

@@ -262,6 +262,8 @@ impl<P: PacketIo> Driver<'_, P> {
         for (worker, frame) in self.output.frames.drain(..) {
             self.seats[worker].send(frame);
         }
+        let time = self.machine.time();
+        self.seats.iter_mut().for_each(|seat| seat.tell_time(time));
         for (worker, command) in self.output.commands.drain(..) {
             self.seats[worker].tell(command);
         }
@@ -278,8 +280,7 @@ impl<P: PacketIo> Driver<'_, P> {
         let now_ns = self.wall_ns();
         for departure in self.output.departures.drain(..) {
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
-            self.observer
-                .departed(departure.via, departure.frame.len(), latency);
+            self.observer.departed(&departure, latency);
             self.packets.leaves(departure, self.machine.pools())?;
         }
         let oldest = self.machine.oldest();
@@ -312,7 +313,10 @@ impl<P: PacketIo> Driver<'_, P> {
             return;
         }
         match self.commands.try_recv() {
-            Ok(Command::Ask(question)) => self.seats[0].ask(question),
+            Ok(Command::Ask(question)) => {
+                let now = self.clock().packet;
+                self.seats[0].ask(question, now);
+            }
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
                 // Whoever has gone away hears nothing, here as below.
@@ -342,10 +346,6 @@ impl<P: PacketIo> Driver<'_, P> {
             return;
         }
         self.next_tick_ns = wall_ns + 1_000_000;
-        if !self.tempo.is_lossless {
-            let now = self.clock().packet;
-            self.seats.iter().for_each(|seat| seat.publish_time(now));
-        }
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let seats = &self.seats;
         self.observer.tick(packet_ns, wall_ns, self.machine, || {

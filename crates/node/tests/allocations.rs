@@ -11,7 +11,7 @@ use twinpath_core::wire::kv::{self, KvOp, KvRepr};
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_core::{Frame, Instant};
-use twinpath_link::{Header, Sender, number};
+use twinpath_link::Header;
 use twinpath_node::{BATCH, Limits, Node, Output, Via, build};
 
 /// Conversations, each with two packets in a round.
@@ -100,7 +100,6 @@ struct Bench {
     out: Output,
     frames: Vec<(usize, Frame)>,
     returns: Vec<Frame>,
-    numbers: Sender,
     left: [usize; 2],
     /// Headers that were alone on the link.
     parked: usize,
@@ -143,7 +142,6 @@ impl Bench {
             out: Output::default(),
             frames: Vec::new(),
             returns: Vec::new(),
-            numbers: Sender::default(),
             left: [0; 2],
             parked: 0,
         }
@@ -176,6 +174,9 @@ impl Bench {
         self.carry();
         self.node.machine.advance(clock, &mut self.out);
         self.carry();
+        let time = self.node.machine.time();
+        let pools = &mut self.node.worker_pools[0];
+        self.node.workers[0].advance(time, pools, &mut self.returns);
         // Payloads leave when their place in the queue comes out.
         while self.node.machine.path().parking().is_some() && !self.node.machine.is_quiet() {
             self.now = self.now + Duration::from_micros(1);
@@ -201,9 +202,6 @@ impl Bench {
                 self.parked += usize::from(header.is_ok_and(|said| said.metadata.parked_bytes > 0));
                 let pools = &mut self.node.worker_pools[worker];
                 self.node.workers[worker].receive(frame, pools, &mut self.returns);
-            }
-            for frame in &mut self.returns {
-                number(frame, self.numbers.number());
             }
             let (machine, out) = (&mut self.node.machine, &mut self.out);
             machine.returned(0, &mut self.returns, clock, out);
@@ -315,7 +313,7 @@ const CHAINS: [(&[&str], Kind); 17] = [
     (&["load_balancer"], Kind::Datagrams),
     (&["inspector"], Kind::Datagrams),
     (&["kv_store"], Kind::Datagrams),
-    (&["acl", "napt", "router", "monitor"], Kind::Datagrams),
+    (&["acl", "napt", "monitor", "router"], Kind::Datagrams),
     (&["acl", "firewall", "monitor"], Kind::Datagrams),
     (
         &["firewall", "acl", "load_balancer", "router"],
@@ -324,7 +322,7 @@ const CHAINS: [(&[&str], Kind); 17] = [
     (&["firewall", "reassembler"], Kind::Segments),
     (&["load_balancer"], Kind::Segments),
     (&["firewall", "reassembler", "inspector"], Kind::Segments),
-    (&["acl", "napt", "router", "monitor"], Kind::Segments),
+    (&["acl", "napt", "monitor", "router"], Kind::Segments),
     (
         &["acl", "firewall", "load_balancer", "monitor"],
         Kind::Segments,

@@ -84,7 +84,7 @@ const CHAINS: [(&[&str], Option<&str>); 3] = [
         &["firewall", "reassembler", "inspector", "load_balancer"],
         Some("load_balancer"),
     ),
-    (&["acl", "napt", "router", "monitor"], Some("napt")),
+    (&["acl", "napt", "monitor", "router"], Some("napt")),
     (&["acl", "firewall", "reassembler", "router"], None),
 ];
 

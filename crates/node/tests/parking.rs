@@ -14,7 +14,6 @@ use twinpath_control::service::{Execution, Paths};
 use twinpath_core::Instant;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
-use twinpath_link::{Sender, number};
 use twinpath_node::{Limits, Node, Output, build};
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
@@ -264,7 +263,7 @@ fn no_payload_times_out_after_a_silence() {
         is_lossless: true,
         is_replay: true,
     });
-    let (mut out, mut numbers, mut left) = (Output::default(), Sender::default(), 0);
+    let (mut out, mut left) = (Output::default(), 0);
     let clock = |milliseconds: u64| Clock {
         packet: Instant(1_000_000_000 + milliseconds * 1_000_000),
         link: Instant(milliseconds),
@@ -286,9 +285,6 @@ fn no_payload_times_out_after_a_silence() {
         for (_, frame) in std::mem::take(&mut out.frames) {
             let mut returns = Vec::new();
             node.workers[0].receive(frame, &mut node.worker_pools[0], &mut returns);
-            for frame in &mut returns {
-                number(frame, numbers.number());
-            }
             node.machine.returned(0, &mut returns, at, out);
             node.machine.progress(0, node.workers[0].progress(), out);
         }

@@ -333,10 +333,19 @@ fn what_is_wrong_with_ports_is_told_with_its_line() {
     );
     let error = with(
         "inside_ports = [\"site\"]",
-        "inside_ports = [\"site\"]\ninside = [\"10.0.0.0/8\"]",
+        "inside_ports = [\"site\"]\nsource_check = \"loose\"",
     );
     assert!(
-        error.contains("expected one of inside and inside_ports"),
+        error.contains("ports.toml:7")
+            && error.contains("expected inside and inside_ports beside source_check"),
+        "{error}"
+    );
+    let error = with(
+        "inside_ports = [\"site\"]",
+        "forward_ether_types = [\"arp\", \"ipx\"]",
+    );
+    assert!(
+        error.contains("ports.toml:6") && error.contains("expected one of arp, lldp"),
         "{error}"
     );
 }

@@ -24,7 +24,7 @@ use crate::message::{RuleId, Uses};
 use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 use twinpath_core::wire::layout::{Plain, PlainEnds};
-use twinpath_core::{Direction, DropReason, Instant};
+use twinpath_core::{Decision, Direction, DropReason, Instant};
 
 /// A line of the table.
 pub(crate) type Line = [u64; 8];
@@ -129,13 +129,6 @@ pub(crate) enum Look {
     Idle,
     /// The line holds no rule that the packet meets.
     Another,
-}
-
-/// Where a packet is sent.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Forward(Option<u16>),
-    Drop(DropReason),
 }
 
 impl FlowTable {
@@ -289,9 +282,9 @@ impl FlowTable {
         &self.lines[place as usize].0
     }
 
-    /// Counts a packet at a line, and says what becomes of it.
+    /// Counts a packet at a line, and says what becomes of it: it goes on or is dropped.
     #[inline(always)]
-    pub fn count(&mut self, place: u32, bytes: usize, now: Instant) -> Verdict {
+    pub fn count(&mut self, place: u32, bytes: usize, now: Instant) -> Decision {
         let line = &mut self.lines[place as usize].0;
         line[5] = line[5].max(now.0);
         line[6] += bytes as u64;
@@ -299,8 +292,10 @@ impl FlowTable {
         line[7] = line[7].checked_add(PACKET).unwrap_or(line[7]) | HIT;
         let where_to = (line[4] >> 16) as u16;
         match line[7] & (DROP | EGRESS) {
-            0 => Verdict::Forward(None),
-            EGRESS => Verdict::Forward(Some(where_to)),
+            0 => Decision::FORWARD,
+            EGRESS => Decision::Forward {
+                egress: Some(where_to),
+            },
             _ => drop_for(where_to),
         }
     }
@@ -453,10 +448,10 @@ pub(crate) const fn new_headers(line: &Line) -> NewHeaders {
 }
 
 #[inline(never)]
-fn drop_for(reason: u16) -> Verdict {
+fn drop_for(reason: u16) -> Decision {
     let reason = DropReason::all().nth(usize::from(reason));
     // A rule's reason was checked when it was read.
-    reason.map_or(Verdict::Forward(None), Verdict::Drop)
+    reason.map_or(Decision::FORWARD, Decision::Drop)
 }
 
 #[inline(always)]
@@ -494,7 +489,7 @@ fn line(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::{Action, Fate, Rewrites, settle};
+    use crate::action::{Action, Rewrites, settle};
     use crate::field::Fields;
     use proptest::prelude::*;
     use std::collections::HashMap;
@@ -528,9 +523,9 @@ mod tests {
             egress: id as u16,
             ..Rewrites::default()
         };
-        let fate = match id % 7 {
-            0 => Fate::Drop(DropReason::Denied),
-            _ => Fate::Forward,
+        let drop = match id % 7 {
+            0 => Some(DropReason::Denied),
+            _ => None,
         };
         let idle = Some(Duration::from_secs(id % 3)).filter(|idle| !idle.is_zero());
         (
@@ -538,7 +533,7 @@ mod tests {
             MatchKey::NONE,
             Action {
                 rewrites,
-                fate,
+                drop,
                 idle,
             },
         )
@@ -613,8 +608,8 @@ mod tests {
                             let look = if is_idle { Look::Idle } else { Look::Meets };
                             prop_assert_eq!(table.look(place, key, now), look);
                             let verdict = match rule.id % 7 {
-                                0 => Verdict::Drop(DropReason::Denied),
-                                _ => Verdict::Forward(Some(rule.id as u16)),
+                                0 => Decision::Drop(DropReason::Denied),
+                                _ => Decision::Forward { egress: Some(rule.id as u16) },
                             };
                             prop_assert_eq!(table.count(place, 60, now), verdict);
                             let macs = table.macs(table.line(place)).expect("a source MAC");

@@ -4,9 +4,10 @@ use crate::recorded::Recorded;
 use std::any::Any;
 use twinpath_core::{DropReason, Frame, Instant, Named, Pools};
 
-/// What a function made of a packet.
+/// What a function made of a packet, or all functions of an element; `W` says what it waits for: of a
+/// function an entry, by its number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Verdict<W = u32> {
     /// On to the next function.
     Forward,
     /// Dropped, for a reason that is counted.
@@ -18,7 +19,7 @@ pub enum Verdict {
     /// neither packet nor function: it will be called again with the same packet, first when the
     /// fast path has reported how the rules were used (the entry may turn out to be alive), then,
     /// if it still answers so, when they are gone.
-    Wait(u32),
+    Wait(W),
 }
 
 /// How often an entry was used by packets that the function never saw.
@@ -118,8 +119,40 @@ pub trait RuleFunction: Send + Any {
     /// Ends an entry whose idle time has passed and that is free.
     fn forget(&mut self, _entry: u32, _now: Instant) {}
 
+    /// What an entry of its table is, if the function says so.
+    fn entry(&self, _entry: u32) -> Option<EntryText> {
+        None
+    }
+
     /// Calls `each` with every counter's name and value.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+/// An entry of a table, for people to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryText {
+    /// The number of the rule that it is, counted from 1, as an operator changes it; absent if it is
+    /// something else.
+    pub rule: Option<usize>,
+    /// The rule as it is written on one line, or what else it is.
+    pub text: String,
+}
+
+impl EntryText {
+    /// Something that is no rule.
+    pub fn other(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { rule: None, text }
+    }
+}
+
+impl std::fmt::Display for EntryText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rule {
+            Some(number) => write!(f, "rule {number}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
 }
 
 /// One that needs no other name than its kind's.

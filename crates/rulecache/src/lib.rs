@@ -49,11 +49,11 @@ mod variants;
 pub mod watch;
 pub mod words;
 
-pub use action::{Action, Fate, Rewrites};
-pub use chain::{Passage, RuleChain};
+pub use action::{Action, Rewrites};
+pub use chain::{Awaits, RuleChain};
 pub use field::{Field, Fields};
 pub use flows::LineKey;
-pub use function::{Answers, Hits, RuleFunction, Verdict};
+pub use function::{Answers, EntryText, Hits, RuleFunction, Verdict};
 pub use key::MatchKey;
 pub use manager::{CachedRule, Manager, ManagerConfig, ManagerCounters, Offer};
 pub use message::{CacheMessage, Gone, MessageError, NewRule, RuleId, RuleName, Uses};

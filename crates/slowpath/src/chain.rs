@@ -171,14 +171,17 @@ impl Chain {
             .sum()
     }
 
+    /// When a function wants to be woken for a flow; [`Instant::NEVER`] if none does.
+    #[inline]
+    pub fn deadline<T>(&self, record: &Record<'_, T>) -> Instant {
+        let handles = self.functions.iter().zip(record.handles.iter());
+        let keeping = handles.filter(|&(_, &handle)| handle != 0);
+        let deadlines = keeping.map(|(function, &handle)| function.deadline(handle));
+        deadlines.min().unwrap_or(Instant::NEVER)
+    }
+
     /// Lets go of all packets that the functions keep of a flow: they pass the rest of the chain.
-    /// Returns when the flow wants to be woken.
-    pub fn release<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        io: &mut ChainIo<'_>,
-    ) -> Instant {
+    pub fn release<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         self.call_each(record, now, io, |function, flow, out| {
             function.release(flow, out);
         })
@@ -202,27 +205,20 @@ impl Chain {
         self.functions[place].adapt(words, handle);
     }
 
-    /// Runs one packet through the chain; returns when the flow wants to be woken.
+    /// Runs one packet through the chain.
     pub fn run<T>(
         &mut self,
         packet: Packet,
         record: &mut Record<'_, T>,
         now: Instant,
         io: &mut ChainIo<'_>,
-    ) -> Instant {
-        let mut wake = Instant::NEVER;
+    ) {
         self.queue.push_back((packet, 0));
-        self.drain(record, now, &mut wake, io);
-        wake
+        self.drain(record, now, io);
     }
 
     /// Wakes the functions of a flow whose deadline has come.
-    pub fn wake<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        io: &mut ChainIo<'_>,
-    ) -> Instant {
+    pub fn wake<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         self.call_each(record, now, io, |function, flow, out| {
             function.wake(flow, out);
         })
@@ -235,12 +231,11 @@ impl Chain {
         now: Instant,
         io: &mut ChainIo<'_>,
         act: impl Fn(&mut dyn NetworkFunction, &mut Flow<'_>, &mut Outbox<'_>),
-    ) -> Instant {
-        let mut wake = Instant::NEVER;
+    ) {
         for place in 0..self.functions.len() {
             let (function, mut flow) = (
                 &mut *self.functions[place],
-                flow_of(record, place, &self.words, now, &mut wake),
+                flow_of(record, place, &self.words, now),
             );
             let mut out = Outbox {
                 onward: &mut self.onward,
@@ -249,27 +244,20 @@ impl Chain {
                 pools: io.pools,
             };
             act(function, &mut flow, &mut out);
-            self.pass_on(place);
-            self.drain(record, now, &mut wake, io);
+            self.pass_on(place, now);
+            self.drain(record, now, io);
         }
-        wake
     }
 
     /// Takes packets through the rest of the chain, in the order they were put out.
-    fn drain<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        wake: &mut Instant,
-        io: &mut ChainIo<'_>,
-    ) {
+    fn drain<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         while let Some((packet, step)) = self.queue.pop_front() {
             if step == self.functions.len() {
                 io.departing.push(packet);
                 continue;
             }
             let place = self.place_at(packet.direction, step);
-            let mut flow = flow_of(record, place, &self.words, now, wake);
+            let mut flow = flow_of(record, place, &self.words, now);
             let mut out = Outbox {
                 onward: &mut self.onward,
                 replies: io.replies,
@@ -277,13 +265,16 @@ impl Chain {
                 pools: io.pools,
             };
             self.functions[place].handle(packet, &mut flow, &mut out);
-            self.pass_on(place);
+            self.pass_on(place, now);
         }
     }
 
-    fn pass_on(&mut self, place: usize) {
+    /// What a function let go of goes on as of now: that is the time by which whatever is behind
+    /// judges it, in this element and in others.
+    fn pass_on(&mut self, place: usize, now: Instant) {
         let last = self.functions.len() - 1;
-        for packet in self.onward.drain(..) {
+        for mut packet in self.onward.drain(..) {
+            packet.frame.set_timestamp(now);
             let done = match packet.direction {
                 Direction::Original => place + 1,
                 Direction::Reply => last - place + 1,
@@ -306,7 +297,6 @@ fn flow_of<'a, T>(
     place: usize,
     words: &[Range<usize>],
     now: Instant,
-    wake: &'a mut Instant,
 ) -> Flow<'a> {
     Flow {
         key: record.key,
@@ -314,6 +304,5 @@ fn flow_of<'a, T>(
         words: &mut record.words[words[place].clone()],
         handle: &mut record.handles[place],
         now,
-        wake,
     }
 }

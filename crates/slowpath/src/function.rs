@@ -17,19 +17,11 @@ pub struct Flow<'a> {
     /// A handle to private state in the function's own [`Slab`](crate::Slab); 0 for none. Private
     /// state never leaves the workers.
     pub handle: &'a mut u32,
-    /// The packet clock: the packet's arrival time, or the deadline of the timer that fires.
+    /// The packet clock: the time of the packet that is handled, or the deadline that has come.
     pub now: Instant,
-    /// Where the function asks to be woken (see [`Flow::wake_at`]).
-    pub wake: &'a mut Instant,
 }
 
 impl Flow<'_> {
-    /// Asks for [`NetworkFunction::wake`] at or after `deadline`. The earliest request of one
-    /// call counts; a wake may come although it is no longer needed.
-    pub fn wake_at(&mut self, deadline: Instant) {
-        *self.wake = (*self.wake).min(deadline);
-    }
-
     /// Whether nothing is known of the flow.
     pub fn is_new(&self) -> bool {
         *self.handle == 0 && self.words.iter().all(|&word| word == 0)
@@ -108,7 +100,16 @@ pub trait NetworkFunction: Any + Send {
     /// Handles one packet of a flow.
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>);
 
-    /// A deadline asked for with [`Flow::wake_at`] has come, or an earlier one.
+    /// When the flow with this private state is to be [woken](Self::wake); [`Instant::NEVER`] if it
+    /// need not be. It is asked after each call that was about the flow, and what it said before no
+    /// longer counts.
+    fn deadline(&self, _handle: u32) -> Instant {
+        Instant::NEVER
+    }
+
+    /// The [deadline](Self::deadline) of a function of the flow has come, perhaps another's. Of the
+    /// flow's packets those that are older have been handled, and no other. Afterwards the
+    /// function's own deadline must be later.
     fn wake(&mut self, _flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {}
 
     /// Whether work is pending that only the workers can do, so that the state must not be granted

@@ -24,6 +24,7 @@ struct Head<T> {
     key: FlowKey,
     hash: u64,
     last_seen: Instant,
+    deadline: Instant,
     incarnation: u32,
     initiator: Side,
     is_live: bool,
@@ -75,6 +76,8 @@ pub struct Record<'a, T> {
     pub handles: &'a mut [u32],
     /// When it last had a packet.
     pub last_seen: &'a mut Instant,
+    /// When functions want to be woken for it; [`Instant::NEVER`] if they do not.
+    pub deadline: &'a mut Instant,
     /// What a mechanism keeps with each flow.
     pub tag: &'a mut T,
 }
@@ -220,6 +223,7 @@ impl<T: Default> FlowStore<T> {
         head.incarnation = head.incarnation.wrapping_add(1);
         head.tag = T::default();
         (head.initiator, head.last_seen) = (Side::Low, Instant::ZERO);
+        head.deadline = Instant::NEVER;
         self.index[place] = hash >> 32 << 32 | u64::from(id.0 + 1);
         self.live += 1;
         Some(id)
@@ -237,6 +241,7 @@ impl<T: Default> FlowStore<T> {
             key: FlowKey::default(),
             hash: 0,
             last_seen: Instant::ZERO,
+            deadline: Instant::NEVER,
             incarnation: 0,
             initiator: Side::Low,
             is_live: false,
@@ -262,6 +267,7 @@ impl<T: Default> FlowStore<T> {
             words: &mut chunk.words[place * words..(place + 1) * words],
             handles: &mut chunk.handles[place * handles..(place + 1) * handles],
             last_seen: &mut head.last_seen,
+            deadline: &mut head.deadline,
             tag: &mut head.tag,
         }
     }
@@ -288,6 +294,15 @@ impl<T: Default> FlowStore<T> {
     pub fn lives(&self, id: FlowId, incarnation: u32) -> bool {
         let head = self.head(id);
         head.is_live && head.incarnation == incarnation
+    }
+
+    /// When functions want to be woken for a flow of this incarnation; [`Instant::NEVER`] if it is
+    /// gone, or they do not.
+    pub fn deadline(&self, id: FlowId, incarnation: u32) -> Instant {
+        match self.lives(id, incarnation) {
+            true => self.head(id).deadline,
+            false => Instant::NEVER,
+        }
     }
 
     /// Forgets a flow. Its words and handles become zero.

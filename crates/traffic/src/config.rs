@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use twinpath_wire::kv;
 
@@ -13,7 +14,7 @@ pub use hosts::{Hosts, Protocol, Service};
 /// Everything about a run but its seed. Each field has a default, so an empty
 /// table is a valid configuration: a million packets per second of TCP over a
 /// thousand flows, without an end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficConfig {
     /// Packets to generate, all kinds counted. No limit if absent.
@@ -26,27 +27,32 @@ pub struct TrafficConfig {
     /// When packets come.
     pub arrivals: Arrivals,
     /// Flows that live at the same time.
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub flows: u64,
     /// How the packets are spread over the flows.
     pub popularity: Popularity,
     /// New flows per minute of the packets' time, each replacing the oldest one.
+    #[schemars(range(min = 0.0, max = 1e12))]
     pub churn_per_minute: f64,
     /// How much a flow carries before it ends and a new one takes its place.
     pub flow_size: FlowSize,
     /// Length of the frames that carry data.
     pub packet_size: PacketSize,
     /// Largest IP packet, in bytes. Longer draws of `packet_size` are cut to it.
+    #[schemars(range(min = 1280, max = 9216))]
     pub mtu_bytes: u16,
     /// Whether frames shorter than 60 bytes (without the FCS) are padded with
     /// zeros behind the IP packet, as a network card does.
     pub padded: bool,
     /// Share of the flows that are TCP, 0 to 1; the others are UDP. A service
     /// that names its protocol overrides it.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub tcp_share: f64,
     /// How TCP connections behave.
     pub tcp: Tcp,
     /// Share of the data packets that go from server to client, 0 to 1. A UDP
     /// flow's first packet is the client's all the same.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub reply_share: f64,
     /// Whether there are packets of servers at all. Without them `reply_share`
     /// and `icmp_error_share` count for nothing, and only the clients' half of
@@ -55,12 +61,15 @@ pub struct TrafficConfig {
     pub server_packets: bool,
     /// Share of the UDP packets that are sent as two IP fragments, 0 to 1. Those
     /// with fewer than 8 bytes of payload are too short for it.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub fragment_share: f64,
     /// Share of the packets that are an ICMP error about a flow that has begun,
     /// 0 to 1: the server says to the client that the host is unreachable,
     /// quoting a packet. The flow goes on.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub icmp_error_share: f64,
     /// Byte strings to be planted at the start of some payloads.
+    #[schemars(length(max = 255))]
     pub signatures: Vec<Signature>,
     /// Who talks to whom.
     pub hosts: Hosts,
@@ -96,17 +105,19 @@ impl Default for TrafficConfig {
 }
 
 /// The process by which packets arrive.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "process", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
     /// Evenly spaced.
     Constant {
         /// Packets per second.
+        #[schemars(range(min = 1e-3, max = 1e10))]
         rate_pps: f64,
     },
     /// With exponentially distributed gaps.
     Poisson {
         /// Mean packets per second.
+        #[schemars(range(min = 1e-3, max = 1e10))]
         rate_pps: f64,
     },
     /// Evenly spaced during bursts and silent between them; the lengths of
@@ -114,10 +125,13 @@ pub enum Arrivals {
     OnOff {
         /// Mean packets per second over bursts and silences; during a burst
         /// the rate is higher by `(on_ns + off_ns) / on_ns`.
+        #[schemars(range(min = 1e-3, max = 1e10))]
         rate_pps: f64,
         /// Mean length of a burst in nanoseconds.
+        #[schemars(range(min = 1.0, max = 1e18))]
         on_ns: f64,
         /// Mean length of a silence in nanoseconds.
+        #[schemars(range(min = 1.0, max = 1e18))]
         off_ns: f64,
     },
 }
@@ -129,7 +143,7 @@ impl Default for Arrivals {
 }
 
 /// How packets are spread over flows, or requests over keys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "distribution", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Popularity {
     /// All alike.
@@ -138,6 +152,7 @@ pub enum Popularity {
     Zipf {
         /// The exponent, above 0.
         #[serde(default = "zipf_exponent")]
+        #[schemars(range(min = 0.01, max = 10.0))]
         exponent: f64,
     },
 }
@@ -153,7 +168,7 @@ fn zipf_exponent() -> f64 {
 }
 
 /// The unit in which flow sizes are given.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeUnit {
     /// Bytes of payload, both directions together.
@@ -164,7 +179,7 @@ pub enum SizeUnit {
 }
 
 /// How much a flow carries before it ends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FlowSize {
     /// Flows end by churn only.
@@ -172,14 +187,17 @@ pub enum FlowSize {
     /// All flows alike.
     Fixed {
         /// The size.
+        #[schemars(range(min = 1))]
         size: u64,
         /// The size's unit.
         #[serde(default)]
         unit: SizeUnit,
     },
-    /// Drawn from a file of points of a cumulative distribution; see [`crate::Cdf`].
+    /// Drawn from a file of points of a cumulative [distribution](crate::Cdf): a size and the
+    /// share of the sizes up to it on each line.
     Cdf {
-        /// The file's path.
+        /// The file, relative to the service file.
+        #[schemars(title = "file")]
         file: PathBuf,
         /// The unit of the file's sizes.
         #[serde(default)]
@@ -195,7 +213,7 @@ pub enum FlowSize {
 }
 
 /// What a distribution is straight over between two points of its file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Between {
     /// The sizes.
@@ -214,12 +232,13 @@ impl Default for FlowSize {
 /// Length of the frames that carry data: from the Ethernet header to the end of
 /// the payload, without the checksum (FCS). Never shorter than the headers and
 /// one byte, never longer than the MTU allows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PacketSize {
     /// All alike.
     Fixed {
         /// Length in bytes.
+        #[schemars(range(min = 1))]
         frame_bytes: u16,
     },
     /// The simple Internet mix: 7 parts of 64, 4 of 594 and 1 of 1514 bytes.
@@ -230,9 +249,10 @@ pub enum PacketSize {
         /// The list.
         entries: Vec<MixEntry>,
     },
-    /// Drawn from a file of points of a cumulative distribution of bytes; see [`crate::Cdf`].
+    /// Drawn from a file of points of a cumulative [distribution](crate::Cdf) of bytes.
     Cdf {
-        /// The file's path.
+        /// The file, relative to the service file.
+        #[schemars(title = "file")]
         file: PathBuf,
         /// Accept a file that covers only the first part of its distribution,
         /// and draw from that part.
@@ -248,17 +268,18 @@ impl Default for PacketSize {
 }
 
 /// One line of a weighted list of frame lengths.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MixEntry {
     /// Length in bytes without the checksum (FCS).
     pub frame_bytes: u16,
     /// Weight of this length, relative to the list's other ones.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
     pub weight: u32,
 }
 
 /// How TCP connections behave.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tcp {
     /// Whether connections begin with SYN, SYN-ACK, ACK and end with FINs.
@@ -269,20 +290,26 @@ pub struct Tcp {
     /// A receiver that has nothing to say acknowledges every so many data
     /// packets with a packet of its own. 0: never, so that a strict firewall
     /// will sooner or later find data beyond the window.
+    #[schemars(range(min = 0, max = 1024))]
     pub ack_every: u16,
     /// Window that both sides announce, in bytes, not scaled.
+    #[schemars(range(min = 1, max = 65535))]
     pub window_bytes: u16,
     /// Share of the data packets that arrive late, 0 to
     /// `1 / (out_of_order_distance + 1)`: each was overtaken by later ones of
     /// its direction. Nothing is lost; every gap closes. The last packet of a
     /// flow cannot be late, so flows of few packets have a smaller share.
+    #[schemars(range(min = 0.0, max = 0.5))]
     pub out_of_order_share: f64,
     /// How many later data packets overtake a late one.
+    #[schemars(range(min = 1, max = 64))]
     pub out_of_order_distance: u16,
     /// A late packet comes, with what must overtake it, at the latest this many
     /// packets (of all flows) after its time.
+    #[schemars(range(min = 1, max = 65536))]
     pub out_of_order_delay_packets: u32,
     /// Share of the connections that the client ends with a RST instead of FINs, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub reset_share: f64,
 }
 
@@ -301,34 +328,41 @@ impl Default for Tcp {
 }
 
 /// A byte string to be planted in payloads, for functions that look for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Signature {
     /// The bytes.
+    #[schemars(length(min = 1, max = 1024))]
     pub text: String,
     /// Where in the payload they begin, in bytes.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 9000))]
     pub offset: u16,
     /// Share of the data packets that carry them, 0 to 1; a payload too short
     /// for them goes without. All signatures' shares together are at most 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub share: f64,
 }
 
 /// Requests of the key-value protocol (see `twinpath_wire::kv`), from the
 /// addresses of [`Hosts::first_client_v4`] on. For the generator, as for the
 /// store, the flow is the key.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyValue {
     /// Share of the packets that are requests, 0 to 1; the rest is flows.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub share: f64,
     /// Share of the requests that read (get), 0 to 1; the others write (put).
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub get_share: f64,
     /// Number of keys.
+    #[schemars(range(min = 1, max = 1_099_511_627_776_u64))]
     pub keys: u64,
     /// How requests are spread over the keys.
     pub popularity: Popularity,
     /// Length of the values written, in bytes.
+    #[schemars(range(min = 0, max = 128))]
     pub value_bytes: u16,
     /// Number of clients, each with an address and port of its own.
     pub clients: u32,

@@ -97,6 +97,15 @@ pub fn inner_destination(frame: &[u8], layout: &Layout) -> Option<Endpoint> {
     Some(inner_endpoint(frame, &layout.inner?, Side::Destination))
 }
 
+/// The sequence number of the TCP segment inside an ICMP error; `None` if it is no TCP.
+#[must_use]
+pub fn inner_tcp_sequence(frame: &[u8], layout: &Layout) -> Option<u32> {
+    let inner = layout
+        .inner
+        .filter(|inner| inner.protocol == protocol::TCP)?;
+    Some(u32_at(frame, usize::from(inner.l4) + tcp::SEQUENCE_AT))
+}
+
 /// The frame's source on this link.
 #[must_use]
 pub fn source_mac(frame: &[u8]) -> MacAddress {
@@ -107,6 +116,19 @@ pub fn source_mac(frame: &[u8]) -> MacAddress {
 #[must_use]
 pub fn destination_mac(frame: &[u8]) -> MacAddress {
     MacAddress(array_at(frame, 0).unwrap_or_default())
+}
+
+/// Whether the sender says by which hosts the packet is to go: IPv4's loose and strict source routes,
+/// IPv6's routing header of type 0 with segments left (RFC 5095).
+#[must_use]
+pub fn is_source_routed(frame: &[u8], layout: &Layout) -> bool {
+    let headers = frame.get(usize::from(layout.l3)..layout.l4.into());
+    let headers = headers.unwrap_or(&[]);
+    match layout.network {
+        Network::V4 => ipv4::has_source_route(headers),
+        Network::V6 => ipv6::has_segments_left(headers),
+        Network::None => false,
+    }
 }
 
 /// Time to live or hop limit; zero if the frame is not IP.

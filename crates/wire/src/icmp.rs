@@ -47,6 +47,8 @@ pub mod v6 {
     pub const ECHO_REQUEST: u8 = 128;
     /// Answer to an echo request.
     pub const ECHO_REPLY: u8 = 129;
+    /// Neighbour discovery's redirect.
+    pub const REDIRECT: u8 = 137;
 }
 
 /// Whether a message of this type is an echo request or reply.

@@ -227,6 +227,23 @@ impl<'a> Iterator for Ipv4Options<'a> {
     }
 }
 
+/// Whether the options of a header say by which hosts the packet is to go, loosely or strictly.
+pub(crate) fn has_source_route(header: &[u8]) -> bool {
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let rest = header.get(HEADER_BYTES..).unwrap_or(&[]);
+    let mut options = Ipv4Options { rest };
+    options.any(|option| {
+        matches!(
+            option,
+            Ok(Ipv4Option {
+                kind: LOOSE | STRICT,
+                ..
+            })
+        )
+    })
+}
+
 /// A checked IPv4 header.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Ipv4Repr {

@@ -22,6 +22,14 @@ macro_rules! malformed {
                     $(Self::$name => stringify!($name),)+
                 }
             }
+
+            /// What it means, in a sentence or two.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc,)+).trim_ascii_start(),)+
+                }
+            }
         }
     };
 }

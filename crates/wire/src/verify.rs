@@ -16,6 +16,19 @@ pub fn verify_ipv4_checksum(frame: &[u8], layout: &Layout) -> bool {
     checksum::checksum(ipv4_header(frame, layout)) == 0
 }
 
+/// Whether the checksum of the IPv4 header that an ICMP error quotes holds. True where nothing can
+/// be read of the quote, or it is not IPv4.
+#[must_use]
+pub fn verify_inner_ipv4_checksum(frame: &[u8], layout: &Layout) -> bool {
+    match layout.inner {
+        Some(inner) if inner.network == Network::V4 => {
+            let header = frame.get(usize::from(inner.l3)..usize::from(inner.l4));
+            checksum::checksum(header.unwrap_or(&[])) == 0
+        }
+        _ => true,
+    }
+}
+
 /// Whether the TCP, UDP, ICMP or ICMPv6 checksum holds. True where there is nothing to check: not
 /// IP, another protocol, a fragment, or UDP over IPv4 without a checksum. UDP over IPv6 must have
 /// one (RFC 8200 §8.1).

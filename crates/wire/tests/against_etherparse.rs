@@ -216,9 +216,17 @@ fn may_be_stricter(why: Malformed, theirs: &SlicedPacket<'_>) -> bool {
         | Malformed::TcpHeaderLength
         | Malformed::TruncatedUdp
         | Malformed::TruncatedIcmp => fragmented || no_payload_length,
-        Malformed::Ipv6Extensions => no_payload_length || fragmented,
+        Malformed::Ipv6Extensions => {
+            no_payload_length || fragmented || stops_at_rare_extension(theirs)
+        }
         _ => false,
     }
+}
+
+/// They take a rarer extension header for a transport's.
+fn stops_at_rare_extension(theirs: &SlicedPacket<'_>) -> bool {
+    let payload = theirs.net.as_ref().and_then(NetSlice::ip_payload_ref);
+    payload.is_some_and(|payload| matches!(payload.ip_number.0, 135 | 139 | 140 | 253 | 254))
 }
 
 /// They take a payload length of zero for a jumbogram.
@@ -330,6 +338,7 @@ fn comparable(frame: &[u8], layout: &Layout, theirs: &SlicedPacket<'_>) -> bool 
         _ => matches!(theirs.transport, Some(TransportSlice::Igmp(_))),
     };
     let four_tags = layout.l3 == 30;
-    let beyond = no_ipv6_payload(layout) || data_taken_for_headers(layout);
+    let behind_rare = layout.network == Network::V6 && stops_at_rare_extension(theirs);
+    let beyond = no_ipv6_payload(layout) || data_taken_for_headers(layout) || behind_rare;
     !(macsec || one_sided || four_tags || beyond)
 }

@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "ethernet", "vlan", "ipv4", "ipv6", "tcp", "udp", "icmp", "kv",
     ],
-    &["arp", "neighbor"],
+    &["arp", "neighbor", "link"],
     &["layout"],
     &["fields"],
     &["verify"],

@@ -41,10 +41,15 @@
 //! | `coherence.lost_frames` | frames | never came over the link |
 //! | `worker_restarts[]` | events | this worker crashed, and began anew with empty tables |
 //! | `slots.capacity` | slots | in the fast path's state table |
-//! | `slots.initial` | slots | free at the end |
-//! | `slots.incomplete` | slots | waiting for the answer to a pull at the end |
-//! | `slots.active` | slots | holding a flow's state at the end |
-//! | `slots.frozen` | slots | waiting for an acknowledgement at the end |
+//! | `slots.initial` | slots | free while the last packets came in |
+//! | `slots.incomplete` | slots | then waiting for the answer to a pull |
+//! | `slots.active` | slots | then holding a flow's state |
+//! | `slots.frozen` | slots | then waiting for an acknowledgement |
+//! | `slots_at_end.capacity` | slots | the same when the run was over |
+//! | `slots_at_end.initial` | slots | then free |
+//! | `slots_at_end.incomplete` | slots | then still waiting for the answer to a pull |
+//! | `slots_at_end.active` | slots | then still holding a flow's state |
+//! | `slots_at_end.frozen` | slots | then still waiting for an acknowledgement |
 //! | `rules.total`, `rules.elements[].counts` | | cached rules, all together and of each element (functions in a row whose decisions are cached), each with the fields below |
 //! | `rules.elements[].functions[]` | | the element's functions, in chain order |
 //! | `rules.*.table.capacity` | rules | that the fast path can hold |
@@ -115,10 +120,30 @@
 //! | `pool.frames` | frames | in all pools |
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
+//! | `ports[].name`, `device`, `driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
+//! | `ports[].received_packets`, `received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
+//! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
+//! | `ports[].receive_no_buffer` | frames | for which there was no buffer |
+//! | `ports[].receive_too_long` | frames | longer than the longest buffer |
+//! | `ports[].receive_malformed` | frames | of which the kernel told what cannot be |
+//! | `ports[].transmitted_packets`, `transmitted_bytes` | frames, bytes | that left |
+//! | `ports[].transmit_refused` | frames | that the kernel did not take: its queue was full, or the interface down |
+//! | `ports[].transmit_too_long` | frames | longer than the MTU |
+//! | `ports[].outages` | | how often the interface went down or disappeared |
+//! | `control.clients` | connections | to the control socket; only if there was one |
+//! | `control.answered` | requests | granted |
+//! | `control.refused` | requests | refused with a reason |
+//! | `control.strangers` | connections | of users who may not ask |
+//! | `control.too_many` | connections | refused because too many others were served |
+//! | `control.unreadable` | requests | that were none, or too long |
+//! | `control.too_slow` | requests | not made in time, or answers not taken in time |
+//! | `control.panics` | requests | whose answering failed by a defect |
 //! | `series[].time_ns` | ns | since the start; at most 600 samples, ascending |
 //! | `series[].packets_in` | packets | arrived since the start |
 //! | `series[].packets_fast` | packets | settled by the fast path since the start |
 //! | `series[].packets_slow` | packets | sent to the slow path since the start |
+//! | `series[].packets_out_fast` | packets | left since the start without having been on the slow path |
+//! | `series[].packets_out_slow` | packets | left since the start by way of the slow path |
 //! | `series[].drops` | packets | dropped since the start |
 //! | `series[].slots_incomplete` | slots | waiting for an answer at that moment |
 //! | `series[].slots_active` | slots | holding a state at that moment |
@@ -202,8 +227,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::super::Parking;
     use super::super::testing::{any_report, edge_report};
+    use super::super::{ControlCounters, Parking};
     use super::*;
 
     #[test]
@@ -245,6 +270,8 @@ mod tests {
     fn the_table_documents_every_field_and_no_other() {
         let report = Report {
             parking: Some(Parking::default()),
+            control: Some(ControlCounters::default()),
+            ports: vec![PortFigures::default()],
             ..edge_report()
         };
         let written: Value = serde_json::from_str(&to_text(&report).unwrap()).unwrap();

@@ -7,6 +7,7 @@
 //! in the table of [`json`].
 
 mod axis;
+mod control;
 mod escape;
 mod figures;
 pub mod html;
@@ -14,6 +15,7 @@ pub mod json;
 mod latency;
 mod parking;
 mod plot;
+mod ports;
 mod rules;
 mod series;
 pub mod summary;
@@ -28,6 +30,8 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
+pub use control::ControlCounters;
+pub use ports::PortFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
 pub use rules::{
@@ -67,8 +71,11 @@ pub struct Report {
     /// How often each worker crashed and began anew.
     #[serde(default)]
     pub worker_restarts: Vec<u64>,
-    /// Slots of the fast path's state table at the end of the run.
+    /// Slots of the fast path's state table while the last packets came in.
     pub slots: SlotCounters,
+    /// The same when the run was over, and the workers had what they could have back.
+    #[serde(default)]
+    pub slots_at_end: SlotCounters,
     /// Cached rules (SFCache §III).
     #[serde(default)]
     pub rules: Rules,
@@ -85,6 +92,12 @@ pub struct Report {
     pub rings: Rings,
     /// The frame pools.
     pub pool: Pool,
+    /// What operators asked at the control socket; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlCounters>,
+    /// What network interfaces counted, by port; empty if packets came from elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortFigures>,
     /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
     pub series: Vec<Sample>,
 }
@@ -312,6 +325,12 @@ pub struct Sample {
     pub packets_fast: u64,
     /// Of them, sent to the slow path.
     pub packets_slow: u64,
+    /// Packets that left so far and had not been on the slow path.
+    #[serde(default)]
+    pub packets_out_fast: u64,
+    /// Packets that left so far and had been there, or were made there.
+    #[serde(default)]
+    pub packets_out_slow: u64,
     /// Packets dropped so far, for any reason.
     pub drops: u64,
     /// Slots waiting for the answer to a pull.
@@ -376,6 +395,7 @@ impl Default for Report {
             coherence: Coherence::default(),
             worker_restarts: Vec::new(),
             slots: SlotCounters::default(),
+            slots_at_end: SlotCounters::default(),
             rules: Rules::default(),
             parking: None,
             latency: Latency::default(),
@@ -383,6 +403,8 @@ impl Default for Report {
             functions: Vec::new(),
             rings: Rings::default(),
             pool: Pool::default(),
+            control: None,
+            ports: Vec::new(),
             series: Vec::new(),
         }
     }

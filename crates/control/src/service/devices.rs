@@ -9,7 +9,8 @@
 //! when a command line says so.
 
 use super::{Misplaced, ports};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 
@@ -17,7 +18,7 @@ use toml::Spanned;
 const MAX_DEVICE: usize = 15;
 
 /// What lies beneath a port.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PortDriver {
     /// AF_XDP for a network card, AF_PACKET for a virtual interface.
@@ -32,12 +33,13 @@ pub enum PortDriver {
 }
 
 /// The network interface that a port is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortDevice {
     /// Its name in Linux.
+    #[schemars(length(min = 1, max = MAX_DEVICE))]
     pub device: String,
-    /// What lies beneath.
+    /// How packets are exchanged with it.
     #[serde(default)]
     pub driver: PortDriver,
 }

@@ -2,30 +2,44 @@
 
 use super::sections::{count, positive};
 use super::{Instance, Misplaced, Service};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use toml::Spanned;
 use twinpath_nf::duration::Human;
 use twinpath_parking as parking;
 use twinpath_parking::{Correction, Order, PortConfig, Small, Variant};
 
+/// Most bytes of the queue.
+const MOST_BYTES: u64 = 1 << 30;
+/// Most payloads that wait.
+const MOST_PARKED: u64 = 1 << 16;
+/// Most pairs of counters.
+const MOST_PARTITIONS: u64 = 1 << 16;
+/// Most copies of a packet.
+const MOST_COPIES: u64 = 1 << 16;
+
 /// `[parking]`
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parking {
     /// How the queue is kept long enough, and whether flows keep their order.
     pub mode: Mode,
     /// Bytes that the queue holds.
-    #[serde(deserialize_with = "count::<_, 1073741824>")]
+    #[serde(deserialize_with = "count::<_, MOST_BYTES>")]
+    #[schemars(range(min = 1, max = MOST_BYTES))]
     pub limit_bytes: usize,
     /// Payloads that may wait for their headers at a time.
-    #[serde(deserialize_with = "count::<_, 65536>")]
+    #[serde(deserialize_with = "count::<_, MOST_PARKED>")]
+    #[schemars(range(min = 1, max = MOST_PARKED))]
     pub slots: usize,
     /// Rate of the port that the queue belongs to, in bits a second.
     #[serde(deserialize_with = "positive")]
+    #[schemars(range(min = 1))]
     pub port_bps: u64,
     /// Flows are hashed to so many pairs of counters, which keep the order.
-    #[serde(deserialize_with = "count::<_, 65536>")]
+    #[serde(deserialize_with = "count::<_, MOST_PARTITIONS>")]
+    #[schemars(range(min = 1, max = MOST_PARTITIONS))]
     pub partitions: usize,
     /// A packet with less payload goes to the slow path whole.
     pub least_payload_bytes: u32,
@@ -36,12 +50,12 @@ pub struct Parking {
     /// Whether a packet makes one more pass when its header is back, as on a switch that cannot
     /// change a packet's port after it has left a queue.
     pub port_pass: bool,
-    /// The controller of [`Mode::Multicast`].
+    /// The controller that fills the queue with copies; for `mode = "multicast"` alone.
     pub multicast: Option<Multicast>,
 }
 
 /// How the queue is kept long enough (TurboSwitch §III).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// What has no header yet goes round again; a flow's packets may overtake each other.
@@ -54,7 +68,7 @@ pub enum Mode {
 }
 
 /// What becomes of a packet whose payload finds no room.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
     /// It goes to the slow path whole.
@@ -65,7 +79,7 @@ pub enum Overflow {
 }
 
 /// What becomes of a payload whose header is not back when it comes out of a queue with copies.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
     /// It goes round.
@@ -76,7 +90,7 @@ pub enum Late {
 }
 
 /// The controller that fills the queue with copies (TurboSwitch §III-B).
-#[derive(Copy, Clone, Debug, PartialEq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Multicast {
     /// Where the queue is held; if absent, at what the port sends in the latency that the workers
@@ -91,7 +105,8 @@ pub struct Multicast {
     /// Which part of the distance to the target one packet makes up for.
     pub gain: f64,
     /// Copies of one packet, at most.
-    #[serde(deserialize_with = "count::<_, 65536>")]
+    #[serde(deserialize_with = "count::<_, MOST_COPIES>")]
+    #[schemars(range(min = 1, max = MOST_COPIES))]
     pub most_copies: usize,
     /// How often the controller reads the queue.
     pub reading_interval: Human,

@@ -1,7 +1,8 @@
 //! The configuration of an access control list.
 
 use crate::firewall::rule::{Action, Rule};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Most rules in a list, as written.
@@ -10,14 +11,17 @@ pub const MAX_RULES: usize = 100_000;
 pub const MAX_EXPANDED: usize = 1_000_000;
 
 /// What an access control list is told; see the [module](super).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What happens to packets that no rule matches.
+    /// What happens to a packet that no rule matches.
     pub default: Action,
-    /// How rules with ports meet fragments.
+    /// How rules with ports meet fragments, of which only the first has ports.
     pub fragments: Fragments,
-    /// The rules, in order.
+    /// The rules, in order: the first that matches a packet decides. Lists of ports make several
+    /// rules of one in the classifier, one for each pair of ranges and each protocol; there may be
+    /// a million of those.
+    #[schemars(length(max = MAX_RULES))]
     pub rules: Rules,
     /// The names of the node's ports, by number.
     #[serde(skip)]
@@ -36,17 +40,18 @@ impl Default for Config {
 }
 
 /// How rules with ports meet fragments.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Fragments {
-    /// A rule with ports denies any fragment of its protocol and addresses, or allows none.
+    /// All fragments are treated alike: a rule with ports denies any fragment of its protocol and
+    /// addresses, or allows none.
     Strict,
     /// First fragments are judged by their ports; others pass if an allowed packet may have them.
     Lenient,
 }
 
 /// A list of at most [`MAX_RULES`] rules.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<Rule>")]
 pub struct Rules(pub(super) Vec<Rule>);
 

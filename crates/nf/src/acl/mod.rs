@@ -5,11 +5,7 @@
 //! what it decides is cached for all packets that agree in the bits that decided.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `default` | `"deny"` | what happens to a packet that no rule matches: `"allow"` or `"deny"` |
-//! | `rules` | none | the rules, at most 100,000, written as for the [firewall](crate::firewall), and with `ingress` |
-//! | `fragments` | `"strict"` | how rules with ports meet fragments, see below |
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [acl]
@@ -46,18 +42,22 @@
 //!   ports that allows had none, and one that denies were not there: what follows a first
 //!   fragment that was dropped can never be put together.
 //! - **ICMP**, errors too, is judged by its own addresses and protocol.
-//! - **What is not IP** meets the default.
+//! - **What is not IP** never comes to a list, whatever that denies: `unparsed` in `[service]` says
+//!   what becomes of it.
 //!
 //! # Changes
-//! The list can be changed while packets flow ([`NewList`], with a
-//! [`Reconfiguration`](twinpath_rulecache::Reconfiguration)), which is prepared on another thread: building a list of
-//! 10,000 rules takes a tenth of a second. Two lists are compared rule by rule. Cached rules go
+//! The list can be changed while packets flow: `twinpath apply`, `twinpath change rule`. The new one is
+//! prepared beside the old one; building a list of 10,000 rules takes a tenth of a second. Two lists are compared rule by rule. Cached rules go
 //! that came from a rule which is gone, or whose packets a new rule may match that something
 //! behind it has decided about so far; all others stay, and so do the hits of their rules.
 //!
 //! # Counters
-//! `allowed` and `denied` count packets, those of cached rules as far as reported. So do the hits
-//! of each rule ([`AccessList::rules`]) and of the default. `not_ip` are among them.
+//! | counter | meaning |
+//! |---|---|
+//! | `allowed`, `denied` | packets, those of cached rules as far as reported |
+//! | `default_hits` | of these, packets that no rule matched |
+//!
+//! `twinpath rules` and `twinpath change rule list` tell of each rule.
 
 mod change;
 mod config;

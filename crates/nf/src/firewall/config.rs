@@ -1,26 +1,37 @@
 //! The firewall's configuration, checked while it is read.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::rule::{Action, Rule};
+use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 
 /// Most rules in one firewall.
 pub const MAX_RULES: usize = 10_000;
 
 /// What a firewall is told; see the [module](super) for what the settings mean.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What happens to connections that no rule matches.
+    /// What happens to a connection that no rule matches.
     pub default: Action,
-    /// Whether TCP connections may be met in mid-stream.
+    /// Whether a TCP connection may be met in mid-stream: after a restart, or a silence longer than
+    /// its time-out. The rules see its first packet as it is. If `false`, only a SYN opens a
+    /// connection, and an echo reply opens none.
     pub pick_up: bool,
-    /// Whether segments outside the windows are forwarded and counted instead of dropped.
+    /// Whether segments outside the windows are forwarded and counted instead of dropped: for
+    /// networks where the firewall sees only some of the packets.
     pub liberal: bool,
-    /// How long connections may be idle.
+    /// Whether ICMP redirects pass, of either IP version: only hosts of one link should hear them.
+    pub redirects: bool,
+    /// Which checksums of TCP, UDP, ICMP and ICMPv6 are verified: of packets that open a connection
+    /// or change its state otherwise than data and acknowledgements do, or of none.
+    pub verify_checksums: VerifyChecksums,
+    /// How long connections may be idle before they are forgotten.
     pub timeouts: Timeouts,
-    /// The rules, in order.
+    /// The rules, in order: the first that matches a connection's first packet decides.
+    #[schemars(length(max = MAX_RULES))]
     pub rules: Rules,
 }
 
@@ -30,6 +41,8 @@ impl Default for Config {
             default: Action::Deny,
             pick_up: true,
             liberal: false,
+            redirects: false,
+            verify_checksums: VerifyChecksums::State,
             timeouts: Timeouts::default(),
             rules: Rules::default(),
         }
@@ -37,23 +50,21 @@ impl Default for Config {
 }
 
 /// How long a connection may be idle before it is forgotten.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// An established TCP connection.
+    /// TCP connections in which both ends may send.
     pub tcp_established: Timeout,
-    /// A TCP connection that opens or ends.
+    /// TCP connections that open or close, or of which one end was heard only.
     pub tcp_transitory: Timeout,
-    /// A TCP connection that was reset.
+    /// TCP connections that were reset.
     pub tcp_closed: Timeout,
     /// UDP without an answer.
     pub udp_unreplied: Timeout,
     /// UDP with an answer.
     pub udp_replied: Timeout,
-    /// ICMP echoes and other messages that are no errors.
+    /// ICMP echoes and whatever else in ICMP is no error.
     pub icmp: Timeout,
-    /// Fragments between two addresses.
-    pub fragments: Timeout,
     /// Any other protocol between two addresses.
     pub other: Timeout,
 }
@@ -68,15 +79,15 @@ impl Default for Timeouts {
             udp_unreplied: seconds(30),
             udp_replied: seconds(180),
             icmp: seconds(30),
-            fragments: seconds(30),
             other: seconds(600),
         }
     }
 }
 
 /// An idle time-out: not less than the clock of flow state can tell, not more than a month.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "Human")]
+#[schemars(title = format!("time, {MIN_TIMEOUT} to {MAX_TIMEOUT}"))]
 pub struct Timeout(Human);
 
 /// The shortest time-out.
@@ -92,7 +103,7 @@ impl Timeout {
 }
 
 /// A list of at most [`MAX_RULES`] rules.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<Rule>")]
 pub struct Rules(Vec<Rule>);
 

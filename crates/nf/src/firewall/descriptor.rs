@@ -1,11 +1,19 @@
 //! What the catalogue knows of firewalls.
 
 use super::edit::edited_rules;
+use super::rule::Rule;
+use super::rules::{FirstPacket, RuleSet};
 use super::{Config, Firewall, NAME};
-use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{
+    self, ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError,
+};
 use crate::edit::{Edit, EditError, Object};
+use crate::firewall::cover::unreachable_rules;
+use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
+use twinpath_core::wire::layout::Layout;
+use twinpath_rulecache::EntryText;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -13,7 +21,9 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "each packet may move its connection's state on, so both paths hold the state",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {
@@ -23,6 +33,14 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        unreachable_rules(self.rules())
+    }
+
+    fn needs_ports(&self) -> bool {
+        true
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
@@ -45,6 +63,23 @@ impl FunctionConfig for Config {
 
     fn listed(&self, _object: Object) -> Vec<String> {
         self.rules().iter().map(ToString::to_string).collect()
+    }
+
+    fn rule_for(&self, packet: &[u8], layout: &Layout) -> Option<EntryText> {
+        let first = FirstPacket::of(packet, layout);
+        let decides = |rule: &&Rule| {
+            RuleSet::new(std::slice::from_ref(*rule))
+                .decide(&first)
+                .is_some()
+        };
+        let mut rules = (1..).zip(self.rules());
+        Some(match rules.find(|(_, rule)| decides(rule)) {
+            Some((number, rule)) => EntryText {
+                rule: Some(number),
+                text: rule.to_string(),
+            },
+            None => EntryText::other(format!("the default: {}", self.default)),
+        })
     }
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {

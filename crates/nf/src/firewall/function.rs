@@ -5,7 +5,7 @@ use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::{Fragment, Transport};
-use twinpath_core::wire::{fields, icmp};
+use twinpath_core::wire::{fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
@@ -13,36 +13,41 @@ use super::NAME;
 use super::config::{Config, Timeouts};
 use super::connection::{Connection, Phase};
 use super::rule::Action;
-use super::rules::{FirstPacket, KnownPorts, RuleSet};
-use super::segment::Segment;
-use super::tcp_state::{End, TcpState, Transition, transition};
+use super::rules::{FirstPacket, RuleSet};
 use super::window::Windows;
+use crate::checksums::VerifyChecksums;
+use crate::icmp_errors::Refusals;
 
 /// A stateful firewall; see the [module](super).
 #[derive(Debug)]
 pub struct Firewall {
-    rules: RuleSet,
+    pub(super) rules: RuleSet,
     default: Action,
-    pick_up: bool,
-    liberal: bool,
-    timeouts: Timeouts,
-    counters: Counters,
+    pub(super) pick_up: bool,
+    pub(super) liberal: bool,
+    pub(super) redirects: bool,
+    pub(super) checksums: VerifyChecksums,
+    pub(super) timeouts: Timeouts,
+    pub(super) counters: Counters,
+    pub(super) refusals: Refusals,
 }
 
 /// What happened on the slow path. The names are documented in the [module](super).
 #[derive(Clone, Debug, Default)]
-struct Counters {
+pub(super) struct Counters {
     opened: u64,
-    picked_up: u64,
+    pub(super) picked_up: u64,
     denied: u64,
     invalid: u64,
-    out_of_window: u64,
-    related_errors: u64,
-    unrelated_errors: u64,
+    pub(super) out_of_window: u64,
+    pub(super) challenged: u64,
+    pub(super) bad_checksums: u64,
+    pub(super) related_errors: u64,
+    pub(super) unrelated_errors: u64,
 }
 
 /// What becomes of a packet.
-type Decision = Result<(), DropReason>;
+pub(super) type Decision = Result<(), DropReason>;
 
 impl Firewall {
     /// A firewall that knows no connections yet.
@@ -52,119 +57,30 @@ impl Firewall {
             default: config.default,
             pick_up: config.pick_up,
             liberal: config.liberal,
+            redirects: config.redirects,
+            checksums: config.verify_checksums,
             timeouts: config.timeouts.clone(),
             counters: Counters::default(),
+            refusals: Refusals::default(),
         }
     }
 
     fn decide(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+        self.judge_error(packet)?;
+        let is_later_part = packet.layout.fragment == Fragment::Later;
         match packet.role {
             Role::Error => self.error(packet, flow),
-            Role::Member if packet.is_tcp() => self.segment(packet, flow),
-            Role::Member | Role::Fragment => self.datagram(packet, flow),
-        }
-    }
-
-    /// An ICMP error passes with the connection that it is about. One that is about no known
-    /// connection needs a rule of its own.
-    fn error(&mut self, packet: &Packet, flow: &Flow<'_>) -> Decision {
-        if Connection::load(flow.words).is_some() {
-            self.counters.related_errors += 1;
-            return Ok(());
-        }
-        self.unrelated_error(packet)
-    }
-
-    fn unrelated_error(&mut self, packet: &Packet) -> Decision {
-        self.counters.unrelated_errors += 1;
-        match self.rules.decide(&first_packet(packet)) {
-            Some(Action::Allow) => Ok(()),
-            _ => Err(self.deny()),
-        }
-    }
-
-    fn segment(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
-        let known = Connection::load(flow.words);
-        let segment = Segment::of(packet);
-        let state = known.map_or(TcpState::None, |connection| connection.tcp_state());
-        let sender = known.map_or(End::Opener, |connection| {
-            connection.sender(segment.direction)
-        });
-        match (transition(state, sender, segment.kind), known) {
-            (Transition::To(next), Some(connection)) => {
-                self.proceed(connection, sender, next, &segment, flow)
+            // The first part decides about a connection that is unknown.
+            Role::Fragment if is_later_part && Connection::load(flow.words).is_none() => {
+                Err(self.deny())
             }
-            (Transition::Open, _) => {
-                self.open_tcp(packet, TcpState::SynSent, Windows::open(&segment), flow)
-            }
-            (Transition::PickUp, _) if self.pick_up => {
-                let windows = Windows::pick_up(
-                    &segment,
-                    known.as_ref().map(|connection| &connection.windows),
-                );
-                self.open_tcp(packet, TcpState::PickedUp, windows, flow)
-            }
-            (Transition::Ignore, _) => Ok(()),
-            (Transition::To(_) | Transition::PickUp | Transition::Invalid, _) => {
-                Err(self.invalid())
-            }
+            _ if flow.key.protocol() == protocol::TCP => self.segment(packet, flow),
+            _ => self.datagram(packet, flow),
         }
-    }
-
-    /// Goes on to the next state if the segment's numbers are believable.
-    fn proceed(
-        &mut self,
-        mut connection: Connection,
-        sender: End,
-        next: TcpState,
-        segment: &Segment,
-        flow: &mut Flow<'_>,
-    ) -> Decision {
-        let believable = connection
-            .windows
-            .admit(connection.tcp_state(), sender, segment);
-        if !believable {
-            self.counters.out_of_window += 1;
-            if !self.liberal {
-                return Err(self.invalid());
-            }
-        } else {
-            connection.phase = Phase::Tcp(next);
-            connection.timeout = self.tcp_timeout(next);
-        }
-        connection.last_seen = flow.now.ticks();
-        connection.store(flow.words);
-        Ok(())
-    }
-
-    fn tcp_timeout(&self, state: TcpState) -> u32 {
-        match state {
-            TcpState::Established => self.timeouts.tcp_established.ticks(),
-            TcpState::Closed => self.timeouts.tcp_closed.ticks(),
-            _ => self.timeouts.tcp_transitory.ticks(),
-        }
-    }
-
-    fn open_tcp(
-        &mut self,
-        packet: &Packet,
-        state: TcpState,
-        windows: Windows,
-        flow: &mut Flow<'_>,
-    ) -> Decision {
-        self.open(
-            packet,
-            Phase::Tcp(state),
-            self.tcp_timeout(state),
-            windows,
-            flow,
-        )?;
-        self.counters.picked_up += u64::from(state == TcpState::PickedUp);
-        Ok(())
     }
 
     /// A new connection, if the rules allow it. One that they deny leaves the words as they are.
-    fn open(
+    pub(super) fn open(
         &mut self,
         packet: &Packet,
         phase: Phase,
@@ -192,13 +108,15 @@ impl Firewall {
         Ok(())
     }
 
-    /// Whatever is no TCP segment, and fragments: two ends that talk to each other pass for a
-    /// connection.
+    /// Whatever is no TCP segment: two ends that talk to each other pass for a connection.
     fn datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
         let Some(mut connection) = Connection::load(flow.words) else {
             return self.open_datagram(packet, flow);
         };
         if packet.direction != connection.opener {
+            if connection.phase == Phase::Unreplied {
+                self.verify(packet)?;
+            }
             connection.phase = Phase::Replied;
         }
         connection.timeout = self.datagram_timeout(packet, connection.phase);
@@ -213,50 +131,36 @@ impl Firewall {
             Some(IcmpKind::Answer) if !self.pick_up => return Err(self.invalid()),
             _ => {}
         }
+        self.verify(packet)?;
         let timeout = self.datagram_timeout(packet, Phase::Unreplied);
         self.open(packet, Phase::Unreplied, timeout, Windows::default(), flow)
     }
 
     fn datagram_timeout(&self, packet: &Packet, phase: Phase) -> u32 {
         let timeouts = &self.timeouts;
-        let timeout = match (packet.role, packet.layout.transport, phase) {
-            (Role::Fragment, _, _) => timeouts.fragments,
-            (_, Transport::Udp, Phase::Unreplied) => timeouts.udp_unreplied,
-            (_, Transport::Udp, _) => timeouts.udp_replied,
-            (_, Transport::Icmp | Transport::Icmp6, _) => timeouts.icmp,
+        let timeout = match (packet.layout.protocol, phase) {
+            (protocol::UDP, Phase::Unreplied) => timeouts.udp_unreplied,
+            (protocol::UDP, _) => timeouts.udp_replied,
+            (protocol::ICMP | protocol::ICMP6, _) => timeouts.icmp,
             _ => timeouts.other,
         };
         timeout.ticks()
     }
 
-    fn deny(&mut self) -> DropReason {
+    pub(super) fn deny(&mut self) -> DropReason {
         self.counters.denied += 1;
         DropReason::Denied
     }
 
-    fn invalid(&mut self) -> DropReason {
+    pub(super) fn invalid(&mut self) -> DropReason {
         self.counters.invalid += 1;
         DropReason::InvalidState
     }
 }
 
 /// What the rules see of a packet.
-fn first_packet(packet: &Packet) -> FirstPacket {
-    let (source, destination) = (packet.source(), packet.destination());
-    let ports = match (packet.layout.fragment, packet.layout.transport) {
-        (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown {
-            source: source.port,
-            destination: destination.port,
-        },
-        (Fragment::Whole, _) => KnownPorts::None,
-        _ => KnownPorts::of_fragment(packet.layout.protocol),
-    };
-    FirstPacket {
-        source: source.address,
-        destination: destination.address,
-        protocol: packet.layout.protocol,
-        ports,
-    }
+pub(super) fn first_packet(packet: &Packet) -> FirstPacket {
+    FirstPacket::of(packet.bytes(), &packet.layout)
 }
 
 enum IcmpKind {
@@ -304,6 +208,7 @@ impl NetworkFunction for Firewall {
         };
         swap(self, new);
         swap(&mut self.counters, &mut new.counters);
+        swap(&mut self.refusals, &mut new.refusals);
         true
     }
 
@@ -314,7 +219,10 @@ impl NetworkFunction for Firewall {
         each("packets_denied", counters.denied);
         each("packets_invalid", counters.invalid);
         each("segments_out_of_window", counters.out_of_window);
+        each("segments_challenged", counters.challenged);
+        each("packets_with_bad_checksum", counters.bad_checksums);
         each("icmp_errors_related", counters.related_errors);
         each("icmp_errors_unrelated", counters.unrelated_errors);
+        self.refusals.report(each);
     }
 }

@@ -8,33 +8,9 @@
 //! in the field does.)
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `default` | `"deny"` | what happens to a connection that no rule matches: `"allow"` or `"deny"` |
-//! | `rules` | none | the rules, see below |
-//! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream: after a restart, or a silence longer than its time-out. The rules see its first packet as it is. If `false`, only a SYN opens a connection, and an echo reply opens none |
-//! | `liberal` | `false` | whether segments outside the windows are forwarded and counted instead of dropped: for networks where the firewall sees only some of the packets |
-//! | `timeouts` | | how long connections may be idle, see below |
+//! The keys are the fields of [`Config`].
 //!
-//! A rule has an `action` (`"allow"` or `"deny"`) and says which packets it matches; what it does
-//! not say matches everything. The first rule that matches decides.
-//!
-//! | key of a rule | matches |
-//! |---|---|
-//! | `protocol` | `"tcp"`, `"udp"`, `"icmp"` (IPv4's), `"icmp6"`, `"any"`, or a protocol number |
-//! | `from`, `to` | source and destination: `"any"`, an address, or a prefix such as `"10.0.0.0/8"` or `"2001:db8::/32"`. `"::/0"` is all of IPv6 and none of IPv4 |
-//! | `from_port`, `to_port` | source and destination port of TCP and UDP: a number, or a text such as `"80,443,8000-8100"` |
-//!
-//! | time-out | default | of |
-//! |---|---|---|
-//! | `tcp_established` | `"1h"` | TCP connections in which both ends may send |
-//! | `tcp_transitory` | `"4m"` | TCP connections that open or close, or of which one end was heard only |
-//! | `tcp_closed` | `"10s"` | TCP connections that were reset |
-//! | `udp_unreplied` | `"30s"` | UDP without an answer |
-//! | `udp_replied` | `"3m"` | UDP with an answer |
-//! | `icmp` | `"30s"` | ICMP echoes and whatever else in ICMP is no error |
-//! | `fragments` | `"30s"` | fragments between two addresses |
-//! | `other` | `"10m"` | any other protocol between two addresses |
+//! What a rule does not say matches everything, and the first rule that matches decides.
 //!
 //! ```toml
 //! [firewall]
@@ -53,9 +29,10 @@
 //! Data and acknowledgements of an established TCP connection that lie in its windows, in either
 //! direction; UDP, echoes and other protocols that were answered; and what their opener sends
 //! until they are. Segments with SYN, FIN or RST are for the slow path always, and so are fragments
-//! and ICMP errors. A flow has nine state words: its stage, the time of its last packet, its
-//! time-out, and for each direction the highest byte sent, the highest that may be sent, and the
-//! largest window. A switch ASIC has not enough registers and conditions for that.
+//! and ICMP errors. A flow has eleven state words: its stage, the time of its last packet, its
+//! time-out, and for each direction the highest byte sent, the highest that may be sent, the
+//! largest window, and the highest byte acknowledged. A switch ASIC has not enough registers and
+//! conditions for that.
 //!
 //! # On the slow path
 //! * **TCP states.** From SYN sent to time wait, simultaneous open and half-closed connections
@@ -63,24 +40,39 @@
 //!   after a reset, a SYN from either end is the first packet of a new connection.
 //! * **Windows.** The bounds of van Rooij (2001): a segment ends within the window that its
 //!   receiver has offered, and not more than one window before what was sent already; it
-//!   acknowledges nothing that was not sent and nothing from more than a window (at least 66,000
-//!   bytes) ago. Windows are scaled if both SYNs say so; a closed window counts as one byte, for
-//!   probes. A reset must lie in the window too, and one that answers a SYN must acknowledge it.
-//!   TCP checksums are not verified.
-//! * **Resets** leave the connection closed: segments in its windows still pass (an end ignores a
-//!   forged reset, if it is not exactly the one that it expects), but not after `tcp_closed`.
+//!   acknowledges nothing that was not sent. What it acknowledges lies at most a window (66,000
+//!   bytes at least, 1 MiB at most) before what was acknowledged already (RFC 5961 §5), so that
+//!   who does not see the connection has to guess two numbers, one of them of 4,096 ranges, however
+//!   large the windows. Windows are scaled if both SYNs say so; a closed window counts as one byte,
+//!   for probes.
+//! * **Resets** count only if their number is the one that their receiver expects (RFC 5961 §3):
+//!   what it has acknowledged, or the end of what was sent to it. They leave the connection closed:
+//!   segments in its windows still pass, but not after `tcp_closed`. A reset elsewhere in the window
+//!   passes and changes nothing, as in Linux: its receiver challenges it, and a sender that has
+//!   really gone answers with one that is right. (Dropping it, as pf does, would leave that receiver
+//!   waiting where the firewall has missed the sender's last segments.) One outside is dropped, and
+//!   one that answers a SYN must acknowledge it.
 //! * **A SYN in a living connection** passes and changes nothing. An end that has lost its memory
 //!   gets the other's acknowledgement in answer and resets the connection itself.
+//! * **SYNs that wait for an answer**: of several with other numbers the first and the last are
+//!   kept, and an answer to either is right. Nothing but a SYN that acknowledges one of them moves
+//!   the connection on, and nothing but an acknowledgement of that makes it established: a SYN from
+//!   the responder that acknowledges nothing passes (both may open at once) and is not believed.
 //! * **Mid-stream.** A connection that is picked up may use any window scale, so the largest is
 //!   assumed. It is established when the other end has been heard too.
 //! * **Everything else** passes for a connection: two endpoints for UDP, two addresses and an
 //!   identifier for echoes (either end may ask), two addresses for other protocols. A firewall
 //!   with `pick_up = false` drops an echo reply that nobody asked for.
-//! * **ICMP errors** pass if they quote a packet of a known connection. Others need a rule that
-//!   allows them: `default = "allow"` does not.
-//! * **Fragments** are a conversation between two addresses, apart from the connections that their
-//!   packets belong to, because only the first of a packet has ports. A rule with ports therefore
-//!   denies any fragment of its protocol and addresses, or allows none.
+//! * **ICMP errors** pass if they quote a packet of a known connection that can be under way: of TCP
+//!   one that was sent and is not acknowledged yet (RFC 5927 §4.1). Others need a rule that allows
+//!   them: `default = "allow"` does not. None passes that is for another than the sender of what it
+//!   quotes, whose checksum or quoted IPv4 checksum is wrong, or whose type is out of use (source
+//!   quench); redirects pass only with `redirects = true`.
+//! * **Fragments** belong to the connection of their datagram, whose first one has the ports: it
+//!   decides, the others pass while the connection is known, and of TCP their bytes are counted.
+//!   Those that come before the first [wait for it](twinpath_core::fragments), within limits, and
+//!   what overlaps is dropped. Checksums of fragmented packets are not verified. A SYN or a reset in
+//!   fragments is dropped (`fragment`).
 //!
 //! # Changes
 //! Other rules decide about connections that are met from then on: those that are known were
@@ -89,9 +81,11 @@
 //! from its next packet on.
 //!
 //! # Drops and counters
-//! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known)
-//! and as `invalid_state` (segments that suit neither state nor windows). These counters are of
-//! the workers:
+//! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known),
+//! as `invalid_state` (segments that suit neither state nor windows), and, where they are ICMP
+//! errors that nobody should believe, as `icmp_type`, `icmp_recipient`, `icmp_quote` or
+//! `bad_checksum`. Other packets are dropped as `bad_checksum` where checksums are verified. These
+//! counters are of the workers:
 //!
 //! | counter | meaning |
 //! |---|---|
@@ -100,18 +94,25 @@
 //! | `packets_denied` | packets dropped as `denied` |
 //! | `packets_invalid` | packets dropped as `invalid_state` |
 //! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded |
+//! | `segments_challenged` | resets and SYNs that passed and changed nothing |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors whose checksum is wrong |
 //! | `icmp_errors_related` | ICMP errors about known connections |
 //! | `icmp_errors_unrelated` | ICMP errors about nothing known, whether a rule allowed them or not |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors) |
 
 pub mod config;
 mod connection;
+pub(crate) mod cover;
 mod descriptor;
 pub(crate) mod edit;
+mod errors;
 mod function;
+mod handshake;
 mod program;
 pub mod rule;
 mod rules;
 mod segment;
+mod tcp;
 mod tcp_state;
 #[cfg(test)]
 mod tests;

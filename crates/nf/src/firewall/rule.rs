@@ -5,24 +5,36 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use twinpath_core::wire::{Address, protocol};
 
 use crate::checked;
+use crate::schema::TextOr;
 
-/// What happens to a connection that a rule matches.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+/// What happens to a packet, or to a connection, that a rule matches.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// It passes, in both directions.
+    /// It passes.
     Allow,
-    /// Its packets are dropped silently.
+    /// It is dropped silently (`denied`).
     Deny,
 }
 
+impl fmt::Display for Action {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        })
+    }
+}
+
 /// One rule: what it matches and what then happens. What is not said matches everything.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(with = "Written")]
 pub struct Rule {
     /// What happens.
     pub action: Action,
@@ -66,10 +78,7 @@ impl Rule {
 /// As an operator writes it on one line: `deny ingress lan protocol tcp from 10.0.0.0/8 to_port 25`.
 impl fmt::Display for Rule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self.action {
-            Action::Allow => "allow",
-            Action::Deny => "deny",
-        })?;
+        write!(formatter, "{}", self.action)?;
         if let Some(port) = &self.ingress {
             write!(formatter, " ingress {port}")?;
         }
@@ -164,19 +173,27 @@ impl Written {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// What happens to what the rule matches.
     action: Action,
+    /// The node's port by which packets come in, by the name that `ports` in `[service]` gives it;
+    /// without it, whichever. For access lists alone.
     ingress: Option<Box<str>>,
+    /// The IP protocol: `"tcp"`, `"udp"`, `"icmp"` (IPv4's), `"icmp6"`, `"any"`, or its number.
     #[serde(default)]
     protocol: Protocol,
+    /// The source address. `"::/0"` is all of IPv6 and none of IPv4.
     #[serde(default)]
     from: Prefix,
+    /// The destination address.
     #[serde(default)]
     to: Prefix,
+    /// The source port of TCP and UDP. A rule with ports and without a protocol speaks of both.
     #[serde(default)]
     from_port: Ports,
+    /// The destination port of TCP and UDP.
     #[serde(default)]
     to_port: Ports,
 }
@@ -274,7 +291,8 @@ impl Versions {
 }
 
 /// A protocol: `"tcp"`, `"udp"`, `"icmp"`, `"icmp6"`, `"any"`, or a number.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(with = "TextOr<u8>", title = "protocol")]
 pub struct Protocol(pub Option<u8>);
 
 const PROTOCOL_NAMES: [(&str, Option<u8>); 5] = [
@@ -347,6 +365,13 @@ impl fmt::Display for Protocol {
     }
 }
 
+/// As a rule says it.
+impl Serialize for Protocol {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.word())
+    }
+}
+
 impl<'de> Deserialize<'de> for Protocol {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
@@ -376,8 +401,9 @@ impl<'de> Deserialize<'de> for Protocol {
 
 /// Addresses that share their first bits: `"10.0.0.0/8"`, `"2001:db8::/32"`, one address, or
 /// `"any"`.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", title = "prefix")]
 pub struct Prefix {
     /// The first address.
     pub network: Address,
@@ -386,6 +412,12 @@ pub struct Prefix {
     /// The IP versions meant. `::/0` is all of IPv6 and none of IPv4, although the mapped block
     /// lies within it.
     pub versions: Versions,
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl Default for Prefix {
@@ -504,7 +536,8 @@ impl fmt::Display for Prefix {
 }
 
 /// Ports: a number, or a text such as `"80,443,8000-8100"`, or `"any"`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(with = "TextOr<u16>", title = "ports")]
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 /// Most ranges in one rule.
@@ -581,6 +614,12 @@ fn port_range(text: &str) -> Result<RangeInclusive<u16>, PortsError> {
         return Err(PortsError::Backwards(text.to_owned()));
     }
     Ok(first..=last)
+}
+
+impl Serialize for Ports {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl<'de> Deserialize<'de> for Ports {

@@ -1,16 +1,19 @@
 //! The configuration, checked while it is read.
 
 use crate::duration::Human;
-use serde::Deserialize;
+use crate::files::Files;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A packet inspector's configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The rules file; a relative path starts from the service file's folder.
+    #[schemars(title = "file")]
     pub rules: PathBuf,
     /// How long a banned flow must be silent before it is a new one.
     #[serde(default = "five_minutes")]
@@ -18,7 +21,8 @@ pub struct Config {
     /// How long a half-seen occurrence is remembered without a packet.
     #[serde(default = "one_minute")]
     pub stream_timeout: Timeout,
-    /// Flows whose half-seen occurrences are remembered at the same time, per worker.
+    /// Flows whose half-seen occurrences are remembered at the same time, per worker; beyond that
+    /// they are forgotten (`forgotten_streams`).
     #[serde(default = "many_streams")]
     pub streams: u32,
     /// What inspects streams on the slow path.
@@ -30,20 +34,20 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the rules file, so that the inspector will be what the file says now. One that cannot
-    /// be read is told when the inspector is built.
-    pub(super) fn read_file(&mut self, folder: &Path) {
-        self.text = self.read_rules(folder).ok();
+    /// Reads the rules file, so that the inspector will be what the file says now.
+    pub(super) fn read_file(&mut self, folder: &Path, files: &dyn Files) -> io::Result<()> {
+        self.text = Some(self.read_rules(folder, files)?);
+        Ok(())
     }
 
     /// The text of the rules file as it is now.
-    pub(super) fn read_rules(&self, folder: &Path) -> io::Result<Arc<str>> {
-        std::fs::read_to_string(folder.join(&self.rules)).map(Arc::from)
+    pub(super) fn read_rules(&self, folder: &Path, files: &dyn Files) -> io::Result<Arc<str>> {
+        files.read(&folder.join(&self.rules))
     }
 }
 
 /// What inspects streams on the slow path.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Matcher {
     /// The matcher written in Rust.
@@ -55,8 +59,9 @@ pub enum Matcher {
 }
 
 /// A time-out of at least one tick, short enough for differences of ticks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "Human")]
+#[schemars(title = "time above 0, below four years")]
 pub struct Timeout(Human);
 
 impl Timeout {

@@ -1,9 +1,11 @@
 //! What the catalogue knows of inspectors.
 
-use super::{Config, NAME, inspector};
+use super::{Config, InspectorError, NAME, inspector};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, Surroundings,
+    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, ReadError,
+    Surroundings,
 };
+use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +17,9 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the slow path",
     needs_section: true,
+    decides_last: false,
     read,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {
@@ -50,8 +54,12 @@ impl FunctionConfig for Config {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
+    let Surroundings { folder, files, .. } = surroundings;
     let mut config = Config::deserialize(section)?;
-    config.read_file(surroundings.folder);
+    config.read_file(folder, files).map_err(|source| {
+        let path = folder.join(&config.rules);
+        ReadError::named("rules", InspectorError::File { path, source })
+    })?;
     Ok(Arc::new(config))
 }

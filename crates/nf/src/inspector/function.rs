@@ -6,6 +6,7 @@ use super::error::RulesError;
 use super::gate::{Gate, GateOutcome};
 use super::program::{BANNED, LAST_SEEN, STREAMING, VERDICT, program};
 use super::rules::{Action, Rule, Rules};
+use crate::files::Disk;
 use std::any::Any;
 use std::mem::swap;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub fn inspector(
     let text = match &config.text {
         Some(text) => Arc::clone(text),
         None => {
-            let read = config.read_rules(folder);
+            let read = config.read_rules(folder, &Disk);
             read.map_err(|source| InspectorError::File {
                 path: path.clone(),
                 source,
@@ -229,7 +230,7 @@ where
         } else {
             self.stream_ticks
         };
-        now.ticks().wrapping_sub(words[LAST_SEEN]) > timeout
+        now.ticks_since(words[LAST_SEEN]) > timeout
     }
 
     fn forget(&mut self, handle: u32) {

@@ -1,13 +1,13 @@
 //! Packet inspector (SwitchNIC appendix A.1): bans flows that carry forbidden patterns.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `rules` | (required) | the rules file, relative to the service file |
-//! | `ban_timeout` | `"5m"` | how long a banned flow must be silent before it is a new one |
-//! | `stream_timeout` | `"1m"` | how long a half-seen occurrence is remembered without a packet |
-//! | `streams` | 65536 | flows with half-seen occurrences at the same time, per worker; beyond that they are forgotten (`forgotten_streams`) |
-//! | `matcher` | `"rust"` | `"rust"`, or `"hyperscan"` if built with that feature |
+//! The keys are the fields of [`Config`].
+//!
+//! ```toml
+//! [inspector]
+//! rules = "inspector.rules"
+//! ban_timeout = "10m"
+//! ```
 //!
 //! # On the fast path
 //! Two state words. The first 64 payload bytes of every packet meet the gate: nothing seen and
@@ -25,9 +25,18 @@
 //! name. `matcher` cannot change.
 //!
 //! # Counters
-//! `shallow_bans` and `deep_bans` (packets that banned a flow; on the fast path they show as drops
-//! for the reason `banned`), `alerts`, `deep_scans`, `deep_bytes`, `forgotten_streams`,
-//! `failed_scans` (Hyperscan only), `uninspected`.
+//! All count what the workers did; packets of banned flows are dropped as `banned`, also by the fast
+//! path.
+//!
+//! | counter | meaning |
+//! |---|---|
+//! | `shallow_bans` | packets whose first bytes banned their flow |
+//! | `deep_bans` | packets that banned their flow after a scan of the whole stream |
+//! | `alerts` | occurrences of rules that only alert |
+//! | `deep_scans`, `deep_bytes` | packets that were scanned whole, and their bytes |
+//! | `forgotten_streams` | half-seen occurrences that were forgotten because there were more than `streams` |
+//! | `failed_scans` | scans that Hyperscan gave up |
+//! | `uninspected` | fragments and ICMP errors, which pass |
 //!
 //! # Matching
 //! An operator writes a rules file; [`Rules`] is that file, checked. From it

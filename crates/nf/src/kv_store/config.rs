@@ -1,13 +1,16 @@
 //! The configuration, checked while it is read.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use twinpath_wire::kv;
 
 /// A key-value store's configuration.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// The UDP port whose datagrams are requests, for whatever address, IPv4 or IPv6.
+    #[schemars(range(min = 1))]
     pub(super) port: Port,
 }
 
@@ -19,7 +22,7 @@ impl Config {
 }
 
 /// A UDP port that is not 0.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "u16")]
 pub(super) struct Port(u16);
 

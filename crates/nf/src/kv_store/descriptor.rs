@@ -2,6 +2,7 @@
 
 use super::{Config, KvStore, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::schema;
 use std::path::Path;
 
 /// The function.
@@ -10,7 +11,9 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "a key's value changes with requests, so both paths hold it",
     needs_section: false,
+    decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -10,12 +10,16 @@
 //! for itself; it cannot share a chain with functions whose flows are connections.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `port` | 19286 | UDP port whose datagrams are requests, for whatever address, IPv4 or IPv6 |
+//! The keys are the fields of [`Config`].
 //!
-//! How many keys the store takes is the number of flows that the workers may know; a put beyond it
-//! is dropped and counted (`flow_table_full`), and the client times out. Entries never expire.
+//! ```toml
+//! [kv_store]
+//! port = 11211
+//! ```
+//!
+//! How many keys the store takes is the number of flows that the workers may know (`flows` in
+//! `[slow_path]`); a put beyond it is dropped and counted (`flow_table_full`), and the client times
+//! out. Entries never expire.
 //!
 //! # On the fast path
 //! 33 state words: the value's length plus one (0 if there is none), and the value, padded with
@@ -36,13 +40,21 @@
 //! - Everything else passes unchanged, on the slow path.
 //!
 //! # Counters
-//! All count what the workers did: `gets` (`hits` of them found a value), `puts`, `deletes`,
-//! `too_large` and `bad_requests`, of which `answered` were told so.
+//! The function counts what the workers did; a report adds what the fast path [answered](Answers) alone.
+//!
+//! | counter | meaning |
+//! |---|---|
+//! | `gets`, `puts`, `deletes` | requests of each kind |
+//! | `hits` | gets that found a value |
+//! | `too_large` | puts of more bytes than the store takes |
+//! | `bad_requests` | datagrams to the port that are no request |
+//! | `answered` | of these, those that were told so |
 //!
 //! # Speaking to it
 //! [`client`] is a client without sockets and clocks: it builds requests, matches replies, and
 //! repeats what got no answer.
 
+mod answers;
 pub mod client;
 mod config;
 mod descriptor;
@@ -51,6 +63,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 
+pub use answers::Answers;
 pub use config::{Config, PortZero};
 pub use descriptor::FUNCTION;
 pub use function::KvStore;

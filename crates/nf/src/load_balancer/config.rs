@@ -1,22 +1,26 @@
 //! The configuration, checked while it is read.
 
 use super::error::ConfigError;
-use super::limits::{MAX_BACKENDS, MAX_SERVICES, MAX_TABLE_ENTRIES};
+use super::limits::{MAX_BACKENDS, MAX_CHANGES, MAX_SERVICES, MAX_TABLE_ENTRIES, MAX_TABLE_SIZE};
 use super::protocol::Protocol;
 use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, ScheduledChange};
 use super::values::{EndpointText, TableSize, Timeout};
 use crate::checked;
-use serde::{Deserialize, Deserializer};
+use crate::checksums::VerifyChecksums;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
 use twinpath_wire::Endpoint;
 
 /// A load balancer's configuration.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "RawConfig")]
+#[schemars(with = "RawConfig")]
 pub struct Config {
     pub(super) table_size: TableSize,
     pub(super) seed: u64,
     pub(super) pick_up: bool,
+    pub(super) verify_checksums: VerifyChecksums,
     pub(super) tcp_timeout: Timeout,
     pub(super) closing_timeout: Timeout,
     pub(super) udp_timeout: Timeout,
@@ -46,7 +50,8 @@ impl Config {
 }
 
 /// A virtual endpoint and the backends behind it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(with = "RawService")]
 pub struct Service {
     /// What the rest was made of.
     pub(super) written: RawService,
@@ -80,7 +85,7 @@ impl Service {
 }
 
 /// How a backend's answers reach the client.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReturnPath {
     /// Through Twinpath: addresses and ports are rewritten both ways.
@@ -91,22 +96,38 @@ pub enum ReturnPath {
     Direct,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawConfig {
+    /// Entries of a lookup table: a prime, best at least a hundred times the number of a service's
+    /// backends, and at least the sum of their weights.
     #[serde(default)]
+    #[schemars(range(min = 2, max = MAX_TABLE_SIZE))]
     table_size: TableSize,
+    /// Of the hashes; balancers that share connections need the same.
     #[serde(default = "default_seed")]
     seed: u64,
+    /// TCP packets in mid-connection are given to the backend that a new connection would get; a
+    /// restarted balancer keeps its connections by it. If `false` they are dropped
+    /// (`invalid_state`).
     #[serde(default = "default_pick_up")]
     pick_up: bool,
+    /// Which transport checksums are verified: of packets to a service that open a connection, and of
+    /// TCP packets with SYN, FIN or RST.
+    #[serde(default)]
+    verify_checksums: VerifyChecksums,
+    /// Silence after which a TCP connection is forgotten.
     #[serde(default = "default_tcp_timeout")]
     tcp_timeout: Timeout,
+    /// The same after a reset, or when both ends have sent FIN (for direct return: the client).
     #[serde(default = "default_closing_timeout")]
     closing_timeout: Timeout,
+    /// The same for UDP, and for flows to no service.
     #[serde(default = "default_udp_timeout")]
     udp_timeout: Timeout,
+    /// What clients talk to, and who serves them; at least one.
     #[serde(default)]
+    #[schemars(length(min = 1, max = MAX_SERVICES))]
     services: Vec<Service>,
 }
 
@@ -139,6 +160,7 @@ impl TryFrom<RawConfig> for Config {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,
@@ -148,6 +170,7 @@ impl TryFrom<RawConfig> for Config {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,
@@ -255,16 +278,22 @@ fn check_backends_are_unambiguous(services: &[Service]) -> Result<(), ConfigErro
 }
 
 /// A service as it is written.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawService {
+    /// Address and port that clients talk to.
     vip: EndpointText,
+    /// Its transport protocol.
     protocol: Protocol,
+    /// How a backend's answers reach the client.
     #[serde(default, rename = "return")]
     return_path: ReturnPath,
+    /// Who serves it; at least one, here or added by a change.
     #[serde(default)]
     pub backends: Vec<Backend>,
+    /// Backends that come and go at times of the run.
     #[serde(default)]
+    #[schemars(length(max = MAX_CHANGES))]
     changes: Vec<ScheduledChange>,
 }
 

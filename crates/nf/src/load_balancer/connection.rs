@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! word 0   31..28 kind, 27 flipped, 26 closed, 25 FIN of the server, 24 FIN of the client,
-//!          23..16 unused, 15..0 row of the backend table
+//!          23 reset by the server, 22 reset by the client, 21..16 unused,
+//!          15..0 row of the backend table
 //! word 1   when the last packet came, in ticks
 //! ```
 //! The kind is never 0, so words that are all zero are no connection. It says in one comparison
@@ -18,7 +19,8 @@ pub(super) const WORDS: usize = 2;
 /// Bits of word 0 that hold the row.
 pub(super) const ROW_MASK: u32 = 0xffff;
 /// Bits of word 0 that must equal a [`Kind::bits`] for the fast path.
-pub(super) const SIMPLE_MASK: u32 = 0xf << KIND_SHIFT | FLIPPED | CLOSED;
+pub(super) const SIMPLE_MASK: u32 =
+    0xf << KIND_SHIFT | FLIPPED | CLOSED | RESET_BY_SERVER | RESET_BY_CLIENT;
 
 /// The row of connections whose backend is no longer configured: no table has so many rows.
 pub(super) const GONE: u16 = ROW_MASK as u16;
@@ -28,6 +30,8 @@ const FLIPPED: u32 = 1 << 27;
 const CLOSED: u32 = 1 << 26;
 const FIN_OF_SERVER: u32 = 1 << 25;
 const FIN_OF_CLIENT: u32 = 1 << 24;
+const RESET_BY_SERVER: u32 = 1 << 23;
+const RESET_BY_CLIENT: u32 = 1 << 22;
 
 /// What a flow is to the balancer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,10 +87,13 @@ pub(super) struct Connection {
     pub row: u16,
     /// The client is not the end that the flow calls its initiator.
     pub flipped: bool,
-    /// Reset, or both ends have sent FIN, or the one that is seen has.
+    /// Both ends have sent FIN, or the one that is seen has.
     pub closed: bool,
     pub fin_of_client: bool,
     pub fin_of_server: bool,
+    /// A reset was seen, and nothing since that tells against it.
+    pub reset_by_client: bool,
+    pub reset_by_server: bool,
     /// In ticks.
     pub last_seen: u32,
 }
@@ -101,6 +108,8 @@ impl Connection {
             closed: false,
             fin_of_client: false,
             fin_of_server: false,
+            reset_by_client: false,
+            reset_by_server: false,
             last_seen: 0,
         }
     }
@@ -116,6 +125,8 @@ impl Connection {
             closed: has(CLOSED),
             fin_of_client: has(FIN_OF_CLIENT),
             fin_of_server: has(FIN_OF_SERVER),
+            reset_by_client: has(RESET_BY_CLIENT),
+            reset_by_server: has(RESET_BY_SERVER),
             last_seen,
         })
     }
@@ -126,7 +137,9 @@ impl Connection {
         let flags = bit(FLIPPED, self.flipped)
             | bit(CLOSED, self.closed)
             | bit(FIN_OF_CLIENT, self.fin_of_client)
-            | bit(FIN_OF_SERVER, self.fin_of_server);
+            | bit(FIN_OF_SERVER, self.fin_of_server)
+            | bit(RESET_BY_CLIENT, self.reset_by_client)
+            | bit(RESET_BY_SERVER, self.reset_by_server);
         if let Some(place) = words.first_chunk_mut() {
             *place = [
                 self.kind.bits() | flags | u32::from(self.row),
@@ -136,27 +149,59 @@ impl Connection {
     }
 }
 
+/// What a TCP segment says about the life of its connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Fin,
+    Reset,
+    /// An acknowledgement without data.
+    Acknowledgement,
+    Other,
+}
+
+impl Sign {
+    /// That of a segment with these flags and so much data; [`Self::Other`] of whatever is no TCP,
+    /// which has no flags.
+    pub const fn of(tcp_flags: u8, bytes: usize) -> Self {
+        const ENDS: u8 = flags::SYN | flags::FIN | flags::RST;
+        match tcp_flags & ENDS {
+            _ if tcp_flags & flags::RST != 0 => Self::Reset,
+            _ if tcp_flags & flags::FIN != 0 => Self::Fin,
+            0 if tcp_flags & flags::ACK != 0 && bytes == 0 => Self::Acknowledgement,
+            _ => Self::Other,
+        }
+    }
+}
+
 impl Connection {
-    /// Learns from the TCP flags of a packet of the client. Of a direct return the server's FIN
-    /// may never be seen, so there the client's closes the connection.
-    pub fn note_client(&mut self, tcp_flags: u8) {
-        self.fin_of_client |= tcp_flags & flags::FIN != 0;
+    /// Whether it is remembered for a short time only.
+    pub const fn is_ending(&self) -> bool {
+        self.closed || self.reset_by_client || self.reset_by_server
+    }
+
+    /// Learns from a packet of the client. Of a direct return the server's FIN may never be seen,
+    /// so there the client's closes the connection.
+    pub fn note_client(&mut self, sign: Sign) {
+        self.fin_of_client |= sign == Sign::Fin;
         let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
-        self.note_closing(
-            tcp_flags,
-            self.fin_of_client && (alone || self.fin_of_server),
-        );
+        self.closed |= self.fin_of_client && (alone || self.fin_of_server);
+        note_reset(sign, &mut self.reset_by_client, &mut self.reset_by_server);
     }
 
-    /// Learns from the TCP flags of a packet of the server.
-    pub fn note_server(&mut self, tcp_flags: u8) {
-        self.fin_of_server |= tcp_flags & flags::FIN != 0;
-        self.note_closing(tcp_flags, self.fin_of_client && self.fin_of_server);
+    /// Learns from a packet of the server.
+    pub fn note_server(&mut self, sign: Sign) {
+        self.fin_of_server |= sign == Sign::Fin;
+        self.closed |= self.fin_of_client && self.fin_of_server;
+        note_reset(sign, &mut self.reset_by_server, &mut self.reset_by_client);
     }
+}
 
-    fn note_closing(&mut self, tcp_flags: u8, all_fins: bool) {
-        self.closed |= all_fins || tcp_flags & flags::RST != 0;
-    }
+/// A reset of any sequence number may come from anybody, and two words have no room for the right
+/// one. The ends have it: the one that is not closed by it challenges it with an acknowledgement
+/// (RFC 5961 §3), and the one that did not send it goes on. Either shows that the connection lives.
+fn note_reset(sign: Sign, mine: &mut bool, theirs: &mut bool) {
+    *mine = sign == Sign::Reset;
+    *theirs &= sign != Sign::Acknowledgement;
 }
 
 /// How long flows are remembered after their last packet, in ticks.
@@ -189,12 +234,12 @@ impl Timeouts {
     /// Whether a connection has been silent for too long. A clock that is a little behind that of
     /// the last packet makes no difference.
     pub fn are_over(&self, connection: &Connection, now: Instant) -> bool {
-        let limit = if connection.closed {
+        let limit = if connection.is_ending() {
             self.closing
         } else {
             self.of_open(connection.kind)
         };
-        now.ticks().wrapping_sub(connection.last_seen).cast_signed() > limit.cast_signed()
+        now.ticks_since(connection.last_seen) > limit
     }
 }
 
@@ -205,13 +250,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 4], last_seen: u32) {
-            let [flipped, closed, fin_of_client, fin_of_server] = flags;
-            let connection = Connection { kind, row, flipped, closed, fin_of_client, fin_of_server, last_seen };
+        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 6], last_seen: u32) {
+            let [flipped, closed, fin_of_client, fin_of_server, reset_by_client, reset_by_server] = flags;
+            let connection = Connection {
+                kind, row, flipped, closed, fin_of_client, fin_of_server, reset_by_client, reset_by_server, last_seen,
+            };
             let mut words = [0; WORDS];
             connection.write(&mut words);
             prop_assert_eq!(Connection::read(&words), Some(connection));
-            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), !flipped && !closed);
+            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), !flipped && !connection.is_ending());
         }
     }
 

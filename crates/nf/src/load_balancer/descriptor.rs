@@ -3,6 +3,7 @@
 use super::{Config, LoadBalancer, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
+use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +13,9 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "a connection's backend is its state, which both paths hold; choosing one is for the slow path",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {
@@ -22,6 +25,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn needs_ports(&self) -> bool {
+        true
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -3,10 +3,12 @@
 use super::NAME;
 use super::backends::{Backends, ServiceIndex};
 use super::config::{Config, ReturnPath};
-use super::connection::{Connection, Kind, Timeouts};
+use super::connection::{Connection, Kind, Sign, Timeouts};
 use super::icmp_errors::{translate_for_backend, translate_for_client};
 use super::migration::Migration;
-use super::program::program;
+use super::program::{COMPLEX_FLAGS, program};
+use crate::checksums::VerifyChecksums;
+use crate::icmp_errors::{self, Refusals};
 use std::any::Any;
 use std::mem::swap;
 use twinpath_core::key::Role;
@@ -14,18 +16,20 @@ use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
-use twinpath_wire::MacAddress;
 use twinpath_wire::tcp::flags;
+use twinpath_wire::{Fragment, MacAddress};
 
 /// The load balancer's part on the slow path.
 pub struct LoadBalancer {
     program: FastProgram,
     timeouts: Timeouts,
     pick_up: bool,
+    checksums: VerifyChecksums,
     backends: Backends,
     /// From the configuration before.
     migration: Migration,
     counters: Counters,
+    refusals: Refusals,
 }
 
 #[derive(Default)]
@@ -37,6 +41,7 @@ struct Counters {
     not_picked_up: u64,
     errors_translated: u64,
     unexpected_replies: u64,
+    bad_checksums: u64,
 }
 
 impl LoadBalancer {
@@ -46,9 +51,11 @@ impl LoadBalancer {
             program: program(config),
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
+            checksums: config.verify_checksums,
             backends: Backends::new(config),
             migration: Migration::default(),
             counters: Counters::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -74,6 +81,9 @@ impl LoadBalancer {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
+        if self.is_broken(&packet) {
+            return self.drop_broken(packet, out);
+        }
         let mid_stream = packet.is_tcp() && !is_opening(packet.tcp_flags());
         if mid_stream && !self.pick_up {
             self.counters.not_picked_up += 1;
@@ -97,6 +107,16 @@ impl LoadBalancer {
         self.backends.count_connection(row);
     }
 
+    /// Whether the packet's checksum is wrong, where checksums are verified.
+    fn is_broken(&self, packet: &Packet) -> bool {
+        self.checksums.of_state() && !packet.has_good_checksum()
+    }
+
+    fn drop_broken(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+        self.counters.bad_checksums += 1;
+        out.drop(packet, DropReason::BadChecksum);
+    }
+
     /// The client has not sent anything yet: leaves it to the client to open the flow.
     fn pass_early_reply(&mut self, packet: Packet, out: &mut Outbox<'_>) {
         self.counters.unexpected_replies += 1;
@@ -114,7 +134,7 @@ impl LoadBalancer {
             return self.drop_without_backend(packet, out);
         };
         let reopened =
-            is_opening(packet.tcp_flags()) && (connection.closed || connection.fin_of_client);
+            is_opening(packet.tcp_flags()) && (connection.is_ending() || connection.fin_of_client);
         if reopened || self.backends.present(connection.row, flow.now).is_none() {
             let Some(row) = self.backends.choose(service, flow.key, flow.now) else {
                 return self.drop_without_backend(packet, out);
@@ -155,7 +175,7 @@ impl LoadBalancer {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        connection.note_client(packet.tcp_flags());
+        connection.note_client(sign(&packet));
         // The rewrite cannot fail: backend, service and packet are of one IP version.
         if let Some(backend) = self.backends.row(connection.row) {
             match connection.kind {
@@ -180,7 +200,7 @@ impl LoadBalancer {
             self.counters.unexpected_replies += 1;
             return out.forward(packet);
         }
-        connection.note_server(packet.tcp_flags());
+        connection.note_server(sign(&packet));
         if let Some(backend) = self.backends.row(connection.row).filter(|_| through) {
             packet.set_source(self.backends.vip(backend.service));
         }
@@ -194,6 +214,10 @@ impl LoadBalancer {
         let Some(connection) = connection else {
             return out.forward(packet);
         };
+        if let Err(refusal) = icmp_errors::judge(packet.bytes(), &packet.layout, false) {
+            let reason = self.refusals.count(refusal);
+            return out.drop(packet, reason);
+        }
         let to_server = is_from_client(&packet, &connection);
         let Some(backend) = self.backends.row(connection.row) else {
             return match to_server {
@@ -222,8 +246,9 @@ impl LoadBalancer {
         out.forward(packet);
     }
 
-    /// A fragment has no ports, or will soon be followed by one that has none.
-    fn handle_fragment(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+    /// A later part of a datagram whose first one belongs to no known connection: it was dropped,
+    /// or is no service's.
+    fn handle_later_part(&mut self, packet: Packet, out: &mut Outbox<'_>) {
         match self
             .backends
             .is_service_address(packet.destination().address, packet.layout.protocol)
@@ -249,18 +274,21 @@ impl NetworkFunction for LoadBalancer {
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         match (packet.role, Connection::read(flow.words)) {
-            (Role::Fragment, _) => self.handle_fragment(packet, out),
             (Role::Error, _) => self.handle_error(packet, flow, out),
-            (Role::Member, None) => self.handle_first(packet, flow, out),
-            (Role::Member, Some(connection)) if connection.kind == Kind::Passing => {
+            (_, None) if packet.layout.fragment == Fragment::Later => {
+                self.handle_later_part(packet, out)
+            }
+            (_, None) => self.handle_first(packet, flow, out),
+            (_, Some(connection)) if connection.kind == Kind::Passing => {
                 pass(packet, connection, flow, out)
             }
-            (Role::Member, Some(connection)) if is_from_client(&packet, &connection) => {
+            (_, Some(_)) if packet.tcp_flags() & COMPLEX_FLAGS != 0 && self.is_broken(&packet) => {
+                self.drop_broken(packet, out)
+            }
+            (_, Some(connection)) if is_from_client(&packet, &connection) => {
                 self.handle_from_client(packet, connection, flow, out)
             }
-            (Role::Member, Some(connection)) => {
-                self.handle_from_server(packet, connection, flow, out)
-            }
+            (_, Some(connection)) => self.handle_from_server(packet, connection, flow, out),
         }
     }
 
@@ -278,6 +306,7 @@ impl NetworkFunction for LoadBalancer {
         swap(&mut self.program, &mut new.program);
         swap(&mut self.timeouts, &mut new.timeouts);
         swap(&mut self.pick_up, &mut new.pick_up);
+        swap(&mut self.checksums, &mut new.checksums);
         swap(&mut self.backends, &mut new.backends);
         true
     }
@@ -299,6 +328,7 @@ impl NetworkFunction for LoadBalancer {
             not_picked_up,
             errors_translated,
             unexpected_replies,
+            bad_checksums,
         } = self.counters;
         each("new_connections", new_connections);
         each("picked_up", picked_up);
@@ -307,6 +337,8 @@ impl NetworkFunction for LoadBalancer {
         each("not_picked_up", not_picked_up);
         each("errors_translated", errors_translated);
         each("unexpected_replies", unexpected_replies);
+        each("packets_with_bad_checksum", bad_checksums);
+        self.refusals.report(each);
         self.backends.counters(each);
     }
 }
@@ -314,6 +346,10 @@ impl NetworkFunction for LoadBalancer {
 /// Whether the packet opens a TCP connection.
 pub(super) const fn is_opening(tcp_flags: u8) -> bool {
     tcp_flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN
+}
+
+fn sign(packet: &Packet) -> Sign {
+    Sign::of(packet.tcp_flags(), packet.layout.payload_bytes())
 }
 
 fn is_from_client(packet: &Packet, connection: &Connection) -> bool {

@@ -16,26 +16,10 @@
 //!   for the service is rewritten. Twinpath need not see the answers; if it does, they pass.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `services` | | one table each, see below |
-//! | `table_size` | 65537 | entries of a lookup table: a prime, best at least a hundred times the number of a service's backends |
-//! | `seed` | fixed | of the hashes; balancers that share connections need the same |
-//! | `pick_up` | true | TCP packets in mid-connection are given to the backend that a new connection would get; a restarted balancer keeps its connections by it. If false they are dropped (`invalid_state`) |
-//! | `tcp_timeout` | `"15m"` | silence after which a TCP connection is forgotten |
-//! | `closing_timeout` | `"30s"` | the same after a reset, or when both ends have sent FIN (for direct return: the client) |
-//! | `udp_timeout` | `"1m"` | the same for UDP, and for flows to no service |
-//!
-//! | key of a service | default | meaning |
-//! |---|---|---|
-//! | `vip` | | address and port, such as `"192.0.2.1:80"` or `"[2001:db8::1]:80"` |
-//! | `protocol` | | `"tcp"` or `"udp"` |
-//! | `return` | `"through"` | or `"direct"` |
-//! | `backends` | | list of `{ endpoint, weight, mac, drained }`; `weight` is 1 to 1000, 1 if absent; `mac` belongs to direct return, where the endpoint only names the backend; `drained = true` gives it no new connections |
-//! | `changes` | none | list of `{ at, drain }`, `{ at, remove }` or `{ at, add, weight, mac }`, with times since the start of the run |
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
-//! [[services]]
+//! [[load_balancer.services]]
 //! vip = "192.0.2.1:80"
 //! protocol = "tcp"
 //! backends = [{ endpoint = "10.1.0.2:8080" }, { endpoint = "10.1.0.3:8080", weight = 2 }]
@@ -62,10 +46,15 @@
 //!   path need not ask again.
 //! - From a backend before the client has sent anything, or from another backend than the
 //!   connection's: they pass unchanged.
-//! - Fragments to a service's address are dropped (`fragment`): they do not tell their service.
-//!   Others pass.
+//! - Fragments go where the first of their datagram goes, whose ports tell; those that come before
+//!   it [wait for it](twinpath_core::fragments), within limits.
 //! - ICMP errors about a connection are translated, the packet that they quote too, in both
-//!   directions, so that path MTU discovery works. With direct return they go to the backend.
+//!   directions, so that path MTU discovery works. With direct return they go to the backend. They
+//!   must be [believable](crate::icmp_errors): of a type in use (no redirect), for the end that sent
+//!   the quoted packet, with right checksums. All others are dropped and counted.
+//! - A reset closes a connection unless something tells against it: the end that it was for
+//!   acknowledges something (a challenge, RFC 5961 §3: the reset was not exact), or the end that is
+//!   said to have sent it sends anything else. Two state words have no room for sequence numbers.
 //! - No backend for a connection: dropped (`no_backend`).
 //!
 //! # On the fast path
@@ -75,10 +64,19 @@
 //! have been silent for too long, or whose backend is gone, and everything unusual.
 //!
 //! # Counters
-//! All count what the workers did: `new_connections`, in all and by backend (`picked_up` of them in
-//! mid-connection), `reassigned`, `without_backend` and `not_picked_up` (dropped),
-//! `errors_translated`, `unexpected_replies` (packets from a service that belong to no connection
-//! of their sender).
+//! All count what the workers did.
+//!
+//! | counter | meaning |
+//! |---|---|
+//! | `new_connections` | connections that got a backend; in all, and by backend |
+//! | `picked_up` | of these, TCP connections met in mid-connection |
+//! | `reassigned` | connections that got another backend, because theirs was gone |
+//! | `without_backend` | packets dropped because there was no backend |
+//! | `not_picked_up` | packets dropped because their connection is unknown and `pick_up` is `false` |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
+//! | `errors_translated` | ICMP errors about a connection |
+//! | `unexpected_replies` | packets from a service that belong to no connection of their sender |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors) |
 
 mod backends;
 pub mod config;

@@ -6,24 +6,29 @@
 //! Both are a function of packet time alone, so the two paths cannot disagree.
 
 use super::error::ConfigError;
-use super::limits::MAX_CHANGES;
+use super::limits::{MAX_CHANGES, MAX_WEIGHT};
 use super::protocol::Protocol;
 use super::values::{EndpointText, Weight};
 use crate::checked;
 use crate::duration::Human;
 use crate::text::Text;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use twinpath_core::Instant;
 use twinpath_wire::{Endpoint, MacAddress};
 
 /// A backend as the configuration names it.
-#[derive(Copy, Clone, Debug, PartialEq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Backend {
+    /// Its address and port. With direct return it only names the backend.
     pub endpoint: EndpointText,
+    /// Its share of new connections, relative to others'.
     #[serde(default)]
+    #[schemars(range(min = 1, max = MAX_WEIGHT))]
     pub weight: Weight,
+    /// Where packets for it are sent; for direct return, which needs it.
     pub mac: Option<Text<MacAddress>>,
     /// It gets no new connections from the start on.
     #[serde(default)]
@@ -31,7 +36,8 @@ pub(super) struct Backend {
 }
 
 /// A change of the backends at some time of the run.
-#[derive(Copy, Clone, Debug, PartialEq)]
+#[derive(Copy, Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(with = "RawChange")]
 pub(super) struct ScheduledChange {
     /// Since the start of the run.
     pub at: Human,
@@ -49,14 +55,22 @@ pub(super) enum ChangeKind {
     Add(Backend),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawChange {
+    /// When, since the start of the run.
     at: Human,
+    /// A backend that gets no new connections from then on. A change has one of `drain`, `remove`
+    /// and `add`.
     drain: Option<EndpointText>,
+    /// A backend that is gone from then on.
     remove: Option<EndpointText>,
+    /// A backend that takes new connections from then on.
     add: Option<EndpointText>,
+    /// With `add`: its share of new connections; 1 if absent.
+    #[schemars(range(min = 1, max = MAX_WEIGHT))]
     weight: Option<Weight>,
+    /// With `add`: where packets for it are sent.
     mac: Option<Text<MacAddress>>,
 }
 

@@ -4,11 +4,12 @@ use super::error::ConfigError;
 use super::limits::{MAX_TABLE_SIZE, MAX_WEIGHT};
 use super::maglev::is_prime;
 use crate::duration::Human;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use twinpath_wire::Endpoint;
 
 /// The size of a lookup table: a prime.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "i64")]
 pub(super) struct TableSize(pub u32);
 
@@ -30,8 +31,9 @@ impl TryFrom<i64> for TableSize {
 }
 
 /// A time-out: longer than nothing, and short enough for differences of ticks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "Human")]
+#[schemars(title = "time above 0, below four years")]
 pub(super) struct Timeout(Human);
 
 impl Timeout {
@@ -58,7 +60,7 @@ impl TryFrom<Human> for Timeout {
 }
 
 /// A backend's weight.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "i64")]
 pub(super) struct Weight(pub u32);
 
@@ -80,8 +82,9 @@ impl TryFrom<i64> for Weight {
 }
 
 /// An endpoint as a string, with a port that is not 0.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", title = "endpoint")]
 pub(super) struct EndpointText(pub Endpoint);
 
 impl TryFrom<String> for EndpointText {

@@ -1,18 +1,22 @@
 //! The monitor's configuration.
 
 use crate::idle_time::IdleTime;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Most flows that a monitor can be told to know.
 pub const MAX_FLOWS: usize = 16_000_000;
 
 /// A monitor's configuration; see the [module](super).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What a flow is.
+    /// What tells flows apart. The fewer bits do, the fewer cached rules the chain needs.
     pub by: By,
+    /// Most flows at a time; packets of others are counted together.
+    #[schemars(range(min = 1, max = MAX_FLOWS))]
     pub(super) flows: Limit,
+    /// A flow without packets for longer than this has ended.
     pub(super) idle: IdleTime,
 }
 
@@ -27,7 +31,7 @@ impl Default for Config {
 }
 
 /// What tells flows apart.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// Both endpoints and the protocol.
@@ -41,7 +45,7 @@ pub enum By {
 }
 
 /// How many flows there may be.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "i64")]
 pub(super) struct Limit(pub usize);
 

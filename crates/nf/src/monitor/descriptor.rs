@@ -2,6 +2,7 @@
 
 use super::{Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::schema;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
 
@@ -11,7 +12,9 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "it only counts, and what rules handle is reported to it",
     needs_section: false,
+    decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

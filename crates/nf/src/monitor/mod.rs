@@ -5,11 +5,7 @@
 //! but none is missing in the end.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `by` | `"connection"` | what a flow is: `"connection"` (both endpoints and the protocol), `"hosts"` (both addresses), `"source"` or `"destination"` (that address). The fewer bits tell flows apart, the fewer cached rules the chain needs |
-//! | `flows` | 1000000 | most flows at a time, 1 to 16 million |
-//! | `idle` | `"5m"` | a flow without packets for longer than this has ended |
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [monitor]
@@ -24,7 +20,7 @@
 //!
 //! A flow ends when it was idle and no cached rule counts for it any more, so it may be seen a
 //! little longer than `idle` says. Records of ended flows wait in a queue of 65,536 for whoever
-//! exports them ([`Monitor::take_ended`]); if nobody does, the oldest are let go and counted.
+//! exports them; if nobody does, the oldest are let go and counted (`records_lost`).
 //!
 //! When there are as many flows as there may be, packets of others are counted together
 //! (`overflow_packets`, `overflow_bytes`). Such a flow stays among these while a rule for it is
@@ -44,6 +40,9 @@
 //! | `overflow_packets`, `overflow_bytes` | packets that found no room for their flow |
 //! | `records_lost` | ended flows that nobody took |
 //! | `not_ip` | frames that are not IP |
+//!
+//! # In the code
+//! Records of ended flows are taken by [`Monitor::take_ended`].
 
 mod change;
 mod config;

@@ -2,7 +2,8 @@
 
 use crate::idle_time::IdleTime;
 use crate::text::Text;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
@@ -14,8 +15,9 @@ pub const MAX_INSIDE: usize = 65_536;
 pub const MAX_SESSIONS: usize = 16_000_000;
 
 /// The configuration of an address translation; see the [module](super).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub struct Config {
     pub(super) inside: Vec<Prefix>,
     pub(super) external: Vec<Address>,
@@ -39,21 +41,34 @@ impl Config {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// The networks whose hosts are hidden.
+    #[schemars(length(min = 1, max = MAX_INSIDE))]
     inside: Vec<Text<Prefix>>,
+    /// The addresses that they share: IPv4, IPv6 or both, none of them inside. Hosts of a version
+    /// without an external address are not translated.
+    #[schemars(length(min = 1, max = MAX_ADDRESSES))]
     external: Vec<Text<Address>>,
+    /// The external ports to give out, as `"FIRST-LAST"`, from 1 to 65535.
     #[serde(default)]
     ports: PortsText,
+    /// Who outside may send to a binding (RFC 4787 §5).
     #[serde(default)]
     filtering: Filtering,
+    /// Which external address a binding gets (RFC 4787 §4.1).
     #[serde(default)]
     pooling: Pooling,
+    /// Most sessions at a time.
     #[serde(default = "default_sessions")]
+    #[schemars(range(min = 1, max = MAX_SESSIONS))]
     sessions: usize,
+    /// Whether a TCP connection may be met in mid-stream, as after a restart. If `false`, only a SYN
+    /// opens one.
     #[serde(default = "default_pick_up")]
     pick_up: bool,
+    /// How long sessions may be idle; they end with the tick of 67 ms in which that has passed.
     #[serde(default)]
     timeouts: Timeouts,
 }
@@ -67,7 +82,7 @@ fn default_pick_up() -> bool {
 }
 
 /// Who outside may send to a binding (RFC 4787 §5).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Filtering {
     /// Anyone.
@@ -80,23 +95,27 @@ pub enum Filtering {
 }
 
 /// Which external address a binding gets (RFC 4787 §4.1).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// All of a host's bindings the same.
+    /// All of a host's bindings have the same.
     #[default]
     Paired,
-    /// Another one when the ports of that one are used up.
+    /// A host gets another one when the ports of that one are used up.
     Arbitrary,
 }
 
 /// How long sessions may be idle.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Timeouts {
+    /// UDP (RFC 4787 REQ-5: two minutes at least).
     pub udp: IdleTime,
+    /// TCP connections in which both ends may send (RFC 5382 REQ-5).
     pub tcp_established: IdleTime,
+    /// TCP connections that open or close; not longer than `tcp_established`.
     pub tcp_transitory: IdleTime,
+    /// ICMP echoes (RFC 5508 REQ-2).
     pub icmp: IdleTime,
 }
 
@@ -112,11 +131,18 @@ impl Default for Timeouts {
 }
 
 /// The external ports to give out.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", title = "range of ports")]
 pub(super) struct PortsText {
     pub first: u16,
     pub last: u16,
+}
+
+impl Serialize for PortsText {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}-{}", self.first, self.last))
+    }
 }
 
 impl Default for PortsText {

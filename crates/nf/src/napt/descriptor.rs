@@ -5,6 +5,7 @@ use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
 use crate::edit::Object;
+use crate::schema;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
 
@@ -14,7 +15,9 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "a session's entry decides; what opens or ends a session, and ICMP errors, are for the slow path",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

@@ -5,25 +5,7 @@
 //! to (endpoint-independent mapping), until it has been silent for long enough.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `inside` | | prefixes of the hosts inside |
-//! | `external` | | the addresses that they share; 1 to 4096, IPv4, IPv6 or both |
-//! | `ports` | `"1024-65535"` | the external ports to give out |
-//! | `filtering` | `"endpoint_independent"` | who outside may send to a binding: anyone, `"address_dependent"`: addresses that it has sent to, or `"address_and_port_dependent"`: endpoints that it has sent to |
-//! | `pooling` | `"paired"` | a host has the same external address for all its bindings; with `"arbitrary"` it gets another when the ports of that one are used up |
-//! | `sessions` | 1000000 | most sessions at a time, 1 to 16 million |
-//! | `pick_up` | `true` | whether a TCP connection may be met in mid-stream, as after a restart. If `false`, only a SYN opens one |
-//! | `timeouts` | | see below |
-//!
-//! | time-out | default | of |
-//! |---|---|---|
-//! | `udp` | `"5m"` | UDP (RFC 4787 REQ-5: two minutes at least) |
-//! | `tcp_established` | `"124m"` | TCP connections in which both ends may send (RFC 5382 REQ-5) |
-//! | `tcp_transitory` | `"4m"` | TCP connections that open or close; not longer than `tcp_established` |
-//! | `icmp` | `"1m"` | ICMP echoes (RFC 5508 REQ-2) |
-//!
-//! They end with the tick of 67 ms in which they pass.
+//! The keys are the fields of [`Config`].
 //!
 //! ```toml
 //! [napt]

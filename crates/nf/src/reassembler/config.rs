@@ -1,8 +1,9 @@
 //! What an operator can set.
 
 use crate::duration::Human;
+use schemars::JsonSchema;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Largest window and per-flow byte limit: well below the half of the sequence space in which
 /// "ahead" and "behind" can be told apart.
@@ -12,32 +13,39 @@ const MOST_BYTES: u32 = 1 << 30;
 const MOST_SEGMENTS: u32 = 1 << 20;
 
 /// The reassembler's configuration; the [module](super) has a table of it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Config {
     /// Which bytes win where segments overlap.
     pub overlap: Overlap,
     /// What becomes of segments whose data was all delivered before.
     pub retransmissions: Retransmissions,
-    /// How far from the next expected byte a segment may start.
+    /// How far from the next expected byte a segment may start, in bytes; beyond it the flow is
+    /// resynchronised.
     #[serde(deserialize_with = "bytes")]
+    #[schemars(range(min = 1, max = MOST_BYTES))]
     pub window_bytes: u32,
-    /// How long a segment waits at most for the bytes before it.
+    /// How long a segment is held at most while bytes before it are missing; above 0.
     pub gap_timeout: Human,
-    /// How long a connection may be silent before it is forgotten.
+    /// How long a connection may be silent before it is forgotten; longer than `gap_timeout`.
     pub idle_timeout: Human,
     /// Segments held for one connection, both directions together.
     #[serde(deserialize_with = "segments")]
+    #[schemars(range(min = 1, max = MOST_SEGMENTS))]
     pub most_segments_per_flow: u32,
     /// Bytes of TCP data held for one connection, both directions together.
     #[serde(deserialize_with = "bytes")]
+    #[schemars(range(min = 1, max = MOST_BYTES))]
     pub most_bytes_per_flow: u32,
-    /// Segments held in all.
+    /// Segments held in all, on one worker.
     #[serde(deserialize_with = "segments")]
+    #[schemars(range(min = 1, max = MOST_SEGMENTS))]
     pub most_segments: u32,
-    /// Of these, segments longer than an ordinary buffer (see
-    /// [`SMALL_PACKET_BYTES`](twinpath_core::pool::SMALL_PACKET_BYTES)): buffers for them are few.
+    /// Of these, segments too long for an
+    /// [ordinary buffer](twinpath_core::pool::SMALL_PACKET_BYTES), of which captures from hosts with
+    /// segmentation offload have some: buffers for them are few.
     #[serde(deserialize_with = "segments")]
+    #[schemars(range(min = 1, max = MOST_SEGMENTS))]
     pub most_long_segments: u32,
 }
 
@@ -58,18 +66,18 @@ impl Default for Config {
 }
 
 /// Which of two copies of a byte is delivered, when both come before either is.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
     /// The one that came first.
     #[default]
     First,
-    /// The one that came last.
+    /// The one that came last, as long as the earlier one has not been delivered.
     Last,
 }
 
 /// What becomes of a segment all of whose data was delivered before.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Retransmissions {
     /// It is forwarded: the receiver may have lost the earlier copy.

@@ -2,6 +2,7 @@
 
 use super::{Config, NAME, Reassembler};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::schema;
 use std::path::Path;
 
 /// The function.
@@ -10,7 +11,9 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "each segment moves the connection on, so both paths hold where it stands; what is out of order waits on the slow path",
     needs_section: false,
+    decides_last: false,
     read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
 };
 
 impl FunctionConfig for Config {

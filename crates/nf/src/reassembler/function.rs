@@ -71,8 +71,6 @@ impl NetworkFunction for Reassembler {
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        // The timer may be late; what it would have done comes first.
-        self.give_up_overdue(flow, out);
         if packet.role != Role::Member || !packet.is_tcp() {
             self.counters.passed += 1;
             return out.forward(packet);
@@ -85,11 +83,14 @@ impl NetworkFunction for Reassembler {
         self.settle(flow, out);
     }
 
+    fn deadline(&self, handle: u32) -> Instant {
+        let gap_timeout = self.config.gap_timeout.duration();
+        let held = self.flows.at(handle);
+        held.map_or(Instant::NEVER, |held| held.deadline(gap_timeout))
+    }
+
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if let Some(held) = self.flows.at_mut(*flow.handle) {
-            held.forget_timer();
-            self.give_up_overdue(flow, out);
-        }
+        self.give_up_overdue(flow, out);
     }
 
     fn is_pending(&self, _words: &[u32], handle: u32) -> bool {
@@ -99,9 +100,7 @@ impl NetworkFunction for Reassembler {
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         // What is held leaves at its own time-out.
         let holding = words[FLAGS] & HOLDING != 0;
-        words[FLAGS] != 0
-            && !holding
-            && now.ticks().wrapping_sub(words[LAST_SEEN]) > self.idle_ticks
+        words[FLAGS] != 0 && !holding && now.ticks_since(words[LAST_SEEN]) > self.idle_ticks
     }
 
     fn forget(&mut self, handle: u32) {
@@ -395,33 +394,26 @@ impl Reassembler {
             .is_some_and(|held| !held.way(way).is_empty())
     }
 
-    /// After every packet: a finished connection is forgotten, buffers that are empty are given
-    /// back, and for others a timer is set.
+    /// After every packet: a finished connection is forgotten, and buffers that are empty are given
+    /// back.
     pub(super) fn settle(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         if State(flow.words).is_finished() {
             self.counters.finished += 1;
             self.release_all(flow, out);
             State(flow.words).clear();
         }
-        let Some(held) = self.flows.at_mut(*flow.handle) else {
-            return State(flow.words).set_holding(false);
-        };
-        if held.load().segments == 0 {
-            return self.give_back(flow);
-        }
-        if let Some(deadline) = held.new_timer(self.config.gap_timeout.duration()) {
-            flow.wake_at(deadline);
+        match self.flows.at(*flow.handle) {
+            None => State(flow.words).set_holding(false),
+            Some(held) if held.load().segments == 0 => self.give_back(flow),
+            Some(_) => {}
         }
     }
 
     fn give_back(&mut self, flow: &mut Flow<'_>) {
         State(flow.words).set_holding(false);
-        if let Some(mut held) = self.flows.remove(std::mem::take(flow.handle)) {
-            // Should its timer still fire, it does nothing.
-            held.forget_timer();
-            if self.spare.len() < SPARE_FLOWS {
-                self.spare.push(held);
-            }
+        let held = self.flows.remove(std::mem::take(flow.handle));
+        if self.spare.len() < SPARE_FLOWS {
+            self.spare.extend(held);
         }
     }
 }

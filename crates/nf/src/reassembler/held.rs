@@ -174,20 +174,9 @@ impl Buffer {
 }
 
 /// What is held of one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HeldFlow {
     ways: [Buffer; 2],
-    /// The earliest timer that has been asked for and has not fired.
-    timer: Instant,
-}
-
-impl Default for HeldFlow {
-    fn default() -> Self {
-        Self {
-            ways: [Buffer::default(), Buffer::default()],
-            timer: Instant::NEVER,
-        }
-    }
 }
 
 impl HeldFlow {
@@ -205,21 +194,9 @@ impl HeldFlow {
         load
     }
 
-    /// A timer that has to be set, if there is none that early.
-    pub fn new_timer(&mut self, gap_timeout: Duration) -> Option<Instant> {
-        let deadline = self.ways[0]
-            .deadline(gap_timeout)
-            .min(self.ways[1].deadline(gap_timeout));
-        if deadline >= self.timer {
-            return None;
-        }
-        self.timer = deadline;
-        Some(deadline)
-    }
-
-    /// A timer has fired, of this function or another: of several requests only the earliest may
-    /// have been heard, so the next one is made anew.
-    pub fn forget_timer(&mut self) {
-        self.timer = Instant::NEVER;
+    /// When the first segment will have waited for `gap_timeout`, or a little before.
+    pub fn deadline(&self, gap_timeout: Duration) -> Instant {
+        let [one, other] = &self.ways;
+        one.deadline(gap_timeout).min(other.deadline(gap_timeout))
     }
 }

@@ -7,17 +7,13 @@
 //! and every segment that can be forwarded as it came is.
 //!
 //! # Configuration
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `overlap` | `"first"` | which bytes win where segments overlap: those seen `"first"`, or those seen `"last"` as long as the earlier ones have not been delivered |
-//! | `retransmissions` | `"forward"` | what becomes of a segment all of whose data was delivered before: `"forward"` it unchanged, for the receiver may have lost it, or `"drop"` it |
-//! | `window_bytes` | 4194304 | how far from the next expected byte a segment may be; beyond it the flow is resynchronised |
-//! | `gap_timeout` | `"500ms"` | how long a segment is held at most while bytes before it are missing |
-//! | `idle_timeout` | `"5m"` | after how long without a packet a connection is forgotten |
-//! | `most_segments_per_flow` | 1024 | segments held for one connection |
-//! | `most_bytes_per_flow` | 2097152 | bytes of TCP data held for one connection |
-//! | `most_segments` | 16384 | segments held in all, on one worker |
-//! | `most_long_segments` | 1024 | of these, segments too long for an ordinary buffer: captures from hosts with segmentation offload have some |
+//! The keys are the fields of [`Config`].
+//!
+//! ```toml
+//! [reassembler]
+//! overlap = "last"
+//! gap_timeout = "200ms"
+//! ```
 //!
 //! `retransmissions = "drop"` is for uses where nothing is lost between Twinpath and the receiver,
 //! such as a recorder: a receiver that did lose a segment would never get it again.
@@ -66,7 +62,8 @@
 //! held leaves in order first, as when a gap is given up.
 //!
 //! # Counters
-//! See [`Counters`]. `passed`, `in_order`, `retransmissions`, `held` and so on count packets;
+//! The counters are the fields of [`Counters`].
+//!
 //! `gaps_closed` against `gaps_timed_out`, `limits_reached` and `resynchronised` tell how often
 //! waiting was worth it.
 

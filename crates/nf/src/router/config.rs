@@ -1,7 +1,11 @@
 //! The router's configuration.
 
+use crate::descriptor::{ConfigWarning, Reception};
+use crate::schema::TextOr;
 use crate::text::{Text, parsed};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use twinpath_classify::Prefix;
@@ -12,8 +16,9 @@ use twinpath_core::wire::{Address, MacAddress};
 pub const MAX_NEXT_HOPS: usize = 65_536;
 
 /// A router's configuration; see the [module](super).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub struct Config {
     pub(super) next_hops: Vec<NextHop>,
     pub(super) routes: Vec<Route>,
@@ -24,10 +29,73 @@ pub struct Config {
     pub(super) no_route: NoRoute,
     pub(super) address: Option<Address>,
     pub(super) address6: Option<Address>,
+    pub(super) addresses: Vec<Address>,
+    pub(super) macs: Vec<MacAddress>,
+    pub(super) martians: Martians,
     pub(super) errors_per_second: u32,
+    pub(super) errors_per_source: u32,
 }
 
 impl Config {
+    /// All addresses of its own.
+    pub fn own_addresses(&self) -> impl Iterator<Item = Address> {
+        let first = self.address.into_iter().chain(self.address6);
+        first.chain(self.addresses.iter().copied())
+    }
+
+    /// By which ports packets leave to the prefixes of the routes that are written in its table.
+    pub(super) fn routed_ports(&self) -> Vec<(Prefix, u16)> {
+        let port = |route: &Route| {
+            let hop = self.next_hops.iter().find(|hop| hop.name == route.via)?;
+            Some((route.to.0, hop.port))
+        };
+        self.routes.iter().filter_map(port).collect()
+    }
+
+    /// Next hops that no route goes by.
+    pub(super) fn unused_next_hops(&self) -> impl Iterator<Item = ConfigWarning> + '_ {
+        let used: HashSet<&str> = self.configured_routes().map(|(_, via)| via).collect();
+        // A file that cannot be read is told when the router is built.
+        let is_known = self.routes_file.is_none() || self.file_routes.is_some();
+        let hops = self.next_hops.iter().enumerate();
+        let unused = hops.filter(move |(_, hop)| is_known && !used.contains(&*hop.name));
+        unused.map(|(place, hop)| ConfigWarning {
+            keys: vec!["next_hops".into(), place.to_string()],
+            message: format!("no route goes via {:?}: nothing is sent there", hop.name),
+        })
+    }
+
+    /// Routes in whose place a later one to the same prefix stands.
+    pub(super) fn replaced_routes(&self) -> impl Iterator<Item = ConfigWarning> + '_ {
+        let mut last = HashMap::new();
+        for (place, route) in self.routes.iter().enumerate() {
+            last.insert(route.to.0, (place, &*route.via));
+        }
+        let routes = self.routes.iter().enumerate();
+        routes.filter_map(move |(place, route)| {
+            let (later, via) = last.get(&route.to.0)?;
+            (*later != place).then(|| ConfigWarning {
+                keys: vec!["routes".into(), place.to_string()],
+                message: format!(
+                    "route {} to {} goes via {via:?} in place of this one",
+                    later + 1,
+                    route.to.0
+                ),
+            })
+        })
+    }
+
+    /// What of the frames that arrive it takes.
+    pub(super) fn reception(&self) -> Reception {
+        Reception {
+            macs: self.macs.clone(),
+            martians_of: match self.martians {
+                Martians::Drop => Some(self.own_addresses().collect()),
+                Martians::Forward => None,
+            },
+        }
+    }
+
     /// Whether an ICMP error may quote a packet because it has no route: none does if errors are
     /// not wanted, or if a route for all packets is written among `routes`.
     pub fn quotes_payloads(&self) -> bool {
@@ -41,21 +109,50 @@ impl Config {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// The neighbours that packets are sent to.
+    #[schemars(length(min = 1, max = MAX_NEXT_HOPS))]
     next_hops: Vec<NextHop>,
+    /// Where packets to a prefix go; the longest prefix counts, and of two routes to one prefix the
+    /// later.
     #[serde(default)]
     routes: Vec<Route>,
+    /// A file of further routes, relative to the service file: a prefix and a name on each line, `#`
+    /// begins a comment.
+    #[schemars(title = "file")]
     routes_file: Option<PathBuf>,
+    /// How many routes of each IP version there may be, those added later included.
     #[serde(default = "default_most_routes")]
+    #[schemars(range(max = MAX_ROUTES))]
     most_routes: usize,
+    /// What happens to a packet without a route.
     #[serde(default)]
     no_route: NoRoute,
+    /// The router's own IPv4 address, from which it sends ICMP errors; without one it sends none.
     address: Option<Text<Address>>,
+    /// The same for IPv6.
     address6: Option<Text<Address>>,
+    /// Further addresses of its own. Packets to its own addresses are for the router itself.
+    #[serde(default)]
+    addresses: Vec<Text<Address>>,
+    /// Its own MAC addresses: a frame to another station is dropped in front of the chain
+    /// (`other_station`, RFC 1812 §5.3.4). Without them frames to any station are taken; those to
+    /// groups never are.
+    #[serde(default)]
+    macs: Vec<Text<MacAddress>>,
+    /// What happens to packets from addresses that nobody on a wire has (RFC 1812 §5.3.7).
+    #[serde(default)]
+    martians: Martians,
+    /// Most ICMP errors and echo replies in a second, which may come at once (a token bucket,
+    /// RFC 4443 §2.4 f).
     #[serde(default = "default_errors_per_second")]
     errors_per_second: u32,
+    /// The same of each network that they go to: a /24 of IPv4, a /64 of IPv6. There are 4096
+    /// buckets, so that a few networks share one.
+    #[serde(default = "default_errors_per_source")]
+    errors_per_source: u32,
 }
 
 fn default_most_routes() -> usize {
@@ -66,32 +163,41 @@ fn default_errors_per_second() -> u32 {
     1000
 }
 
+fn default_errors_per_source() -> u32 {
+    10
+}
+
 /// A neighbour that packets are sent to.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NextHop {
-    /// What routes call it.
+    /// What routes call it; `"discard"` is taken.
     pub name: String,
     /// Its MAC address.
     #[serde(deserialize_with = "parsed")]
+    #[schemars(with = "Text<MacAddress>")]
     pub mac: MacAddress,
     /// The router's own MAC address on that link.
     #[serde(deserialize_with = "parsed")]
+    #[schemars(with = "Text<MacAddress>")]
     pub source_mac: MacAddress,
-    /// The port to it.
+    /// The port to it: by the name that `ports` in `[service]` gives it, or by number.
+    #[schemars(with = "TextOr<u16>", title = "port of the node")]
     pub port: u16,
 }
 
 /// Where packets to a prefix go.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Route {
+    /// The prefix.
     pub to: Text<Prefix>,
+    /// The name of a next hop, or `"discard"` for packets that go nowhere.
     pub via: String,
 }
 
 /// What happens to a packet without a route.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NoRoute {
     /// An ICMP error answers it.
@@ -99,6 +205,17 @@ pub enum NoRoute {
     Unreachable,
     /// It is dropped without a word.
     Drop,
+}
+
+/// What happens to packets from addresses that nobody on a wire has (RFC 1812 §5.3.7).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Martians {
+    /// They are dropped in front of the chain (`martian`).
+    #[default]
+    Drop,
+    /// They are packets like others.
+    Forward,
 }
 
 /// What is wrong with a router's configuration.
@@ -159,7 +276,11 @@ impl TryFrom<Written> for Config {
             file_routes: None,
             most_routes: written.most_routes,
             no_route: written.no_route,
+            addresses: written.addresses.into_iter().map(|text| text.0).collect(),
+            macs: written.macs.into_iter().map(|text| text.0).collect(),
+            martians: written.martians,
             errors_per_second: written.errors_per_second,
+            errors_per_source: written.errors_per_source,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The functions of a service's chain, element by element.
 
 use crate::build_error::BuildError;
+use crate::position::ElementOrder;
 use twinpath_coherence::SlowFlows;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Named;
@@ -8,10 +9,33 @@ use twinpath_nf::descriptor::Function;
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::{Chain, NetworkFunction};
 
-/// The chain's elements: functions in a row that make rules, or that share flow state.
+/// The chain's elements: functions in a row that make rules, or that share flow state. Functions
+/// that decide last are an element of their own, unless the whole chain is one: packets pass the
+/// others in either order before them.
 pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
-    let alike = |one: &Instance, other: &Instance| one.makes_rules() == other.makes_rules();
+    let is_whole = service.chain.iter().all(Instance::makes_rules);
+    let alike = move |one: &Instance, other: &Instance| {
+        let goes_together = is_whole || one.decides_last() == other.decides_last();
+        one.makes_rules() == other.makes_rules() && goes_together
+    };
     service.chain.chunk_by(alike)
+}
+
+/// In which order packets pass the elements.
+pub fn element_order(service: &Service) -> ElementOrder {
+    let decides_last = |instances: &&[Instance]| instances[0].decides_last();
+    ElementOrder {
+        elements: elements(service).count() as u8,
+        last: elements(service).filter(decides_last).count() as u8,
+    }
+}
+
+/// By element: whether a function of it needs the ports of fragments.
+pub fn needs_ports(service: &Service) -> Vec<bool> {
+    let needs = |instance: &Instance| instance.config.needs_ports();
+    elements(service)
+        .map(|instances| instances.iter().any(needs))
+        .collect()
 }
 
 /// All functions of a service that share flow state, those of all elements together.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools};
-use twinpath_link::{Header, Message, attach};
+use twinpath_link::{Header, Message};
 use twinpath_rulecache::{Output, SlowRules};
 
 /// Makes the elements of a worker that knows nothing yet.
@@ -67,6 +67,13 @@ impl Worker {
             .add(DropReason::WorkerCrashed, (in_hand.len() + kept) as u64);
     }
 
+    /// The run ends: packets that wait or are kept here are lost.
+    #[cold]
+    pub(super) fn count_left_inside(&mut self) {
+        let inside: usize = self.elements.iter().map(kept_in).sum();
+        self.drops.add(DropReason::RunEnded, inside as u64);
+    }
+
     /// Another life begins. The fast path is told at once if it may have rules of the last one.
     #[cold]
     pub(super) fn begin_anew(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
@@ -121,16 +128,13 @@ impl Worker {
     /// An empty message about rules: it says no more than which life this is.
     #[cold]
     pub(super) fn tell_epoch(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        let Some(mut frame) = pools.take(0) else {
+        let Some(frame) = pools.take(0) else {
             // Every other frame says it too.
             return;
         };
         let mut header = Header::new(Message::RuleRequest, FlowKey::default());
         (header.epoch, header.chain) = (self.epoch, self.chain);
-        match attach(&mut frame, &header) {
-            Ok(()) => returns.push(frame),
-            Err(_) => pools.give(frame),
-        }
+        self.send(frame, &header, pools, returns);
     }
 }
 

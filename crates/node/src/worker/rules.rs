@@ -219,7 +219,7 @@ fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
     outgoing(frame, false)
 }
 
-/// Whatever a function made is as old as what caused it.
+/// Whatever a function made is as old as what caused it. It passes the elements before this one.
 fn reply(mut frame: Frame, now: Instant, received_ns: u64) -> Outgoing {
     frame.set_timestamp(now);
     frame.set_received_ns(received_ns);

@@ -14,6 +14,8 @@ pub(super) struct Seen {
     ordinal: u64,
     words: Option<Vec<u32>>,
     drops: DropCounters,
+    /// The packet as it comes.
+    bytes: Vec<u8>,
     /// What is outgoing from here on came of it.
     first: usize,
 }
@@ -76,6 +78,7 @@ impl Worker {
                 ordinal,
                 words: flows.words_of(&header.key).map(<[u32]>::to_vec),
                 drops: flows.drops().clone(),
+                bytes: frame.bytes().to_vec(),
                 first: self.outgoing.len(),
             }),
         }
@@ -100,7 +103,9 @@ impl Worker {
             Step::Receive {
                 element: header.element,
                 slow_path: SlowLook::State(StateRun {
+                    packet: seen.bytes.clone(),
                     words: watch.words(header.element, before, after),
+                    rule: None,
                     outcome,
                     replies,
                 }),

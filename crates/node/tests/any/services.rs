@@ -34,6 +34,21 @@ impl AnyService {
         self.chain.iter().any(|function| SHARING.contains(function))
     }
 
+    /// The same over a link with a round trip.
+    pub fn over_link(&self, round_trip: &str) -> Service {
+        let link = format!("[link]\nround_trip = \"{round_trip}\"\n");
+        let text = self.text.replacen("[link]\n", &link, 1);
+        let ring_frames = format!("ring_frames = {}", self.ring_frames);
+        assert!(text.contains(&link) && text.contains(&ring_frames));
+        let chain = self.chain.clone();
+        Self {
+            text,
+            chain,
+            ring_frames: self.ring_frames,
+        }
+        .parsed()
+    }
+
     /// The service, with the inspector's rules beside it.
     pub fn parsed(&self) -> Service {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("any_chain");
@@ -95,21 +110,23 @@ impl Choices {
 type Drawn = (usize, u64, Vec<u64>);
 
 prop_compose! {
-    pub fn any_service()(
+    pub fn any_service(told_by_port: impl Strategy<Value = bool>)(
         functions in vec((0..DRAWN.len(), any::<u64>(), vec(any::<u64>(), 0..6)), 1..6),
         settings in any::<u64>(),
-        told_by_port in any::<bool>(),
+        told_by_port in told_by_port,
+        entrance in any::<u64>(),
     ) -> AnyService {
         let functions = sound(functions);
         let chain: Vec<_> = functions.iter().map(|function| DRAWN[function.0]).collect();
         let (settings, ring_frames) = settings_text(settings);
         let names = names(&chain);
-        let head = head_text(&chain, told_by_port);
+        let head = head_text(&chain, told_by_port) + &entrance_text(&chain, told_by_port, entrance);
+        let is_translated = chain.contains(&"napt");
         let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
         for (name, (function, choices, rules)) in names.iter().zip(&functions) {
             let function = DRAWN[*function];
             text += &format!("[{name}]\nfunction = \"{function}\"\n");
-            text += &table(function, Choices(*choices), rules);
+            text += &table(function, Choices(*choices), rules, is_translated);
         }
         AnyService { text, chain, ring_frames }
     }
@@ -123,8 +140,8 @@ fn names(chain: &[&str]) -> Vec<String> {
 }
 
 /// Without what no chain may have, or has no one answer: a store beside flows that are connections,
-/// a second translation, balancer or inspector, a balancer that chooses by a port that was given out,
-/// a second router, whose ICMP errors race with those of the first.
+/// a second translation, balancer or inspector, a second router, whose ICMP errors race with those of
+/// the first. A router comes last.
 fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
     let mut sound: Vec<Drawn> = Vec::new();
     for function in functions {
@@ -134,7 +151,7 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
             "kv_store" => has(&SHARING) || has(&["napt"]),
             "napt" => has(&["napt", "kv_store"]),
             "inspector" => has(&["inspector", "kv_store"]),
-            "load_balancer" => has(&["load_balancer", "napt", "kv_store"]),
+            "load_balancer" => has(&["load_balancer", "kv_store"]),
             "router" => has(&["router"]),
             _ => SHARING.contains(&name) && has(&["kv_store"]),
         };
@@ -146,6 +163,7 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
             sound.push(function);
         }
     }
+    sound.sort_by_key(|function| DRAWN[function.0] == "router");
     sound
 }
 
@@ -162,6 +180,23 @@ fn head_text(chain: &[&str], told_by_port: bool) -> String {
         (false, _) => "",
     };
     format!("ports = {ports:?}\n{inside}")
+}
+
+/// What is let into the chain.
+fn entrance_text(chain: &[&str], told_by_port: bool, choices: u64) -> String {
+    let mut choices = Choices(choices);
+    let mut text = format!(
+        "unparsed = \"{}\"\nforward_ether_types = {}\nverify_ipv4_checksum = {}\n",
+        choices.one_of(&["drop", "forward"]),
+        choices.one_of(&["[]", "[\"arp\", \"llc\"]"]),
+        choices.one_of(&["true", "false"]),
+    );
+    let has_both = told_by_port && chain.iter().any(|function| !SHARING.contains(function));
+    if has_both && choices.one_of(&[true, false]) {
+        let check = choices.one_of(&["strict", "loose", "off"]);
+        text += &format!("inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nsource_check = \"{check}\"\n");
+    }
+    text
 }
 
 fn settings_text(choices: u64) -> (String, usize) {
@@ -183,7 +218,7 @@ fn settings_text(choices: u64) -> (String, usize) {
     (text, ring_frames)
 }
 
-fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
+fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: bool) -> String {
     let default = choices.one_of(&["allow", "allow", "allow", "deny"]);
     let flag = choices.one_of(&["true", "true", "false"]);
     match function {
@@ -196,8 +231,9 @@ fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
             )
         ),
         "firewall" => format!(
-            "default = \"{default}\"\npick_up = {flag}\nliberal = {}\n{}",
+            "default = \"{default}\"\npick_up = {flag}\nliberal = {}\n{}{}",
             choices.one_of(&["false", "true"]),
+            firewall_timeouts(&mut choices),
             rules_text(rules, &[""])
         ),
         "monitor" => format!(
@@ -215,15 +251,50 @@ fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
             ])
         ),
         "router" => router(choices),
-        "load_balancer" => balancer(choices, flag),
+        "load_balancer" => balancer(choices, flag, is_translated),
         "reassembler" => format!(
-            "overlap = \"{}\"\nretransmissions = \"{}\"\n",
+            "overlap = \"{}\"\nretransmissions = \"{}\"\n{}",
             choices.one_of(&["first", "last"]),
-            choices.one_of(&["forward", "drop"])
+            choices.one_of(&["forward", "drop"]),
+            timeouts(&mut choices, &["gap_timeout"], &["1ms", "20ms", "150ms"]),
         ),
-        "inspector" => "rules = \"any.rules\"\n".into(),
+        "inspector" => format!(
+            "rules = \"any.rules\"\n{}",
+            timeouts(&mut choices, &["ban_timeout", "stream_timeout"], &SHORT)
+        ),
         "kv_store" => "port = 53\n".into(),
         _ => String::new(),
+    }
+}
+
+/// Short against silences and round trips.
+const SHORT: [&str; 3] = ["100ms", "150ms", "1s"];
+
+/// Lines for these keys, or none.
+fn timeouts(choices: &mut Choices, keys: &[&str], all: &[&str]) -> String {
+    if choices.one_of(&[true, false]) {
+        return String::new();
+    }
+    let line = |key: &&str| format!("{key} = \"{}\"\n", choices.one_of(all));
+    keys.iter().map(line).collect()
+}
+
+fn firewall_timeouts(choices: &mut Choices) -> String {
+    const KINDS: [&str; 8] = [
+        "tcp_established",
+        "tcp_transitory",
+        "tcp_closed",
+        "udp_unreplied",
+        "udp_replied",
+        "icmp",
+        "fragments",
+        "other",
+    ];
+    let lines = timeouts(choices, &KINDS, &SHORT);
+    let items: Vec<_> = lines.lines().collect();
+    match items.is_empty() {
+        true => String::new(),
+        false => format!("timeouts = {{ {} }}\n", items.join(", ")),
     }
 }
 
@@ -291,7 +362,7 @@ fn router(mut choices: Choices) -> String {
         routes.extend(choices.one_of(&[Some(*route), Some(*route), None]));
     }
     format!(
-        "address = \"192.0.2.254\"\naddress6 = \"2001:db8::fe\"\nerrors_per_second = 1000000\nno_route = \"{}\"\n\
+        "address = \"192.0.2.254\"\naddress6 = \"2001:db8::fe\"\nerrors_per_second = 1000000\nerrors_per_source = 1000000\nno_route = \"{}\"\n\
          next_hops = [{{ name = \"uplink\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = \"uplink\" }},\n\
          {{ name = \"lab\", mac = \"02:00:00:00:02:01\", source_mac = \"02:00:00:00:00:02\", port = \"peer\" }}]\nroutes = [{}]\n",
         choices.one_of(&["unreachable", "drop"]),
@@ -299,15 +370,18 @@ fn router(mut choices: Choices) -> String {
     )
 }
 
-fn balancer(mut choices: Choices, pick_up: &str) -> String {
+/// One that chooses by ports that a translation gives out must not have a choice.
+fn balancer(mut choices: Choices, pick_up: &str, is_translated: bool) -> String {
     let back = choices.one_of(&["through", "through", "direct"]);
     let mac = match back {
         "direct" => ", mac = \"02:00:00:00:03:01\"",
         _ => "",
     };
     let service = |vip: &str, protocol: &str, backends: &[&str]| {
+        let most = if is_translated { 1 } else { backends.len() };
         let backends: Vec<_> = backends
             .iter()
+            .take(most)
             .map(|endpoint| format!("{{ endpoint = \"{endpoint}\"{mac} }}"))
             .collect();
         format!(
@@ -329,7 +403,12 @@ fn balancer(mut choices: Choices, pick_up: &str) -> String {
         ),
     ];
     format!(
-        "table_size = 251\npick_up = {pick_up}\nservices = [{}]\n",
+        "table_size = 251\npick_up = {pick_up}\n{}services = [{}]\n",
+        timeouts(
+            &mut choices,
+            &["tcp_timeout", "closing_timeout", "udp_timeout"],
+            &SHORT
+        ),
         services.join(", ")
     )
 }

@@ -2,15 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use twinpath_wire::MacAddress;
 
 /// Who talks to whom, and over which link layer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hosts {
     /// Client addresses in each IP version. Each has ports 1024 to 65535, and
     /// together they must have four times as many as there are flows.
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub clients: u32,
     /// The first IPv4 client; the others follow it.
     pub first_client_v4: Ipv4Addr,
@@ -19,22 +21,28 @@ pub struct Hosts {
     /// Where flows go, each to one of these at random. If empty, to `servers`.
     pub services: Vec<Service>,
     /// Server addresses in each IP version, where there are no `services`.
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub servers: u32,
     /// The first IPv4 server; the others follow it.
     pub first_server_v4: Ipv4Addr,
     /// The first IPv6 server; the others follow it.
     pub first_server_v6: Ipv6Addr,
     /// The ports that `servers` listen on.
+    #[schemars(length(min = 1))]
     pub server_ports: Vec<u16>,
     /// Share of the flows over IPv6, 0 to 1, where there are no `services`.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub ipv6_share: f64,
     /// The 802.1Q tag of all frames, 1 to 4094. Untagged if absent.
+    #[schemars(range(min = 1, max = 4094))]
     pub vlan: Option<u16>,
     /// Ethernet address of the clients' side: of the router in front of them.
     #[serde(with = "mac_text")]
+    #[schemars(with = "String", title = "MAC address")]
     pub client_mac: MacAddress,
     /// Ethernet address of the servers' side.
     #[serde(with = "mac_text")]
+    #[schemars(with = "String", title = "MAC address")]
     pub server_mac: MacAddress,
 }
 
@@ -58,7 +66,7 @@ impl Default for Hosts {
 }
 
 /// An endpoint that clients talk to: a server, or the virtual address of a load balancer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
     /// Its address, which decides its flows' IP version.
@@ -71,7 +79,7 @@ pub struct Service {
 }
 
 /// A transport protocol that flows can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// TCP.

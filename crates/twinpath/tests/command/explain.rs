@@ -6,10 +6,17 @@ const SERVICE: &str = "[service]\nname = \"x\"\nchain = [\"firewall\", \"reassem
 
 #[test]
 fn programs_devices_and_memory_are_told() {
-    let said = Folder::with("x.toml", SERVICE).succeed(&["explain", "x.toml"]);
+    let folder = Folder::with("x.toml", SERVICE);
+    let said = folder.succeed(&["explain", "x.toml"]);
+    let verdict = "x: firewall -> reassembler\n\nWhat runs where\n  firewall       shares flow state  each packet may move";
+    assert!(said.out.starts_with(verdict), "{}", said.out);
+    assert!(!said.out.contains("word[0]"), "{}", said.out);
+    let said = folder.succeed(&["explain", "x.toml", "--programs"]);
     for expected in [
         "x: firewall -> reassembler\n",
         "  word[0] state: ",
+        "tcp.flags other than ACK alone of FIN, SYN, RST, ACK",
+        "bits 10 to 13 of word[0] == ",
         "  always complex: ip.protocol == 6 and",
         "  otherwise: escalate",
         "fragments, and ICMP errors about a flow",
@@ -98,18 +105,44 @@ fn rules_beside_flow_state_are_told() {
         "  acl            cached as rules    addresses, ports and protocol decide",
         "  firewall       shares flow state  each packet may move",
         "  from inside  [acl] -> (firewall) -> [napt -> monitor]\n",
-        "  all others   [monitor -> napt] -> (firewall) -> [acl]\n  inside: 10.0.0.0/8\n",
+        "  all others   [monitor -> napt] -> (firewall) -> [acl]\n  inside: 10.0.0.0/8, as their sources say\n",
         "  tables: 2, each with 1,000 rules for whole flows and 24 others with up to 64 masks\n",
         "used more than 3 times in the window of 1s before",
         "  not_plain              fragments, ICMP errors",
         "cause before effect",
-        "  word[0] state: ",
         "  software (this service's)  fits: ",
         "Workers\n  workers: 1",
     ] {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
     }
 }
+
+/// Of what is probably not meant so, with its line; it is explained all the same.
+#[test]
+fn what_is_probably_not_meant_is_told() {
+    let folder = Folder::with(
+        "x.toml",
+        "[service]\nchain = [\"acl\"]\n[acl]\nrules = [\n    { action = \"deny\" },\n    { action = \"allow\", protocol = \"tcp\" },\n]\n[monitor]\n",
+    );
+    for command in [
+        &["explain", "x.toml"][..],
+        &["run", "x.toml", "--in", "a.pcap"],
+    ] {
+        folder.write("a.pcap", &EMPTY_CAPTURE);
+        let said = folder.succeed(command);
+        for expected in [
+            "warning: x.toml:6:5: no packet comes to this rule: rule 1 (deny)",
+            "warning: x.toml:8:2: the chain has no monitor: this table is not used",
+        ] {
+            assert!(said.err.contains(expected), "{expected:?} in\n{}", said.err);
+        }
+    }
+}
+
+/// A header of a pcap file, without packets.
+const EMPTY_CAPTURE: [u8; 24] = [
+    0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0,
+];
 
 /// A balancer's state fits a switch; a firewall's, in an element of its own, does not.
 const APART: &str = r#"
@@ -168,7 +201,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
     };
     let alone = told(with_rules(RULES_ALONE));
     assert!(alone["state_tables"].is_null() && alone["slow_path"].is_null());
-    assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
+    assert_eq!(alone["places"][1]["place"], "rules");
     assert_eq!(
         alone["rules"]["elements"]["reply"][0]["functions"][0],
         "monitor"

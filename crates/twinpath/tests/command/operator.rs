@@ -73,7 +73,11 @@ fn rules_are_shown_and_filtered() {
         "{}",
         said.out
     );
-    assert!(said.out.contains("from acl 0, napt "), "{}", said.out);
+    assert!(
+        said.out.contains("from acl: the default: allow, napt "),
+        "{}",
+        said.out
+    );
     let json = running.ask(&["rules", "--json", "--function", "napt", "--most", "2"]);
     let rules: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(rules.as_array().map(Vec::len), Some(2));
@@ -172,6 +176,17 @@ fn one_thing_is_changed() {
         "   1  deny protocol tcp to_port 80\n   2  deny to_port 9\n"
     );
     running.ask_until(&["rules"], |said| said.out.contains("-> drop (denied)"));
+    // Of a rule that is in no file only its number and text are told; another has its line.
+    let denied = good(&["rules", "--flow", "tcp * *:80", "--function", "acl"]);
+    assert!(
+        denied.contains("from acl rule 1: deny protocol tcp to_port 80"),
+        "{denied}"
+    );
+    let json = good(&["rules", "--json", "--flow", "tcp *:80 *"]);
+    let rules: Value = serde_json::from_str(&json).expect("JSON");
+    assert!(!rules.as_array().expect("a list").is_empty());
+    let none = running.ask(&["rules", "--flow", "tcp *:1 *:2"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(1), "0 rules\n"));
     good(&["change", "route", "add", "172.31.0.0/16", "via", "lab"]);
     good(&[
         "change",

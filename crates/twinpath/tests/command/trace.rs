@@ -212,7 +212,7 @@ fn what_is_denied_ends_where_it_is_denied() {
         "    acl: drop (",
         "destination port 23 (16 bits)",
         "    rule\n      matches destination port 23 (16 bits), protocol udp (8 bits)\n",
-        "      depends on acl entry ",
+        "      depends on acl rule 1: deny protocol udp to_port 23 (line 7)\n",
         "\ndrop: ",
         "\nend: is dropped: ",
     ] {
@@ -240,6 +240,72 @@ fn a_malformed_packet_meets_no_element() {
     assert!(told["steps"][0]["direction"].is_null());
     let fate = told["end"]["fate"].as_str().expect("text");
     assert!(fate.starts_with("is dropped: "), "{fate}");
+}
+
+/// All that is dropped is listed, with what decided: a rule of a list, cached or not, one of a firewall,
+/// and what no function dropped.
+#[test]
+fn all_drops_are_listed_with_what_decided() {
+    let folder = Folder::with("x.toml", TRANSLATION);
+    let denied = udp("10.0.0.9:5000", "192.0.2.1:23").to_vec().expect("fits");
+    let stranger = udp("192.0.2.7:53", "198.51.100.1:9")
+        .to_vec()
+        .expect("fits");
+    let other = udp("10.0.0.8:5000", "192.0.2.1:23").to_vec().expect("fits");
+    let mut packets = vec![outbound(), other, vec![1, 2], stranger];
+    packets.extend(vec![denied; 60]);
+    packets.push(outbound());
+    capture(&folder.path("in.pcap"), &packets);
+    let list = ["trace", "x.toml", "--dropped", "in.pcap"];
+    let said = folder.succeed(&[&list[..], &["--json"]].concat());
+    let told: Value = serde_json::from_str(&said.out).expect("JSON");
+    let drops = told.as_array().expect("a list");
+    assert_eq!(drops.len(), 63, "{}", said.out);
+    let found = |number: u64| {
+        let mut drops = drops.iter();
+        drops
+            .find(|drop| drop["number"] == number)
+            .expect("it is dropped")
+    };
+    for number in [2, 5, 64] {
+        let drop = found(number);
+        assert_eq!(
+            (&drop["reason"], &drop["function"]),
+            (&"denied".into(), &"acl".into())
+        );
+        let entry = &drop["entry"];
+        assert_eq!(entry["text"], "deny protocol udp to_port 23", "{drop}");
+        assert_eq!((&entry["rule"], &entry["line"]), (&1.into(), &7.into()));
+    }
+    assert!(found(3)["function"].is_null());
+    assert!(found(4)["function"].is_string(), "{}", found(4));
+    let said = folder.succeed(&[&list[..], &["--flow", "udp 10.0.0.9:* 192.0.2.1:23"]].concat());
+    assert!(said.out.ends_with("\n60 of 65 packets\n"), "{}", said.out);
+    let expected = "    denied by acl rule 1: deny protocol udp to_port 23 (line 7)\n";
+    assert_eq!(said.out.matches(expected).count(), 60, "{}", said.out);
+    folder.fail(
+        &[&list[..], &["--flow", "udp 10.0.0.9"]].concat(),
+        "expected a protocol and two ends",
+    );
+}
+
+#[test]
+fn a_firewalls_rule_is_told() {
+    let service = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n\
+        rules = [\n{ action = \"deny\", to_port = 25 },\n{ action = \"deny\", to_port = 23 },\n]\n";
+    let folder = Folder::with("x.toml", service);
+    let denied = udp("10.0.0.9:5000", "192.0.2.1:23").to_vec().expect("fits");
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&denied)]);
+    let expected = "    by firewall rule 2: deny to_port 23 (line 7)\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+    capture(&folder.path("in.pcap"), &[outbound(), denied]);
+    let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap"]);
+    assert!(
+        said.out
+            .contains("    denied by firewall rule 2: deny to_port 23 (line 7)\n1 of 2"),
+        "{}",
+        said.out
+    );
 }
 
 /// The header crosses the link alone, and the packet leaves whole.

@@ -11,7 +11,8 @@ use crate::faults::world::World;
 /// the end none is under way or held, and every buffer is back in its pool.
 pub fn conserved(world: &World, record: &Record) -> Checked {
     let step = &record.step;
-    let (dropped, held) = (world.fast_drops(), world.held_for_rules());
+    let held = world.held_for_rules() + world.held_fragments();
+    let dropped = world.fast_drops();
     let disappeared = record.tally.dropped_fast as i64 + record.tally.inside_fast;
     let counted = dropped as i64 + held as i64;
     // While a change is made packets wait for room on the link, and if it is given up still do.

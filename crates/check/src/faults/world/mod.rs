@@ -185,6 +185,11 @@ impl World {
         self.rules().map(|rules| rules.table.held()).sum()
     }
 
+    /// Fragments that wait for the first one of their datagram.
+    pub fn held_fragments(&self) -> usize {
+        self.machine.path().held_fragments()
+    }
+
     /// Whether nothing waits for rules, and both sides know of the same.
     pub fn rules_are_at_rest(&self) -> bool {
         self.workers.iter().all(RemoteWorker::is_quiet)

@@ -3,6 +3,7 @@
 use super::*;
 use twinpath_core::DropReason;
 use twinpath_wire::icmp::IcmpError;
+use twinpath_wire::rewrite::refresh_checksums;
 use twinpath_wire::tcp::flags;
 use twinpath_wire::{MacAddress, PacketBuilder};
 
@@ -118,4 +119,39 @@ fn errors_for_a_backend_that_is_gone_are_dropped() {
     process(&mut paths, &syn, at(0));
     let fate = process(&mut paths, &frame(error(&packet(vip, client))), at(1000));
     assert_eq!(fate.drops, [(DropReason::NoBackend, 1)]);
+}
+
+/// Errors that nobody should believe go nowhere, whichever end they are for.
+#[test]
+fn forged_errors_are_dropped() {
+    for [client, vip, router] in parties() {
+        let mut paths = paths(SERVICES);
+        let (sent, _) = forwarded(process(&mut paths, &packet(client, vip), at(0)));
+        let answer = packet(vip, client);
+        for offending in [&sent, &answer] {
+            let about = error(offending).source_address(router.address);
+            let mut broken = frame(about);
+            let last = broken.len() - 1;
+            broken[last] ^= 1;
+            let fate = process(&mut paths, &broken, at(1));
+            assert_eq!(fate.drops, [(DropReason::BadChecksum, 1)]);
+
+            let mut misled = frame(about);
+            let layout = dissect(&misled).expect("valid");
+            let end = usize::from(layout.l3) + if vip.address.is_v4() { 20 } else { 40 };
+            misled[end - 1] ^= 0x55;
+            refresh_checksums(&mut misled, &layout).expect("sound");
+            let fate = process(&mut paths, &misled, at(1));
+            assert_eq!(fate.drops, [(DropReason::IcmpRecipient, 1)]);
+        }
+        assert_eq!(paths[0].counter("icmp_errors_for_another"), 2);
+        assert_eq!(paths[0].counter("errors_translated"), 0);
+    }
+    let [[client, vip, router], _] = parties();
+    let mut paths = paths(SERVICES);
+    let (sent, _) = forwarded(process(&mut paths, &packet(client, vip), at(0)));
+    let gateway = router.address;
+    let redirect = PacketBuilder::icmp_error(IcmpError::Redirect { code: 0, gateway }, &sent);
+    let fate = process(&mut paths, &frame(redirect), at(1));
+    assert_eq!(fate.drops, [(DropReason::IcmpType, 1)]);
 }

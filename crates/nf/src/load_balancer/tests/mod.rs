@@ -5,6 +5,7 @@ mod changes;
 mod errors;
 mod messages;
 mod migration;
+mod off_path;
 mod rewriting;
 
 use super::{Config, LoadBalancer};
@@ -45,8 +46,8 @@ fn endpoint(text: &str) -> Endpoint {
 fn paths(text: &str) -> [Path<LoadBalancer>; 2] {
     let config = config(text);
     [
-        Path::slow(LoadBalancer::new(&config), START),
-        Path::both(LoadBalancer::new(&config), START),
+        Path::slow(LoadBalancer::new(&config), START).gathering(),
+        Path::both(LoadBalancer::new(&config), START).gathering(),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use twinpath_core::DropReason;
+use twinpath_wire::fragment::cut;
 use twinpath_wire::tcp::flags;
 use twinpath_wire::{MacAddress, PacketBuilder, protocol};
 
@@ -120,24 +121,56 @@ fn packets_of_a_backend_that_belong_to_no_connection_pass_unchanged() {
     assert_eq!(paths[0].counter("unexpected_replies"), 3);
 }
 
+/// All parts go to one backend and come back from it, in whatever order, so that they fit together.
 #[test]
-fn fragments_to_a_service_are_dropped_and_others_pass() {
+fn fragments_go_with_their_datagram() {
+    let v4 = ["198.51.100.7:40000", "192.0.2.1:80"].map(endpoint);
+    let v6 = ["[2001:db8:9::1]:4000", "[2001:db8::1]:53"].map(endpoint);
+    for [client, vip] in [v4, v6] {
+        let whole = |from, to| {
+            let builder = match client.address.is_v4() {
+                true => PacketBuilder::tcp(from, to),
+                false => PacketBuilder::udp(from, to),
+            };
+            builder.payload_len(1000).to_vec().expect("valid")
+        };
+        let parts = |whole: &[u8]| {
+            cut(whole, &dissect(whole).expect("valid"), 400, 7).expect("long enough")
+        };
+        let mut paths = paths(SERVICES);
+        let (sent, _) = forwarded(process(&mut paths, &whole(client, vip), at(0)));
+        let backend = fields::destination(&sent, &dissect(&sent).expect("valid"));
+        for (packet, expected) in [
+            (whole(client, vip), whole(client, backend)),
+            (whole(backend, client), whole(vip, client)),
+        ] {
+            let mut passed = Vec::new();
+            for part in parts(&packet).iter().rev() {
+                let fate = process(&mut paths, part, at(1));
+                assert_eq!(fate.drops, []);
+                passed.extend(fate.onward);
+            }
+            passed.sort();
+            let mut expected = parts(&expected);
+            expected.sort();
+            assert_eq!(passed, expected);
+        }
+    }
+}
+
+#[test]
+fn fragments_without_a_first_one_wait_in_vain() {
     let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:80"));
     let mut paths = paths(SERVICES);
-    let fragment = |from, to| {
-        PacketBuilder::tcp(from, to)
-            .payload_len(64)
-            .fragment(0, true)
-            .to_vec()
-            .expect("valid")
-    };
-    let fate = process(&mut paths, &fragment(client, vip), at(0));
-    assert_eq!(
-        (fate.drops, fate.onward),
-        (vec![(DropReason::Fragment, 1)], vec![])
-    );
-    let other = fragment(vip, client);
-    assert_eq!(process(&mut paths, &other, at(0)).onward, [other]);
+    let later = PacketBuilder::tcp(client, vip)
+        .payload_len(64)
+        .fragment(64, false)
+        .to_vec()
+        .expect("valid");
+    let fate = process(&mut paths, &later, at(0));
+    assert_eq!((fate.drops, fate.onward), (vec![], vec![]));
+    let fate = process(&mut paths, &later, at(6000));
+    assert_eq!(fate.drops, [(DropReason::FragmentAlone, 1)]);
 }
 
 #[test]

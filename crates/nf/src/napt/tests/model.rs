@@ -205,7 +205,7 @@ proptest! {
                 next_hops = [{ name = 'in', mac = '02:00:00:00:00:01', source_mac = '02:00:00:00:00:02', port = 1 },
                              { name = 'out', mac = '02:00:00:00:00:03', source_mac = '02:00:00:00:00:04', port = 2 }]",
             );
-            let router = crate::router::Router::new(&router.unwrap(), std::path::Path::new(".")).unwrap();
+            let router = crate::router::Router::new(&router.unwrap(), std::path::Path::new("."), 1).unwrap();
             vec![Box::new(monitor), Box::new(crate::acl::AccessList::new(acl)), napt(SMALL), Box::new(router)]
         };
         let inside = ["10.0.0.0/8".parse().expect("a prefix")];

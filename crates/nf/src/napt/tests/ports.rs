@@ -41,7 +41,7 @@ fn a_port_is_found_until_the_last_is_taken() {
     let full = Endpoint::v4(host(PORTS), 5000);
     assert_eq!(port(&mut bench, full, 0), Err(DropReason::NoPort));
     assert_eq!(bench.counter(0, "ports_exhausted"), 1);
-    assert_eq!(bench.counter(0, "bindings"), PORTS.into());
+    assert_eq!(bench.counter(0, "bindings"), u64::from(PORTS));
     // One stays in use; of all others the time has passed.
     let first = Endpoint::v4(host(0), 1024);
     assert_eq!(port(&mut bench, first, 200), Ok(1024));

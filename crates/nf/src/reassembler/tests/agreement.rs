@@ -102,7 +102,7 @@ proptest! {
             let (from_both, _) = send_fast(&mut both, &mut interpreter, &frame);
             prop_assert!(same(&from_slow, &from_both), "{:?} {:?}", from_slow, from_both);
             prop_assert_eq!(slow.words, both.words);
-            prop_assert_eq!((slow.handle, slow.initiator, slow.wake), (both.handle, both.initiator, both.wake));
+            prop_assert_eq!((slow.handle, slow.initiator, slow.deadline()), (both.handle, both.initiator, both.deadline()));
             prop_assert_eq!(&slow.drops, &both.drops);
         }
     }

@@ -92,7 +92,6 @@ pub struct Bench {
     pub words: [u32; 4],
     pub handle: u32,
     pub initiator: Option<Side>,
-    pub wake: Instant,
     pub now: Instant,
     pub pools: Pools,
     pub drops: DropCounters,
@@ -109,7 +108,6 @@ impl Bench {
             words: [0; 4],
             handle: 0,
             initiator: None,
-            wake: Instant::NEVER,
             now: Instant(1 << 40),
             pools: Pools::new(BUFFERS, 4),
             drops: DropCounters::default(),
@@ -188,8 +186,8 @@ impl Bench {
     pub fn pass(&mut self, time: Duration) -> Vec<Seen> {
         let until = self.now + time;
         let mut seen = Vec::new();
-        while self.wake <= until {
-            let due = std::mem::replace(&mut self.wake, Instant::NEVER);
+        while self.deadline() <= until {
+            let due = self.deadline();
             let packets = self.with_flow(due, |function, flow, out| function.wake(flow, out));
             seen.extend(packets.into_iter().map(|packet| self.seen(packet)));
         }
@@ -214,21 +212,23 @@ impl Bench {
         let (client, server) = ends(self.v6);
         let key = twinpath_core::FlowKey::connection(client, server, 6).0;
         let initiator = self.initiator.get_or_insert(Side::Low);
-        let (mut onward, mut replies, mut wake) = (Vec::new(), Vec::new(), Instant::NEVER);
+        let (mut onward, mut replies) = (Vec::new(), Vec::new());
         let mut flow = Flow {
             key: &key,
             initiator,
             words: &mut self.words,
             handle: &mut self.handle,
             now,
-            wake: &mut wake,
         };
         let mut out = Outbox::new(&mut onward, &mut replies, &mut self.drops, &mut self.pools);
         act(&mut self.function, &mut flow, &mut out);
         assert!(replies.is_empty());
-        self.wake = self.wake.min(wake);
         self.check_state();
         onward
+    }
+
+    pub fn deadline(&self) -> Instant {
+        self.function.deadline(self.handle)
     }
 
     fn check_state(&self) {
@@ -247,7 +247,7 @@ impl Bench {
             self.words
         );
         assert!(
-            self.handle == 0 || self.wake != Instant::NEVER,
+            self.handle == 0 || self.deadline() != Instant::NEVER,
             "what is held has a timer"
         );
     }
