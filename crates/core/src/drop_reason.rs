@@ -141,6 +141,12 @@ reasons! {
     FragmentMisfit => "fragment_misfit", Decision;
     /// A fragment that waited for the first one of its datagram, too long or with too many others.
     FragmentAlone => "fragment_alone", Decision;
+    /// A TCP segment far from what its receiver expects, or with data and without ACK.
+    Unacceptable => "unacceptable", Decision;
+    /// A TCP segment with urgent data, which the service does not let pass.
+    Urgent => "urgent", Decision;
+    /// Bytes of a TCP stream before this segment are missing, so it cannot be inspected.
+    OutOfOrder => "out_of_order", Decision;
 }
 
 impl DropReason {

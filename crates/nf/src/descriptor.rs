@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
+use twinpath_core::Guarantees;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
@@ -127,6 +128,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// packet, zeros stand where it was, and checksums are mended, not computed anew. Packets whose
     /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
+
+    /// What the function gives to those behind it, and needs of those in front of it, in both
+    /// directions: the same as its fast program says.
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::NONE
+    }
 
     /// Whether fragments are to come in order, behind the first of their datagram, which has the
     /// ports ([`twinpath_core::fragments`] says with what limits). Functions that share flow state

@@ -182,7 +182,7 @@ const ACTS: [(&str, &[&str], f64); 9] = [
         ],
         2.0,
     ),
-    ("inspector", &["alerts", "shallow_bans", "deep_bans"], 2.0),
+    ("inspector", &["alerts", "bans"], 2.0),
     ("kv_store", &["gets", "puts", "deletes"], 0.5),
     (
         "load_balancer",

@@ -91,6 +91,7 @@ mod edit;
 mod entrance;
 mod error;
 mod faults;
+mod guarantees;
 mod parking;
 mod ports;
 mod rule_lines;
@@ -460,6 +461,7 @@ impl Settings {
             files,
         };
         let functions = chain::read(names, sections, surroundings, faults)?;
+        faults.take(guarantees::check(&functions, names));
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";

@@ -61,7 +61,7 @@ impl AnyService {
 
 /// What the inspector looks for: [payloads](super::packets) have some of it.
 const INSPECTED: &str = "look alert literal \"look at me\"\nforbidden ban literal \"forbidden\"\n\
-    spread ban regex \"half[ -~]*whole\" gate=\"half\"\n";
+    spread ban regex \"half[ -~]*whole\"\n";
 
 /// The node's ports; the last one is for chains with a router.
 const PORTS: [&str; 3] = ["lan", "uplink", "peer"];
@@ -123,10 +123,11 @@ prop_compose! {
         let head = head_text(&chain, told_by_port) + &entrance_text(&chain, told_by_port, entrance);
         let is_translated = chain.contains(&"napt");
         let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
-        for (name, (function, choices, rules)) in names.iter().zip(&functions) {
+        for (place, (name, (function, choices, rules))) in names.iter().zip(&functions).enumerate() {
             let function = DRAWN[*function];
             text += &format!("[{name}]\nfunction = \"{function}\"\n");
             text += &table(function, Choices(*choices), rules, is_translated);
+            text += &guarantees_text(&chain, place, Choices(!*choices));
         }
         AnyService { text, chain, ring_frames }
     }
@@ -253,9 +254,10 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
         "router" => router(choices),
         "load_balancer" => balancer(choices, flag, is_translated),
         "reassembler" => format!(
-            "overlap = \"{}\"\nretransmissions = \"{}\"\n{}",
+            "overlap = \"{}\"\nverify_checksums = \"{}\"\nurgent = \"{}\"\n{}",
             choices.one_of(&["first", "last"]),
-            choices.one_of(&["forward", "drop"]),
+            choices.one_of(&["state", "none"]),
+            choices.one_of(&["inline", "drop"]),
             timeouts(&mut choices, &["gap_timeout"], &["1ms", "20ms", "150ms"]),
         ),
         "inspector" => format!(
@@ -263,6 +265,31 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
             timeouts(&mut choices, &["ban_timeout", "stream_timeout"], &SHORT)
         ),
         "kv_store" => "port = 53\n".into(),
+        _ => String::new(),
+    }
+}
+
+/// What a function may say only where another is in front of it in both directions.
+fn guarantees_text(chain: &[&str], place: usize, mut choices: Choices) -> String {
+    let is_behind = |other: &str| place > 0 && chain[place - 1] == other;
+    match chain[place] {
+        "reassembler" => {
+            let may_drop = is_behind("firewall") || !chain.contains(&"firewall");
+            let all: &[&str] = if may_drop {
+                &["forward", "drop"]
+            } else {
+                &["forward"]
+            };
+            format!("retransmissions = \"{}\"\n", choices.one_of(all))
+        }
+        "inspector" => {
+            let all: &[&str] = match is_behind("reassembler") {
+                true => &["drop", "drop", "ban", "inspect"],
+                false => &["inspect"],
+            };
+            let depth = choices.one_of(&["64", "200", "1048576"]);
+            format!("gaps = \"{}\"\ndepth = {depth}\n", choices.one_of(all))
+        }
         _ => String::new(),
     }
 }
@@ -280,14 +307,13 @@ fn timeouts(choices: &mut Choices, keys: &[&str], all: &[&str]) -> String {
 }
 
 fn firewall_timeouts(choices: &mut Choices) -> String {
-    const KINDS: [&str; 8] = [
+    const KINDS: [&str; 7] = [
         "tcp_established",
         "tcp_transitory",
         "tcp_closed",
         "udp_unreplied",
         "udp_replied",
         "icmp",
-        "fragments",
         "other",
     ];
     let lines = timeouts(choices, &KINDS, &SHORT);
