@@ -137,6 +137,8 @@ reasons! {
     SourceRoute => "source_route", Decision;
     /// It is for the router itself, which answers echo requests and nothing else.
     ForRouter => "for_router", Decision;
+    /// A host has as many ports, or its binding as many sessions, as one may have.
+    HostLimit => "host_limit", Decision;
     /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
     FragmentMisfit => "fragment_misfit", Decision;
     /// A fragment that waited for the first one of its datagram, too long or with too many others.

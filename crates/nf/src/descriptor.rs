@@ -252,8 +252,8 @@ pub struct Reception {
 pub struct Translation<'a> {
     /// The networks whose hosts are hidden.
     pub inside: &'a [Prefix],
-    /// What they are hidden behind.
-    pub external: &'a [Address],
+    /// What stands for them outside.
+    pub external: &'a [Prefix],
 }
 
 impl PartialEq for dyn FunctionConfig {

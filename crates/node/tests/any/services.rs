@@ -66,6 +66,11 @@ const INSPECTED: &str = "look alert literal \"look at me\"\nforbidden ban litera
 /// The node's ports; the last one is for chains with a router.
 const PORTS: [&str; 3] = ["lan", "uplink", "peer"];
 
+/// What stands for hosts and endpoints inside in any case.
+const FORWARDS: &str = "{ protocol = \"tcp\", external = \"198.51.100.1:80-90\", to = \"10.0.0.1:1000\" }, \
+    { protocol = \"udp\", external = \"198.51.100.4:53\", to = \"10.0.0.2:1009\" }, \
+    { external = \"198.51.100.3\", to = \"10.0.0.3\" }";
+
 const SHARING: [&str; 5] = [
     "firewall",
     "reassembler",
@@ -78,11 +83,13 @@ const SHARING: [&str; 5] = [
 const MOST_SHARING: usize = 4;
 
 /// Functions as they are drawn: those that several of a chain may be more often.
-const DRAWN: [&str; 14] = [
+const DRAWN: [&str; 16] = [
     "acl",
     "firewall",
     "monitor",
     "napt",
+    "nptv6",
+    "nat64",
     "load_balancer",
     "router",
     "reassembler",
@@ -150,9 +157,12 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
         let has = |names: &[&str]| sound.iter().any(|other| names.contains(&DRAWN[other.0]));
         let is_refused = match name {
             "kv_store" => has(&SHARING) || has(&["napt"]),
-            "napt" => has(&["napt", "kv_store"]),
+            "napt" => has(&["napt", "nat64", "kv_store"]),
+            "nptv6" => has(&["nptv6", "nat64"]),
+            // An address of IPv4 that a translation gives out, or a balancer, may not become another.
+            "nat64" => has(&["nat64", "nptv6", "napt", "load_balancer", "kv_store"]),
             "inspector" => has(&["inspector", "kv_store"]),
-            "load_balancer" => has(&["load_balancer", "kv_store"]),
+            "load_balancer" => has(&["load_balancer", "nat64", "kv_store"]),
             "router" => has(&["router"]),
             _ => SHARING.contains(&name) && has(&["kv_store"]),
         };
@@ -243,14 +253,28 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
         ),
         "napt" => format!(
             "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nexternal = [\"198.51.100.1\", \"198.51.100.2\"]\n\
-             filtering = \"{}\"\npick_up = {flag}\n\
+             filtering = \"{}\"\npick_up = {flag}\nassignment = \"{}\"\npooling = \"{}\"\nforward = [{}]\n\
+             errors_per_second = 1000000\n\
              timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
             choices.one_of(&[
                 "endpoint_independent",
                 "address_dependent",
                 "address_and_port_dependent"
-            ])
+            ]),
+            choices.one_of(&["random", "parity", "preserve"]),
+            choices.one_of(&["paired", "arbitrary"]),
+            choices.one_of(&["", FORWARDS])
         ),
+        "nat64" => format!(
+            "inside = [\"fd00::/16\"]\nexternal = [\"198.51.100.6\"]\nprefix = \"2001:db8::/96\"\n\
+             filtering = \"{}\"\npick_up = {flag}\nerrors_per_second = 1000000\nassignment = \"{}\"\n\
+             timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&["endpoint_independent", "address_dependent"]),
+            choices.one_of(&["random", "preserve"])
+        ),
+        "nptv6" => {
+            "prefixes = [{ inside = \"fd00::/16\", external = \"2001:db8:ffff::/48\" }]\n".into()
+        }
         "router" => router(choices),
         "load_balancer" => balancer(choices, flag, is_translated),
         "reassembler" => format!(
