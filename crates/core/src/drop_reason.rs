@@ -137,7 +137,7 @@ reasons! {
     SourceRoute => "source_route", Decision;
     /// It is for the router itself, which answers echo requests and nothing else.
     ForRouter => "for_router", Decision;
-    /// A host has as many ports, or its binding as many sessions, as one may have.
+    /// A host has as many connections or ports, or its binding as many sessions, as one may have.
     HostLimit => "host_limit", Decision;
     /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
     FragmentMisfit => "fragment_misfit", Decision;

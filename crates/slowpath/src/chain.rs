@@ -156,6 +156,16 @@ impl Chain {
             })
     }
 
+    /// Whether a flow is half-open: a function says so, none says that it is not, and none has work
+    /// pending.
+    pub fn is_half_open<T>(&self, record: &Record<'_, T>) -> bool {
+        let functions = self.functions.iter().zip(&self.words);
+        let mut told = functions
+            .filter_map(|(function, words)| function.is_half_open(&record.words[words.clone()]))
+            .peekable();
+        told.peek().is_some() && told.all(|is_half_open| is_half_open) && !self.is_pending(record)
+    }
+
     /// Releases the private state of a flow that is reset.
     pub fn forget<T>(&mut self, record: &mut Record<'_, T>) {
         for (function, handle) in self.functions.iter_mut().zip(record.handles.iter_mut()) {

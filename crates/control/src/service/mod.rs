@@ -276,8 +276,8 @@ struct Head {
     /// where the chain has a router if nothing is said, else false. Hosts that leave checksums to
     /// their cards are captured with wrong ones.
     verify_ipv4_checksum: Option<bool>,
-    /// Seed of the flow hash and of everything drawn at random. Without one it is 0, or drawn and
-    /// told where the service listens.
+    /// Seed of all hashes and of everything drawn at random. Without one it is 0 for captures and in
+    /// virtual time; else one is drawn and told.
     seed: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 use twinpath_nf::duration::Human;
 
@@ -181,6 +181,21 @@ pub struct SlowPath {
     #[serde(deserialize_with = "count::<_, MOST_FLOWS>")]
     #[schemars(range(min = 1, max = MOST_FLOWS))]
     pub flows: usize,
+    /// Flows of those that may be half-open: nobody has answered yet, or whoever asked has not shown
+    /// that it hears the answer. With more, those that have been silent for longest are forgotten,
+    /// so that a flood of openings takes no place from established connections. At 500,000 openings
+    /// a second an answer may then take 0.5 s for each 250,000. If absent, a quarter of `flows`.
+    #[schemars(range(min = 1))]
+    pub half_open: Option<NonZeroU32>,
+}
+
+impl SlowPath {
+    /// Flows of each worker that may be half-open.
+    #[must_use]
+    pub fn most_half_open(&self) -> usize {
+        let quarter = self.flows.div_ceil(4);
+        self.half_open.map_or(quarter, |most| most.get() as usize)
+    }
 }
 
 impl Default for SlowPath {
@@ -188,6 +203,7 @@ impl Default for SlowPath {
         Self {
             workers: 1,
             flows: 1 << 20,
+            half_open: None,
         }
     }
 }

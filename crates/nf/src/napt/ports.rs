@@ -7,7 +7,7 @@ use super::taken::{Span, Taken};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use twinpath_core::hash::hash_lanes;
+use twinpath_core::HashKey;
 use twinpath_core::wire::{Address, Endpoint};
 
 /// What has ports of its own.
@@ -126,7 +126,7 @@ pub(crate) struct External {
     deterministic: Option<Deterministic>,
     /// What always stands for the same ones inside is given to nobody else.
     forwards: Forwards,
-    seed: u64,
+    hash_key: HashKey,
 }
 
 impl External {
@@ -149,7 +149,7 @@ impl External {
             assignment: config.assignment,
             deterministic: config.deterministic.clone(),
             forwards: Forwards::default(),
-            seed,
+            hash_key: HashKey::new(seed),
         };
         external.reserve(&config.forwards);
         external
@@ -304,6 +304,6 @@ impl External {
 
     fn hash(&self, address: Address, more: u64) -> u64 {
         let [high, low] = [(address.0 >> 64) as u64, address.0 as u64];
-        hash_lanes([high, low, more, 0, 0], self.seed)
+        self.hash_key.hash([high, low, more])
     }
 }

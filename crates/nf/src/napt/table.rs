@@ -66,10 +66,10 @@ impl Table {
     pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             bindings: Slab::new(MAX_SESSIONS),
-            by_internal: SeededMap::with_hasher(Seed(seed)),
+            by_internal: SeededMap::with_hasher(Seed::new(seed)),
             hosts: Hosts::new(seed),
             sessions: Slab::new(MAX_SESSIONS),
-            by_remote: SeededMap::with_hasher(Seed(seed)),
+            by_remote: SeededMap::with_hasher(Seed::new(seed)),
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
             wheel: Wheel::new(),

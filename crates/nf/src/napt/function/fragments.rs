@@ -15,7 +15,7 @@ use super::held::Held;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;
-use twinpath_core::hash::hash_lanes;
+use twinpath_core::HashKey;
 use twinpath_core::wire::ipv4::Ipv4View;
 use twinpath_core::wire::ipv6::Ipv6View;
 use twinpath_core::wire::{
@@ -93,14 +93,14 @@ pub(crate) struct Fragments {
     /// In the order of their first fragments.
     since: VecDeque<(Instant, Datagram)>,
     pub held: Held,
-    seed: u64,
+    hash_key: HashKey,
 }
 
 impl Fragments {
     pub fn new(seed: u64) -> Self {
         Self {
-            seed,
-            known: SeededMap::with_hasher(Seed(seed)),
+            hash_key: HashKey::new(seed),
+            known: SeededMap::with_hasher(Seed::new(seed)),
             since: VecDeque::new(),
             held: Held::default(),
         }
@@ -134,10 +134,8 @@ impl Fragments {
         let [source, destination] = [datagram.source.0, datagram.destination.0];
         let halves = |address: u128| [(address >> 64) as u64, address as u64];
         let ([a, b], [c, d]) = (halves(source), halves(destination));
-        hash_lanes(
-            [a, b, c, d, datagram.protocol.unwrap_or(0).into()],
-            self.seed,
-        ) as u16
+        let protocol = datagram.protocol.unwrap_or(0).into();
+        self.hash_key.hash([a, b, c, d, protocol]) as u16
     }
 }
 

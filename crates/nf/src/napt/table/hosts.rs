@@ -21,7 +21,7 @@ pub(crate) struct Hosts(SeededMap<(Kind, Address), Host>);
 
 impl Hosts {
     pub fn new(seed: u64) -> Self {
-        Self(SeededMap::with_hasher(Seed(seed)))
+        Self(SeededMap::with_hasher(Seed::new(seed)))
     }
 
     pub fn of(&self, kind: Kind, host: Address) -> Host {
