@@ -71,6 +71,7 @@ fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
     let chain = Chain::new(vec![Box::new(Keeper(Slab::new(8)))]);
     let steering = chain.steering(7).expect("one function");
     let mut slow = SlowFlows::new(chain, 16, 1, 7);
+    slow.start(packets[0].1);
     let (mut pools, mut out): (_, Vec<Outgoing>) = (Pools::new(16, 1), Vec::new());
     for &(number, at) in packets {
         let client = Endpoint::v4([10, 0, 0, number as u8], 1000);

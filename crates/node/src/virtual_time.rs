@@ -456,9 +456,14 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         } = what;
         let (clock, out) = (self.clock(), &mut self.output);
         let machine = &mut self.node.machine;
+        let has_brought = !frames.is_empty();
         machine.returned(worker, &mut frames, clock, out);
         machine.progress(worker, progress, out);
-        machine.advance(clock, out);
+        // That a worker has heard the time is no occasion to tell it again: a silence would be full
+        // of it.
+        if has_brought || !machine.is_quiet() {
+            machine.advance(clock, out);
+        }
         self.put_out()
     }
 

@@ -66,6 +66,7 @@ default = "allow"
 [napt]
 inside = ["10.0.0.0/8"]
 external = ["198.51.100.1"]
+assignment = "preserve"
 [router]
 next_hops = [{ name = "up", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 }]
 routes = [{ to = "0.0.0.0/0", via = "up" }, { to = "::/0", via = "up" }]

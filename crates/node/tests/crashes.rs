@@ -337,7 +337,7 @@ fn told_apart(packets: u16, clients: u8) -> Trace {
 fn ports_are_never_shared_with_rules_of_a_former_life() {
     let text = format!(
         "[service]\nchain = [\"napt\"]\n{CACHE}\
-         [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nsessions = 64\n"
+         [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nports = \"1024-1071\"\nsessions = 64\n"
     );
     let trace = told_apart(6000, 40);
     let at: Vec<usize> = (0..20).map(|crash| 150 + crash * 290).collect();

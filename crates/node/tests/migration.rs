@@ -16,7 +16,7 @@ use twinpath_node::replacement::Replacement;
 const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\n";
 const WATCHFUL: &str = "[firewall]\ndefault = \"allow\"\nrules = [\n\
     { action = \"deny\", protocol = \"udp\" }, { action = \"deny\", protocol = \"tcp\", from = \"10.0.0.0/27\" }]\n\
-    timeouts = { tcp_established = \"300ms\", tcp_transitory = \"200ms\", udp_unreplied = \"100ms\", fragments = \"100ms\" }\n";
+    timeouts = { tcp_established = \"300ms\", tcp_transitory = \"200ms\", udp_unreplied = \"100ms\" }\n";
 const STRICT: &str = "[firewall]\npick_up = false\nrules = [{ action = \"allow\", protocol = \"tcp\", from = \"10.0.0.0/8\" }]\n\
     timeouts = { tcp_established = \"500ms\" }\n";
 const REASSEMBLER: &str = "[reassembler]\ngap_timeout = \"20ms\"\n";

@@ -26,7 +26,7 @@ fn compare(chain: &[&str], variant: Variant, execution: Execution, least_share: 
 
 #[test]
 fn few_slots() {
-    compare(&ALL, Variant::FewSlots, Execution::Virtual, 0.15);
+    compare(&ALL, Variant::FewSlots, Execution::Virtual, 0.1);
 }
 
 #[test]

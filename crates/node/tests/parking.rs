@@ -179,7 +179,7 @@ fn chains_of_rules() {
     );
     let chains = [
         "\"acl\", \"napt\", \"router\"",
-        "\"acl\", \"firewall\", \"napt\", \"router\", \"monitor\"",
+        "\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"",
     ];
     let parking = "[parking]\nheader_timeout = \"1ms\"\n";
     for chain in chains {
@@ -231,9 +231,10 @@ fn what_ends_within_a_chain_is_quoted() {
     let (_, tables) = GATEWAY.split_once("[router]").expect("there");
     let (router, settings) = tables.split_once("[rule_cache]").expect("there");
     let settings = format!("[rule_cache]{settings}");
+    let limits = "errors_per_second = 1000000\nerrors_per_source = 1000000";
     let (first, second) = (
-        format!("[router]{router}"),
-        format!("[second]\nfunction = \"router\"{router}"),
+        format!("[router]\n{limits}{router}"),
+        format!("[second]\nfunction = \"router\"\n{limits}{router}"),
     );
     let text = format!("[service]\nchain = [\"router\", \"second\"]\n{first}{second}{settings}");
     let mut trace = Trace::new();

@@ -160,10 +160,14 @@ fn a_home_gateway_hides_hosts_and_lets_answers_in() {
 fn nobody_gets_into_a_home_unasked() {
     let (lan, wan) = (0, 1);
     let at = |milliseconds: u64| 1_000_000_000 + milliseconds * 1_000_000;
+    let asked = (at(0), lan, udp("192.168.1.10:5000", "203.0.113.53:53"));
+    // What stands for the host outside.
+    let (left, _) = replayed(&recipe("home-gateway"), std::slice::from_ref(&asked));
+    let external = source(&left[0].1).to_string();
     let packets = [
-        (at(0), lan, udp("192.168.1.10:5000", "203.0.113.53:53")),
-        (at(10), wan, udp("203.0.113.53:53", "198.51.100.7:5000")),
-        (at(20), wan, udp("203.0.113.66:53", "198.51.100.7:5000")),
+        asked,
+        (at(10), wan, udp("203.0.113.53:53", &external)),
+        (at(20), wan, udp("203.0.113.66:53", &external)),
         (at(30), wan, udp("203.0.113.66:99", "198.51.100.7:22")),
         (
             at(40),

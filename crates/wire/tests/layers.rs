@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["link"],
     &["layout"],
-    &["fields"],
+    &["fields", "fragment"],
     &["verify"],
     &["rewrite"],
     &["build"],

@@ -188,7 +188,7 @@ fn scarce_flows(report: &Report) -> Option<String> {
         ("half-open forgotten", flows.half_open_forgotten),
         ("crowded", flows.crowded),
     ];
-    let is_scarce = flows.half_open_forgotten + flows.crowded > 0;
+    let is_scarce = flows.half_open_forgotten > 0 || flows.crowded > 0;
     is_scarce.then(|| line("flows", &counts(&parts)))
 }
 

@@ -85,7 +85,7 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert_eq!(told["steps"][0]["direction"], "original");
     let at_element = ["meet", "punt", "receive", "returned", "go_on"];
-    let at_all = [at_element; 3].concat();
+    let at_all = [at_element; 4].concat();
     assert_eq!(
         walk(&told),
         [&["look_ahead"][..], &at_all, &["put_out"]].concat()
@@ -104,8 +104,9 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     assert_eq!(words["name"], "state");
     assert!(words["after"].as_u64() > Some(0), "{words}");
 
-    let last = &slow_path[2]["slow_path"]["rules"];
-    let [napt, router] = [&last["functions"][0], &last["functions"][1]];
+    let translation = &slow_path[2]["slow_path"]["rules"];
+    let last = &slow_path[3]["slow_path"]["rules"];
+    let [napt, router] = [&translation["functions"][0], &last["functions"][0]];
     assert_eq!(napt["name"], "napt");
     assert_eq!(napt["written"][0]["field"], "source address");
     assert_eq!(napt["written"][0]["old"], "10.0.0.9");
@@ -114,7 +115,7 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     for field in ["destination MAC address", "egress port", "time to live"] {
         assert!(changed.contains(&field), "{field}: {changed:?}");
     }
-    let entries = texts(&last["rule"]["entries"], "function");
+    let entries = texts(&translation["rule"]["entries"], "function");
     assert!(entries.contains(&"napt"), "{entries:?}");
     let selection = last["selection"].as_str().expect("text");
     assert!(selection.starts_with("not cached now"), "{selection}");
@@ -140,22 +141,23 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     let told = |number: &str| traced(&folder, &["--in", "in.pcap", "--packet", number]);
 
     let second = told("2");
-    let last = &steps(&second, "receive")[2]["slow_path"]["rules"];
-    let entries = texts(&last["rule"]["entries"], "function");
-    assert!(
-        entries.contains(&"napt") && entries.contains(&"router"),
-        "{entries:?}"
-    );
+    let received = steps(&second, "receive");
+    for (place, function) in [(2, "napt"), (3, "router")] {
+        let rule = &received[place]["slow_path"]["rules"]["rule"];
+        let entries = texts(&rule["entries"], "function");
+        assert!(entries.contains(&function), "{entries:?}");
+    }
+    let last = &received[3]["slow_path"]["rules"];
     assert_eq!(last["rule"]["least_time_to_live"], 2);
     assert_eq!(last["rule"]["fate"], "forward");
 
     let late = told("60");
     assert_eq!(
         walk(&late),
-        ["look_ahead", "meet", "meet", "meet", "put_out"]
+        ["look_ahead", "meet", "meet", "meet", "meet", "put_out"]
     );
     let met = steps(&late, "meet");
-    for place in [0, 2] {
+    for place in [0, 2, 3] {
         let rule = &met[place]["found"]["rule"];
         assert!(rule["id"].is_u64() && rule["matches"].is_array(), "{rule}");
     }
@@ -180,6 +182,7 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     }
 }
 
+/// But for a router, which decides last in both directions.
 #[test]
 fn a_reply_passes_the_elements_in_reverse() {
     let folder = Folder::with("x.toml", TRANSLATION);
@@ -192,8 +195,8 @@ fn a_reply_passes_the_elements_in_reverse() {
     assert_eq!(told["steps"][0]["direction"], "reply");
     let met = steps(&told, "meet");
     let elements: Vec<_> = met.iter().map(|step| &step["element"]).collect();
-    assert_eq!(elements, [2, 1, 0]);
-    let napt = &steps(&told, "receive")[0]["slow_path"]["rules"]["functions"][1];
+    assert_eq!(elements, [2, 1, 0, 3]);
+    let napt = &steps(&told, "receive")[0]["slow_path"]["rules"]["functions"][0];
     assert_eq!(napt["written"][0]["new"], "10.0.0.9", "{napt}");
     assert_eq!(told["end"]["fate"], "leaves");
 }
@@ -344,7 +347,7 @@ fn chains_of_one_kind_are_traced_too() {
     let folder = Folder::with("x.toml", &format!("{TRANSLATION}[run]\npaths = \"slow\"\n"));
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert_eq!(steps(&told, "meet")[0]["found"], "nothing");
-    assert_eq!(steps(&told, "receive").len(), 3);
+    assert_eq!(steps(&told, "receive").len(), 4);
     assert_eq!(told["end"]["fate"], "leaves");
 }
 

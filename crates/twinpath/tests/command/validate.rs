@@ -115,10 +115,10 @@ fn what_is_right_is_said_to_be() {
 /// A mistake in a file that the service names is found by whoever looks at the service.
 #[test]
 fn broken_files_are_found() {
-    let routed = "[service]\nchain = [\"router\", \"inspector\"]\ninside = [\"10.0.0.0/8\"]\n\
+    let routed = "[service]\nchain = [\"inspector\", \"router\"]\ninside = [\"10.0.0.0/8\"]\n\
         [router]\nroutes_file = \"a.routes\"\n\
         next_hops = [{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }]\n\
-        [inspector]\nrules = \"a.rules\"\n";
+        [inspector]\ngaps = \"inspect\"\nrules = \"a.rules\"\n";
     let folder = Folder::with("x.toml", routed);
     folder.write("a.routes", b"10.0.0.0/8 up\n10.1.0.0/16 upp\n");
     folder.write("a.rules", b"no rule\n");

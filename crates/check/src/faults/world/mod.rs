@@ -2,6 +2,7 @@
 
 mod agenda;
 mod arrivals;
+mod datagrams;
 mod frame;
 mod line;
 mod line_id;
