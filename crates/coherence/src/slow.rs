@@ -5,8 +5,8 @@ use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{
-    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Metadata, Named, Packet,
-    Pools,
+    Direction, DropCounters, DropReason, FlowKey, Frame, HashKey, Instant, Keyed, Metadata, Named,
+    Packet, Pools,
 };
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
@@ -33,6 +33,8 @@ pub struct SlowFlowsCounters {
     pub flows_created: u64,
     /// Flows forgotten because they were worth nothing any more.
     pub flows_aged: u64,
+    /// Half-open flows that gave their place to others.
+    pub half_open_forgotten: u64,
     /// Values imported.
     pub imports: u64,
     /// Values imported that an earlier incarnation of the slow path had granted.
@@ -50,6 +52,9 @@ pub struct SlowFlowsCounters {
 /// Flows looked at for ageing with each packet.
 const AGED_PER_PACKET: usize = 2;
 
+/// Of the flows that there may be, one in so many may be half-open unless said otherwise.
+const HALF_OPEN_SHARE: usize = 4;
+
 /// A flow that may not be forgotten and has been silent for this long is recalled, so that it can
 /// be.
 const RECALL_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
@@ -63,10 +68,12 @@ pub struct SlowFlows {
     /// Packets that are older have all been here: what was due by then is done, and what is idle by
     /// then is forgotten.
     clock: Instant,
-    seed: u64,
+    hash_key: HashKey,
     departing: Vec<Packet>,
     replies: Vec<Packet>,
     aged: Vec<FlowId>,
+    /// Most flows that may be half-open.
+    most_half_open: usize,
     /// How flows follow that still have the state of the chain before; it is empty once all have.
     migration: Option<Migration>,
     /// Packets until more of them follow.
@@ -92,15 +99,24 @@ impl SlowFlows {
             timers: Timers::default(),
             epoch,
             clock: Instant::ZERO,
-            seed,
+            hash_key: HashKey::new(seed),
             departing: Vec::new(),
             replies: Vec::new(),
             aged: Vec::new(),
+            most_half_open: (flows / HALF_OPEN_SHARE).max(1),
             migration: None,
             rest: 0,
             drops: DropCounters::default(),
             stats: SlowFlowsCounters::default(),
         }
+    }
+
+    /// Lets at most so many flows be half-open (see [`NetworkFunction::is_half_open`]): with more,
+    /// those that have been silent for longest are forgotten. A quarter of all unless said.
+    #[must_use]
+    pub fn with_half_open(mut self, most: usize) -> Self {
+        self.most_half_open = most.max(1);
+        self
     }
 
     /// The run begins at this packet time.
@@ -120,7 +136,7 @@ impl SlowFlows {
     pub fn look_ahead(&self, flows: impl Iterator<Item = FlowKey>) {
         let (mut hashes, mut count) = ([0; LOOKED_AHEAD], 0);
         for (place, key) in hashes.iter_mut().zip(flows) {
-            *place = key.hash(self.seed);
+            *place = key.hash(&self.hash_key);
             self.store.prefetch_index(*place);
             count += 1;
         }
@@ -151,7 +167,7 @@ impl SlowFlows {
 
     /// The state words of a flow, if it is known.
     pub fn words_of(&self, key: &FlowKey) -> Option<&[u32]> {
-        let id = self.store.find(key, key.hash(self.seed))?;
+        let id = self.store.find(key, key.hash(&self.hash_key))?;
         Some(self.store.words(id))
     }
 
@@ -283,7 +299,7 @@ impl SlowFlows {
         pools: &mut Pools,
         out: &mut Vec<Outgoing>,
     ) {
-        let hash = header.key.hash(self.seed);
+        let hash = header.key.hash(&self.hash_key);
         let Some(id) = self.admit(header, hash) else {
             self.refuse(header, frame, pools, out);
             return;
@@ -305,7 +321,9 @@ impl SlowFlows {
         self.note_deadline(id);
         // The deadline of what a function keeps of a late packet may have passed.
         self.wake_up_to(self.clock, id, pools, out);
-        self.forget_if_worthless(id);
+        if !self.forget_if_worthless(id) {
+            self.note_half_open(id);
+        }
         self.timers.settle(&self.store);
         self.age(out);
         self.follow_now_and_then();
@@ -318,9 +336,47 @@ impl SlowFlows {
             return self.store.find(&header.key, hash);
         }
         let before = self.store.len();
-        let id = self.store.find_or_insert(&header.key, hash)?;
+        let id = self.find_or_make(&header.key, hash)?;
         self.stats.flows_created += u64::from(self.store.len() > before);
         Some(id)
+    }
+
+    /// Where there is no room for a flow, a half-open one gives its place.
+    fn find_or_make(&mut self, key: &FlowKey, hash: u64) -> Option<FlowId> {
+        let found = self.store.find_or_insert(key, hash);
+        if found.is_some() || !self.store.is_full() || !self.forget_half_open() {
+            return found;
+        }
+        self.store.find_or_insert(key, hash)
+    }
+
+    /// A flow has had a packet. If it is half-open, and one too many are, that which has been silent
+    /// for longest is forgotten.
+    fn note_half_open(&mut self, id: FlowId) {
+        let record = self.store.record(id);
+        let is_half_open = record.tag.is_ours() && self.chain.is_half_open(&record);
+        self.store.set_half_open(id, is_half_open);
+        if self.store.half_open() > self.most_half_open {
+            self.forget_half_open();
+        }
+    }
+
+    /// Forgets the half-open flow that has been silent for longest; false if that may not be.
+    #[cold]
+    fn forget_half_open(&mut self) -> bool {
+        let Some(id) = self.store.oldest_half_open() else {
+            return false;
+        };
+        self.catch_up(id);
+        self.store.set_half_open(id, false);
+        let mut record = self.store.record(id);
+        let may_go = record.tag.may_forget() && self.chain.is_half_open(&record);
+        if may_go {
+            self.chain.forget(&mut record);
+            self.store.remove(id);
+            self.stats.half_open_forgotten += 1;
+        }
+        may_go
     }
 
     /// No flow and no room for one. A frozen value must not be lost: without acknowledgement the
@@ -585,13 +641,15 @@ impl SlowFlows {
         self.timers.next()
     }
 
-    fn forget_if_worthless(&mut self, id: FlowId) {
+    fn forget_if_worthless(&mut self, id: FlowId) -> bool {
         let record = self.store.record(id);
         let is_zero = record.words.iter().all(|&word| word == 0)
             && record.handles.iter().all(|&handle| handle == 0);
-        if is_zero && record.tag.may_forget() {
+        let is_worthless = is_zero && record.tag.may_forget();
+        if is_worthless {
             self.store.remove(id);
         }
+        is_worthless
     }
 
     /// Looks at a few flows under the hand: expired ones are forgotten, silent ones that may not
@@ -625,9 +683,7 @@ impl SlowFlows {
             return;
         }
         self.chain.expire(&mut record, clock);
-        let before = self.store.len();
-        self.forget_if_worthless(id);
-        self.stats.flows_aged += (before - self.store.len()) as u64;
+        self.stats.flows_aged += u64::from(self.forget_if_worthless(id));
     }
 
     fn recall(&mut self, id: FlowId, generation: u32, out: &mut Vec<Outgoing>) {

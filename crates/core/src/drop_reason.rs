@@ -137,10 +137,18 @@ reasons! {
     SourceRoute => "source_route", Decision;
     /// It is for the router itself, which answers echo requests and nothing else.
     ForRouter => "for_router", Decision;
+    /// A host has as many connections or ports, or its binding as many sessions, as one may have.
+    HostLimit => "host_limit", Decision;
     /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
     FragmentMisfit => "fragment_misfit", Decision;
     /// A fragment that waited for the first one of its datagram, too long or with too many others.
     FragmentAlone => "fragment_alone", Decision;
+    /// A TCP segment far from what its receiver expects, or with data and without ACK.
+    Unacceptable => "unacceptable", Decision;
+    /// A TCP segment with urgent data, which the service does not let pass.
+    Urgent => "urgent", Decision;
+    /// Bytes of a TCP stream before this segment are missing, so it cannot be inspected.
+    OutOfOrder => "out_of_order", Decision;
 }
 
 impl DropReason {

@@ -5,7 +5,7 @@ use crate::key::Role;
 use crate::pool::Frame;
 use crate::time::Instant;
 use crate::wire::layout::{Layout, Transport};
-use crate::wire::{Endpoint, fields, rewrite, verify_transport_checksum};
+use crate::wire::{Endpoint, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum};
 
 /// A frame whose headers have been found. Rewrites mend every checksum.
 #[derive(Debug)]
@@ -83,6 +83,12 @@ impl Packet {
     /// What the transport header carries.
     pub fn payload(&self) -> &[u8] {
         fields::payload(self.bytes(), &self.layout)
+    }
+
+    /// Whether the checksums of the IPv4 header and of what it carries hold, or there is none to
+    /// hold: [`ChecksumsHold`](crate::program::Field::ChecksumsHold).
+    pub fn checksums_hold(&self) -> bool {
+        verify_ipv4_checksum(self.bytes(), &self.layout) && self.has_good_checksum()
     }
 
     /// Rewrites source address and port. Returns whether the address families agree.

@@ -96,7 +96,7 @@ impl PackedMetadata {
 
     #[inline(always)]
     fn set(&mut self, flag: u8, is_set: bool) {
-        self.flags = self.flags & !flag | flag * u8::from(is_set);
+        self.flags = (self.flags & !flag) | (flag * u8::from(is_set));
     }
 }
 

@@ -13,6 +13,7 @@
 //! **Zero is absence.** A flow whose words are all zero is the same as a flow that is not known:
 //! every program must behave so, and every slow function too.
 
+use crate::guarantee::Guarantees;
 use crate::wire::{Endpoint, MacAddress};
 use crate::{DropReason, Instant};
 use std::borrow::Cow;
@@ -50,11 +51,13 @@ pub enum Field {
     KvOperation,
     /// Bytes of the key-value request's value.
     KvValueLength,
+    /// 1 if the checksums of the IPv4 header and of what it carries hold, or there is none to hold.
+    ChecksumsHold,
 }
 
 impl Field {
     /// How many fields there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
 
     /// Every field.
     pub const ALL: [Self; Self::COUNT] = [
@@ -71,6 +74,7 @@ impl Field {
         Self::WindowMatch,
         Self::KvOperation,
         Self::KvValueLength,
+        Self::ChecksumsHold,
     ];
 }
 
@@ -350,6 +354,8 @@ pub struct FastProgram {
     pub tables: Vec<EndpointTable>,
     /// The window matcher, if the program reads [`Field::WindowMatch`].
     pub window: Option<Arc<dyn WindowMatcher>>,
+    /// What the function gives and needs, and so where answers meet it.
+    pub guarantees: Guarantees,
 }
 
 impl fmt::Display for Field {
@@ -368,6 +374,7 @@ impl fmt::Display for Field {
             Self::WindowMatch => "window.match",
             Self::KvOperation => "kv.operation",
             Self::KvValueLength => "kv.value_length",
+            Self::ChecksumsHold => "checksums.hold",
         })
     }
 }

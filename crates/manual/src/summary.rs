@@ -40,6 +40,11 @@ pub fn page(docs: &Path, pages: &Pages) -> io::Result<String> {
     for function in FUNCTIONS {
         line(1, function.name, &format!("functions/{}.md", function.name));
     }
+    line(
+        0,
+        "Requirements on address translation",
+        "nat-requirements.md",
+    );
     line(0, "Commands", "commands/README.md");
     let commands = pages
         .keys()

@@ -1,7 +1,7 @@
 //! That the manual says what the code does.
 
 use std::path::Path;
-use twinpath_control::service::Service;
+use twinpath_control::service::{Instance, Service};
 use twinpath_manual::{docs, keys_without_meaning, pages};
 use twinpath_nf::catalogue::FUNCTIONS;
 use twinpath_nf::descriptor::{Descriptor, Function};
@@ -61,7 +61,9 @@ fn examples_of_functions_are_valid_and_named_counters_exist() {
         assert!(!examples.is_empty(), "{} has no example", function.name);
         for example in examples {
             let service = service(function.name, &example);
-            let instance = &service.chain[0];
+            let named = |one: &&Instance| &*one.name == function.name;
+            let instance = service.chain.iter().find(named);
+            let instance = instance.expect("the example is about it");
             let built = instance.config.build(&service.folder, 1);
             let mut names = Vec::new();
             match built.unwrap_or_else(|error| panic!("{}: {error}", function.name)) {

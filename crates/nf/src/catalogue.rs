@@ -2,11 +2,12 @@
 
 use crate::descriptor::Descriptor;
 use crate::{
-    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
+    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, reassembler,
+    router,
 };
 
 /// The functions.
-pub const FUNCTIONS: [&Descriptor; 9] = [
+pub const FUNCTIONS: [&Descriptor; 11] = [
     &firewall::FUNCTION,
     &reassembler::FUNCTION,
     &inspector::FUNCTION,
@@ -14,6 +15,8 @@ pub const FUNCTIONS: [&Descriptor; 9] = [
     &kv_store::FUNCTION,
     &acl::FUNCTION,
     &napt::FUNCTION,
+    &nat64::FUNCTION,
+    &nptv6::FUNCTION,
     &router::FUNCTION,
     &monitor::FUNCTION,
 ];

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
+use twinpath_core::Guarantees;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
@@ -128,6 +129,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
 
+    /// What the function gives to those behind it, and needs of those in front of it, in both
+    /// directions: the same as its fast program says.
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::NONE
+    }
+
     /// Whether fragments are to come in order, behind the first of their datagram, which has the
     /// ports ([`twinpath_core::fragments`] says with what limits). Functions that share flow state
     /// then meet them with the flow that the ports tell.
@@ -245,8 +252,8 @@ pub struct Reception {
 pub struct Translation<'a> {
     /// The networks whose hosts are hidden.
     pub inside: &'a [Prefix],
-    /// What they are hidden behind.
-    pub external: &'a [Address],
+    /// What stands for them outside.
+    pub external: &'a [Prefix],
 }
 
 impl PartialEq for dyn FunctionConfig {

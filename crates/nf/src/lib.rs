@@ -29,6 +29,8 @@ pub mod kv_store;
 pub mod load_balancer;
 pub mod monitor;
 pub mod napt;
+pub mod nat64;
+pub mod nptv6;
 pub mod reassembler;
 #[cfg(test)]
 mod reference;

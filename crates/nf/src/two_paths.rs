@@ -2,6 +2,7 @@
 //! of the rule "simple means equal" compare.
 
 use std::collections::HashMap;
+use twinpath_core::HashKey;
 use twinpath_core::fragments::{Fragments, MAX_HELD, Met, Place};
 use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
@@ -93,7 +94,7 @@ impl<F: NetworkFunction> Path<F> {
     /// The same with virtual reassembly in front.
     pub fn gathering(self) -> Self {
         Self {
-            fragments: Some(Fragments::new(1)),
+            fragments: Some(Fragments::new(HashKey::new(1))),
             ..self
         }
     }

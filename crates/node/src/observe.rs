@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounters,
+    Coherence, Flows, FunctionCounters, LatencyRecorder, Report, Series, SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 use twinpath_nf::kv_store::Answers;
@@ -131,6 +131,7 @@ impl Observer {
         report.drops = snapshot.drops.clone();
         report.worker_restarts.clone_from(&snapshot.worker_restarts);
         report.coherence = coherence(fast_path, workers);
+        report.flows = flows(workers);
         report.slots = self.slots;
         report.slots_at_end = slot_counts(fast_path);
         report.rules = rules::rules(fast_path, workers);
@@ -225,6 +226,20 @@ fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
         reordered_frames: counts.link_reordered + reordered,
         lost_frames: counts.link_lost + lost,
     }
+}
+
+/// What the workers know, element by element.
+fn flows(workers: &[Worker]) -> Flows {
+    let mut all = Flows::default();
+    for element in workers.iter().flat_map(Worker::elements) {
+        if let SlowElement::Flows(flows) = element {
+            all.known += flows.store().len() as u64;
+            all.half_open += flows.store().half_open() as u64;
+            all.half_open_forgotten += flows.counters().half_open_forgotten;
+            all.crowded += flows.store().crowded();
+        }
+    }
+    all
 }
 
 /// Counters of each function in the chain's order, summed over the workers.

@@ -243,7 +243,8 @@ fn change_from(
     function: &Instance,
 ) -> Result<Option<Reconfiguration>, BuildError> {
     let former = &*former.config;
-    let change = function.config.change_from(former, &new.folder, new.seed);
+    let seed = wiring::seed_of(new, function);
+    let change = function.config.change_from(former, &new.folder, seed);
     change.map_err(|source| BuildError::Function {
         function: function.name.to_string(),
         source,

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::{self, Report};
 use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_io::{CaptureError, PortPattern, is_standard};
+use twinpath_io::{CaptureError, PortPattern, Trace, is_standard};
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

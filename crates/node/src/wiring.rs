@@ -10,10 +10,10 @@ mod steering;
 
 pub use crate::build_error::BuildError;
 pub use faults::faults;
-pub(crate) use functions::flow_function;
 pub use functions::{
     chain, element_chain, element_order, elements, needs_ports, rule_functions, slow_flows,
 };
+pub(crate) use functions::{flow_function, seed_of};
 pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
 pub use settings::{Buffers, coherence, rule_table};

@@ -121,8 +121,13 @@ impl Bench {
             env!("CARGO_MANIFEST_DIR"),
             "/../../examples/inspector.rules"
         );
+        // Longer packets go to the slow path until so much of their flow has been inspected.
+        let depth = match kind {
+            Kind::Alerts => "",
+            _ => "depth = 64\n",
+        };
         let text = format!(
-            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\nrules = {rules:?}\n"
+            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\n{depth}gaps = \"inspect\"\nrules = {rules:?}\n"
         );
         let service = Service::parse(&text, Path::new("allocations.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));

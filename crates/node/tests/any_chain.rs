@@ -43,7 +43,7 @@ fn any_drive() -> impl Strategy<Value = Drive> {
 /// The ports that a translation gives out are another matter in each run; those that a chain's flow
 /// state has known for longer than the translation may not be given out again.
 fn longest_gap(any: &AnyService) -> Duration {
-    match any.has("napt") && any.shares_flow_state() {
+    match (any.has("napt") || any.has("nat64")) && any.shares_flow_state() {
         true => Duration::from_millis(1),
         false => Duration::MAX,
     }
@@ -171,7 +171,7 @@ impl Seen {
 
 /// What tells that a function has acted, and the least share of packets that the fast path settled
 /// in chains with it, in percent: tables of one rule and none at all are among them.
-const ACTS: [(&str, &[&str], f64); 9] = [
+const ACTS: [(&str, &[&str], f64); 11] = [
     ("acl", &["allowed", "denied"], 2.0),
     (
         "firewall",
@@ -182,7 +182,7 @@ const ACTS: [(&str, &[&str], f64); 9] = [
         ],
         2.0,
     ),
-    ("inspector", &["alerts", "shallow_bans", "deep_bans"], 2.0),
+    ("inspector", &["alerts", "bans"], 2.0),
     ("kv_store", &["gets", "puts", "deletes"], 0.5),
     (
         "load_balancer",
@@ -200,6 +200,8 @@ const ACTS: [(&str, &[&str], f64); 9] = [
         ],
         2.0,
     ),
+    ("nat64", &["translated_out"], 2.0),
+    ("nptv6", &["translated_out"], 2.0),
     (
         "reassembler",
         &["held", "gaps_closed", "gaps_timed_out", "retransmissions"],
@@ -242,7 +244,7 @@ fn both_paths_give_what_the_slow_path_alone_give() {
         let what = told(&events, left_slow.symmetric_difference(&left_both));
         let drops = [&slow, &both].map(|run| &run.report.drops);
         let what = format!("{what}, drops {drops:?}");
-        let external = any.has("napt").then_some(services::EXTERNAL);
+        let external = (any.has("napt") || any.has("nat64")).then_some(services::EXTERNAL);
         assert_equal(&service, &slow, &both, external, &what);
         seen.borrow_mut().add(&any, &slow, &both);
         Ok(())
@@ -282,7 +284,7 @@ fn capture(any: &AnyService, service: &Service, events: &[Event]) -> Trace {
 #[test]
 fn both_paths_give_the_same_in_virtual_time() {
     let config = ProptestConfig {
-        cases: 60,
+        cases: 40,
         failure_persistence: None,
         ..ProptestConfig::default()
     };

@@ -14,7 +14,7 @@ use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Instance, Pace, Paths, Service};
 use twinpath_core::program::{Exit, FastProgram, Step};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
-use twinpath_core::{FlowKey, Instant, Packet, Steering};
+use twinpath_core::{FlowKey, HashKey, Instant, Packet, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_nf::custom::custom;
 use twinpath_nf::descriptor::{Form, Function};
@@ -178,7 +178,10 @@ fn steered(service: &Service, workers: &Node, packet: &[u8]) -> Option<(FlowKey,
     let steering = Steering::new(service.seed);
     let layout = dissect(packet).ok()?;
     let key = steering.key(packet, &layout)?.key;
-    let worker = workers.machine.path().worker(key.hash(service.seed));
+    let worker = workers
+        .machine
+        .path()
+        .worker(key.hash(&HashKey::new(service.seed)));
     Some((key, worker))
 }
 

@@ -165,8 +165,8 @@ fn a_bump_in_the_wire_has_a_file_for_each_port() {
     }
 }
 
-/// In order a packet meets the list before the translation, in reverse behind it: a packet that
-/// comes in by the other port does, whatever source it claims.
+/// In order a packet meets the list before the translation, in reverse behind it. A packet that
+/// comes in by the other port is from outside, whatever source it claims: nobody translates it.
 #[test]
 fn which_way_a_packet_goes_may_be_told_by_its_port() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -175,20 +175,27 @@ fn which_way_a_packet_goes_may_be_told_by_its_port() {
 chain = ["acl", "napt"]
 ports = ["in", "out"]
 inside_ports = ["in"]
+source_check = "off"
 [acl]
 default = "allow"
-rules = [{ action = "deny", from = "198.51.100.1" }]
+rules = [{ action = "deny", from = "198.51.100.1" }, { action = "deny", to = "10.0.0.1" }]
 [napt]
 inside = ["10.0.0.0/8"]
 external = ["198.51.100.1"]
+forward = [{ protocol = "udp", external = "198.51.100.1:53", to = "10.0.0.1:53" }]
 "#;
+    let (host, external, other) = ("10.0.0.1", "198.51.100.1", "192.0.2.7");
     for paths in [Paths::Slow, Paths::Both] {
-        for port in [0, 1] {
+        for (port, from, to, expected) in [
+            (0, host, other, Some(external)),
+            (1, other, external, None),
+            (1, host, other, Some(host)),
+        ] {
             let input = folder.path().join("in.pcapng");
             let mut writer =
                 CaptureWriter::with_interfaces(&input, &["in", "out"]).expect("a file");
             for at in 1..=500 {
-                let frame = udp_frame("10.0.0.1", 1000, "192.0.2.7", 53);
+                let frame = udp_frame(from, 1000, to, 53);
                 writer
                     .write_on(port, at * 10_000_000, &frame)
                     .expect("written");
@@ -205,11 +212,15 @@ external = ["198.51.100.1"]
                 finished.report.fast
             );
             let left = packets_of(&output);
-            assert_eq!(left.len(), if port == 0 { 500 } else { 0 });
-            let is_translated = |frame: &[u8]| frame[26..30] == [198, 51, 100, 1];
+            let Some(expected) = expected else {
+                assert!(left.is_empty(), "the list is behind the translation");
+                continue;
+            };
+            assert_eq!(left.len(), 500);
+            let expected: std::net::Ipv4Addr = expected.parse().expect("an address");
             assert!(
                 left.iter()
-                    .all(|(to, frame)| *to == 1 && is_translated(frame))
+                    .all(|(to, frame)| *to == 1 - port && frame[26..30] == expected.octets())
             );
         }
     }

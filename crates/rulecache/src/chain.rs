@@ -109,6 +109,7 @@ impl RuleChain {
             let function = &mut self.functions[place];
             let verdict = function.handle(&mut recorded, now, answers);
             watch.handled(place as u8, &function.name, packet, recording, verdict);
+            answers.follow_from(step, packet);
             if answers.count() > answered {
                 self.turn_back(packet, step, answered, dependents, answers);
             }

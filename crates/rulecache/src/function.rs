@@ -1,8 +1,9 @@
 //! What a network function is whose decisions can be cached.
 
+use crate::followers::{Follower, NO_STEP};
 use crate::recorded::Recorded;
 use std::any::Any;
-use twinpath_core::{DropReason, Frame, Instant, Named, Pools};
+use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools};
 
 /// What a function made of a packet, or all functions of an element; `W` says what it waits for: of a
 /// function an entry, by its number.
@@ -36,13 +37,18 @@ pub struct Hits {
 /// Where functions put packets that they make.
 pub struct Answers<'a> {
     replies: &'a mut Vec<Frame>,
+    followers: Vec<Follower>,
     pools: &'a mut Pools,
 }
 
 impl<'a> Answers<'a> {
     /// Answers into the caller's buffers.
     pub fn new(replies: &'a mut Vec<Frame>, pools: &'a mut Pools) -> Self {
-        Self { replies, pools }
+        Self {
+            replies,
+            followers: Vec::new(),
+            pools,
+        }
     }
 
     /// How many frames were made so far.
@@ -68,6 +74,30 @@ impl<'a> Answers<'a> {
         Answers::new(replies, self.pools)
     }
 
+    /// Packets that functions let go behind the one at hand, in order.
+    pub fn take_followers(&mut self) -> Vec<Follower> {
+        std::mem::take(&mut self.followers)
+    }
+
+    /// A function at a step has handled a packet: what it let go goes on behind that.
+    pub(crate) fn follow_from(&mut self, step: usize, packet: &Packet) {
+        let own = self.followers.iter_mut().rev();
+        for follower in own.take_while(|follower| follower.step == NO_STEP) {
+            follower.goes_on(step + 1, packet);
+        }
+    }
+
+    /// Lets a packet go that the function has kept: it goes on behind the one at hand, and meets the
+    /// functions that are still to come. Returns whether there was a buffer.
+    pub fn follow(&mut self, bytes: &[u8]) -> bool {
+        let Some(frame) = self.pools.take_filled(bytes) else {
+            return false;
+        };
+        let step = NO_STEP;
+        self.followers.push(Follower { step, frame });
+        true
+    }
+
     /// Sends a frame of its own, back through the functions that the packet has passed: as if it
     /// had come from behind this one. Returns whether there was a buffer. Mark the packet that caused it with [`Recorded::quote`] or [`Recorded::uncacheable`], so
     /// that the next one is answered too.
@@ -77,6 +107,15 @@ impl<'a> Answers<'a> {
             None => return false,
         }
         true
+    }
+}
+
+impl Drop for Answers<'_> {
+    /// Nobody has taken them.
+    fn drop(&mut self) {
+        for follower in self.followers.drain(..) {
+            self.pools.give(follower.frame);
+        }
     }
 }
 

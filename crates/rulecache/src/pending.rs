@@ -3,6 +3,7 @@
 //! A packet waits for an entry of a function's table; packets of its own flow and direction wait
 //! behind it, in order. All others pass. A mark waits until all that came before it has gone out.
 
+use crate::followers::Follower;
 use crate::recording::{EntryId, Recording};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use twinpath_core::{FlowKey, Instant, Packet, Side};
@@ -18,6 +19,8 @@ pub(crate) struct Progress {
     pub packet: Packet,
     pub recording: Recording,
     pub step: usize,
+    /// What goes on behind it.
+    pub followers: Vec<Follower>,
 }
 
 /// A packet that waits for an entry.

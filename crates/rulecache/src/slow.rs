@@ -7,6 +7,7 @@
 //! promise that everything before them has been sent out.
 
 use crate::chain::{Awaits, RuleChain};
+use crate::followers::{self, Follower};
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
@@ -398,7 +399,7 @@ impl SlowRules {
             flow,
             ticket,
         };
-        self.run(packet, start, pools, out, watch)
+        self.run(packet, Vec::new(), start, pools, out, watch)
     }
 
     /// Takes a packet on that had to wait; when it is gone, those behind it go.
@@ -411,14 +412,19 @@ impl SlowRules {
         out: &mut Vec<Output>,
     ) {
         self.recording = progress.recording;
-        let Progress { packet, step, .. } = progress;
+        let Progress {
+            packet,
+            step,
+            followers,
+            ..
+        } = progress;
         let start = Start {
             step,
             settled,
             flow,
             ticket: Some(ticket),
         };
-        let mut is_gone = self.run(packet, start, pools, out, &mut Unwatched);
+        let mut is_gone = self.run(packet, followers, start, pools, out, &mut Unwatched);
         let mut last = ticket;
         while is_gone && let Some((next, packet)) = self.pending.gone(&flow, last) {
             is_gone = self.begin(packet, flow, Some(next), pools, out, &mut Unwatched);
@@ -430,6 +436,7 @@ impl SlowRules {
     fn run<W: Watch + ?Sized>(
         &mut self,
         mut packet: Packet,
+        mut followers: Vec<Follower>,
         start: Start,
         pools: &mut Pools,
         out: &mut Vec<Output>,
@@ -453,13 +460,21 @@ impl SlowRules {
             &mut answers,
             watch,
         );
+        followers.append(&mut answers.take_followers());
+        drop(answers);
         out.extend(self.replies.drain(..).map(Output::Reply));
         let at = packet.timestamp();
+        if let Verdict::Wait(Awaits { step, entry }) = verdict {
+            let progress = Progress {
+                packet,
+                recording: self.recording,
+                step,
+                followers,
+            };
+            return self.wait(progress, entry, start, pools, out);
+        }
+        let followers = followers::packets(followers, &packet, pools);
         match verdict {
-            Verdict::Forward => {
-                out.push(Output::Depart(packet, self.recording.rewrites().egress()));
-                self.consider(None, at, out, watch);
-            }
             Verdict::Drop(reason) => {
                 self.consider(Some(reason), at, out, watch);
                 out.push(Output::Drop(packet, reason));
@@ -468,11 +483,37 @@ impl SlowRules {
                 self.consider(None, at, out, watch);
                 pools.give(packet.frame);
             }
-            Verdict::Wait(Awaits { step, entry }) => {
-                return self.wait(packet, step, entry, start, out);
+            _ => {
+                out.push(Output::Depart(packet, self.recording.rewrites().egress()));
+                self.consider(None, at, out, watch);
             }
         }
+        if !followers.is_empty() {
+            self.follow(followers, pools, out);
+        }
         true
+    }
+
+    /// What functions let go behind a packet meets those that are still to come.
+    #[cold]
+    fn follow(
+        &mut self,
+        followers: Vec<(usize, Packet)>,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
+        for (step, packet) in followers {
+            let flow = self.flow_of(&packet);
+            let start = Start {
+                step,
+                settled: None,
+                flow,
+                ticket: None,
+            };
+            // It makes no rule: nobody knows what it looked like when it came.
+            self.recording.begin(None);
+            self.run(packet, Vec::new(), start, pools, out, &mut Unwatched);
+        }
     }
 
     /// Counts the entries of a packet that goes on or is dropped, and offers its rule if it is hot.
@@ -520,10 +561,10 @@ impl SlowRules {
     #[cold]
     fn wait(
         &mut self,
-        packet: Packet,
-        step: usize,
+        mut progress: Progress,
         entry: EntryId,
         start: Start,
+        pools: &mut Pools,
         out: &mut Vec<Output>,
     ) -> bool {
         let is_stuck = start.settled == Some(entry) && self.manager.is_free(entry);
@@ -534,15 +575,15 @@ impl SlowRules {
                 false => (&mut self.counters.overflowed, DropReason::RuleBacklogFull),
             };
             *count += 1;
+            let Progress {
+                packet, followers, ..
+            } = progress;
+            let followers = followers::packets(followers, &packet, pools);
             out.push(Output::Drop(packet, reason));
+            self.follow(followers, pools, out);
             return true;
         }
         self.counters.waited += 1;
-        let mut progress = Progress {
-            packet,
-            recording: self.recording,
-            step,
-        };
         // What it met before may be changed by the time it goes on.
         progress.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);

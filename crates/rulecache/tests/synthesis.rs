@@ -65,6 +65,7 @@ impl Bench {
         let verdict = self
             .chain
             .run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
+        drop(answers);
         let drop = match verdict {
             Verdict::Forward => Some(None),
             Verdict::Drop(reason) => Some(Some(reason)),

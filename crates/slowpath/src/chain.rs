@@ -4,6 +4,7 @@ use crate::function::{Flow, NetworkFunction, Outbox};
 use crate::store::Record;
 use std::collections::VecDeque;
 use std::ops::Range;
+use twinpath_core::guarantee::reply_order;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::{Alias, Steering, SteeringError};
 use twinpath_core::{Direction, DropCounters, Instant, Named, Packet, Pools};
@@ -12,6 +13,8 @@ use twinpath_core::{Direction, DropCounters, Instant, Named, Packet, Pools};
 pub struct Chain {
     functions: Vec<Named<dyn NetworkFunction>>,
     words: Vec<Range<usize>>,
+    /// The places of the functions, in the order in which replies pass them.
+    reply_order: Vec<usize>,
     onward: Vec<Packet>,
     queue: VecDeque<(Packet, usize)>,
 }
@@ -36,18 +39,17 @@ impl Chain {
 
     /// A chain of functions with names.
     pub fn named(functions: Vec<Named<dyn NetworkFunction>>) -> Self {
-        let mut first = 0;
-        let words = functions
-            .iter()
-            .map(|function| {
-                let range = first..first + function.program().words.len();
-                first = range.end;
-                range
-            })
-            .collect();
+        let (mut first, mut words, mut guarantees) = (0, Vec::new(), Vec::new());
+        for function in &functions {
+            let program = function.program();
+            words.push(first..first + program.words.len());
+            guarantees.push(program.guarantees);
+            first += program.words.len();
+        }
         Self {
             functions,
             words,
+            reply_order: reply_order(&guarantees),
             onward: Vec::new(),
             queue: VecDeque::new(),
         }
@@ -152,6 +154,16 @@ impl Chain {
             .any(|((function, words), &handle)| {
                 function.is_pending(&record.words[words.clone()], handle)
             })
+    }
+
+    /// Whether a flow is half-open: a function says so, none says that it is not, and none has work
+    /// pending.
+    pub fn is_half_open<T>(&self, record: &Record<'_, T>) -> bool {
+        let functions = self.functions.iter().zip(&self.words);
+        let mut told = functions
+            .filter_map(|(function, words)| function.is_half_open(&record.words[words.clone()]))
+            .peekable();
+        told.peek().is_some() && told.all(|is_half_open| is_half_open) && !self.is_pending(record)
     }
 
     /// Releases the private state of a flow that is reset.
@@ -272,22 +284,22 @@ impl Chain {
     /// What a function let go of goes on as of now: that is the time by which whatever is behind
     /// judges it, in this element and in others.
     fn pass_on(&mut self, place: usize, now: Instant) {
-        let last = self.functions.len() - 1;
+        let in_reply = self.reply_order.iter().position(|&other| other == place);
         for mut packet in self.onward.drain(..) {
             packet.frame.set_timestamp(now);
-            let done = match packet.direction {
-                Direction::Original => place + 1,
-                Direction::Reply => last - place + 1,
+            let step = match packet.direction {
+                Direction::Original => place,
+                Direction::Reply => in_reply.unwrap_or(place),
             };
-            self.queue.push_back((packet, done));
+            self.queue.push_back((packet, step + 1));
         }
     }
 
-    /// Replies pass the functions in reverse.
+    /// Replies pass the functions in [an order of their own](twinpath_core::guarantee).
     fn place_at(&self, direction: Direction, step: usize) -> usize {
         match direction {
             Direction::Original => step,
-            Direction::Reply => self.functions.len() - 1 - step,
+            Direction::Reply => self.reply_order[step],
         }
     }
 }

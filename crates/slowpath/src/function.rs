@@ -121,7 +121,14 @@ pub trait NetworkFunction: Any + Send {
     /// Whether words that are not zero have become equal to zero by lapse of time.
     fn is_expired(&self, words: &[u32], now: Instant) -> bool;
 
-    /// Releases private state of a flow that has expired or was reset.
+    /// Whether a flow's words say that what it carries has hardly begun: nobody has answered yet, or
+    /// whoever asked has not shown that it hears the answer. Of such flows, whose packets may be
+    /// anybody's, only so many are remembered. `None` if the function does not tell.
+    fn is_half_open(&self, _words: &[u32]) -> Option<bool> {
+        None
+    }
+
+    /// Releases private state of a flow that has expired, was reset, or gave its place to another.
     fn forget(&mut self, _handle: u32) {}
 
     /// Lets go of every packet that is kept of a flow, in order: the chain around the function is

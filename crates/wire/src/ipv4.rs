@@ -14,6 +14,8 @@ pub const HEADER_BYTES: usize = 20;
 pub const TOTAL_LENGTH_AT: usize = 2;
 /// Offset of the time to live within the header.
 pub const TTL_AT: usize = 8;
+/// Offset of the identification within the header.
+pub const IDENTIFICATION_AT: usize = 4;
 /// Offset of the header checksum within the header.
 pub const CHECKSUM_AT: usize = 10;
 /// Offset of the source address within the header.

@@ -161,6 +161,25 @@ pub fn set_ttl(frame: &mut [u8], layout: &Layout, ttl: u8) -> Result<(), Rewrite
     Ok(())
 }
 
+/// Sets the identification of an IPv4 packet.
+///
+/// # Errors
+/// [`RewriteError::Family`] if the packet is not IPv4; [`RewriteError::ShortFrame`].
+pub fn set_identification(
+    frame: &mut [u8],
+    layout: &Layout,
+    identification: u16,
+) -> Result<(), RewriteError> {
+    check_length(frame, layout)?;
+    if layout.network != Network::V4 {
+        return Err(RewriteError::Family);
+    }
+    let l3 = usize::from(layout.l3);
+    let delta = replace16(frame, l3 + ipv4::IDENTIFICATION_AT, identification);
+    mend(frame, l3 + ipv4::CHECKSUM_AT, delta);
+    Ok(())
+}
+
 /// Sets the TCP sequence number.
 ///
 /// # Errors

@@ -11,11 +11,11 @@ const LAYERS: &[&[&str]] = &[
     &[
         "ethernet", "vlan", "ipv4", "ipv6", "tcp", "udp", "icmp", "kv",
     ],
-    &["arp", "neighbor", "link"],
+    &["link"],
     &["layout"],
     &["fields"],
     &["verify"],
-    &["rewrite"],
+    &["rewrite", "arp", "neighbor"],
     &["build"],
 ];
 

@@ -68,6 +68,9 @@ pub struct Report {
     pub drops: BTreeMap<String, u64>,
     /// Events of the coherence protocol (SwitchNIC §4).
     pub coherence: Coherence,
+    /// The flows that the workers know.
+    #[serde(default)]
+    pub flows: Flows,
     /// How often each worker crashed and began anew.
     #[serde(default)]
     pub worker_restarts: Vec<u64>,
@@ -215,6 +218,19 @@ pub struct Coherence {
     pub reordered_frames: u64,
     /// Frames of the link that never came.
     pub lost_frames: u64,
+}
+
+/// The flows that the workers know, all workers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flows {
+    /// Known at the end of the run.
+    pub known: u64,
+    /// Half-open at the end of the run.
+    pub half_open: u64,
+    /// Half-open ones that were forgotten for want of room.
+    pub half_open_forgotten: u64,
+    /// Turned away because too many others fell on the same place of the index.
+    pub crowded: u64,
 }
 
 /// Slots of the fast path's state table by state.
@@ -393,6 +409,7 @@ impl Default for Report {
             slow: PathTotals::default(),
             drops: BTreeMap::new(),
             coherence: Coherence::default(),
+            flows: Flows::default(),
             worker_restarts: Vec::new(),
             slots: SlotCounters::default(),
             slots_at_end: SlotCounters::default(),

@@ -92,6 +92,7 @@ mod edit;
 mod entrance;
 mod error;
 mod faults;
+mod guarantees;
 mod parking;
 mod ports;
 mod rule_lines;
@@ -284,8 +285,8 @@ struct Head {
     /// where the chain has a router if nothing is said, else false. Hosts that leave checksums to
     /// their cards are captured with wrong ones.
     verify_ipv4_checksum: Option<bool>,
-    /// Seed of the flow hash and of everything drawn at random. Without one it is 0, or drawn and
-    /// told where the service listens.
+    /// Seed of all hashes and of everything drawn at random. Without one it is 0 for captures and in
+    /// virtual time; else one is drawn and told.
     seed: Option<u64>,
 }
 
@@ -472,6 +473,7 @@ impl Settings {
             files,
         };
         let functions = chain::read(names, sections, surroundings, faults)?;
+        faults.take(guarantees::check(&functions, names));
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";

@@ -95,7 +95,10 @@ impl Found {
 
     /// What a translation takes to be for a host inside never comes to where it was to go.
     fn addresses_in_pool(&mut self, service: &Service, napt: &str, translation: &Translation<'_>) {
-        let is_in_pool = |address: Address| translation.external.contains(&address);
+        let is_in_pool = |address: Address| {
+            let mut pool = translation.external.iter();
+            pool.any(|prefix| prefix.includes(address))
+        };
         for instance in &service.chain {
             let name = &*instance.name;
             if let Some(balancer) = instance.config.of::<load_balancer::Config>() {

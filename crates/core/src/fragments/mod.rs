@@ -22,6 +22,7 @@
 mod datagram;
 
 use crate::drop_reason::DropReason;
+use crate::hash::HashKey;
 use crate::key::Keyed;
 use crate::pool::Frame;
 use crate::steering::Steering;
@@ -29,7 +30,6 @@ use crate::time::Instant;
 use crate::wire::Address;
 use crate::wire::layout::{Fragment, Layout};
 use datagram::{Datagram, Name};
-use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ struct Held {
 /// Virtual reassembly in front of an element.
 #[derive(Debug)]
 pub struct Fragments {
-    seed: u64,
+    hash_key: HashKey,
     datagrams: Vec<Option<Datagram>>,
     held: Vec<Held>,
     current: Option<Current>,
@@ -99,9 +99,9 @@ pub struct Fragments {
 
 impl Fragments {
     /// One that has seen nothing.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(hash_key: HashKey) -> Self {
         Self {
-            seed,
+            hash_key,
             datagrams: Vec::new(),
             held: Vec::new(),
             current: None,
@@ -219,10 +219,8 @@ impl Fragments {
     /// The places that datagrams of a sender can have. Nobody who does not know the seed can choose
     /// addresses that share another's.
     fn share_of(&self, source: Address) -> Range<usize> {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u64(self.seed);
-        hasher.write_u128(source.0);
-        let share = (hasher.finish() >> 32) as usize % (MAX_DATAGRAMS / SHARE);
+        let [high, low] = [(source.0 >> 64) as u64, source.0 as u64];
+        let share = (self.hash_key.hash([high, low]) >> 32) as usize % (MAX_DATAGRAMS / SHARE);
         share * SHARE..(share + 1) * SHARE
     }
 

@@ -33,7 +33,7 @@ enum Fate {
 impl Bench {
     fn new() -> Self {
         Self {
-            fragments: Fragments::new(7),
+            fragments: Fragments::new(HashKey::new(7)),
             pools: Pools::new(2 * MAX_HELD, 1),
         }
     }

@@ -106,6 +106,15 @@ impl Phase {
         number << PHASE_SHIFT
     }
 
+    /// Whether it is not sure yet that both ends take part.
+    pub const fn is_half_open(self) -> bool {
+        match self {
+            Self::Tcp(state) => state.is_half_open(),
+            Self::Unreplied => true,
+            Self::Replied => false,
+        }
+    }
+
     fn from_bits(word: u32) -> Option<Self> {
         match (word & PHASE_MASK) >> PHASE_SHIFT {
             0 => None,

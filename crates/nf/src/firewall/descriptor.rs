@@ -1,6 +1,7 @@
 //! What the catalogue knows of firewalls.
 
 use super::edit::edited_rules;
+use super::program::GUARANTEES;
 use super::rule::Rule;
 use super::rules::{FirstPacket, RuleSet};
 use super::{Config, Firewall, NAME};
@@ -12,6 +13,7 @@ use crate::firewall::cover::unreachable_rules;
 use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
+use twinpath_core::Guarantees;
 use twinpath_core::wire::layout::Layout;
 use twinpath_rulecache::EntryText;
 
@@ -33,6 +35,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        GUARANTEES
     }
 
     fn warnings(&self) -> Vec<ConfigWarning> {

@@ -12,6 +12,7 @@ use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 use super::NAME;
 use super::config::{Config, Timeouts};
 use super::connection::{Connection, Phase};
+use super::hosts::{HostLimit, Hosts};
 use super::rule::Action;
 use super::rules::{FirstPacket, RuleSet};
 use super::window::Windows;
@@ -28,6 +29,8 @@ pub struct Firewall {
     pub(super) redirects: bool,
     pub(super) checksums: VerifyChecksums,
     pub(super) timeouts: Timeouts,
+    host_limit: Option<HostLimit>,
+    hosts: Hosts,
     pub(super) counters: Counters,
     pub(super) refusals: Refusals,
 }
@@ -37,6 +40,7 @@ pub struct Firewall {
 pub(super) struct Counters {
     opened: u64,
     pub(super) picked_up: u64,
+    over_host_limit: u64,
     denied: u64,
     invalid: u64,
     pub(super) out_of_window: u64,
@@ -60,6 +64,8 @@ impl Firewall {
             redirects: config.redirects,
             checksums: config.verify_checksums,
             timeouts: config.timeouts.clone(),
+            host_limit: config.host_limit(),
+            hosts: Hosts::default(),
             counters: Counters::default(),
             refusals: Refusals::default(),
         }
@@ -96,6 +102,7 @@ impl Firewall {
         {
             return Err(self.deny());
         }
+        self.count_of_host(packet, flow)?;
         self.counters.opened += 1;
         let connection = Connection {
             phase,
@@ -105,6 +112,22 @@ impl Firewall {
             windows,
         };
         connection.store(flow.words);
+        Ok(())
+    }
+
+    /// Counts a flow's connection for the host that opens it, unless it has as many as it may.
+    fn count_of_host(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+        self.hosts.close(std::mem::take(flow.handle));
+        let Some(limit) = &self.host_limit else {
+            return Ok(());
+        };
+        match self.hosts.open(packet.source().address, limit) {
+            Some(handle) => *flow.handle = handle,
+            None => {
+                self.counters.over_host_limit += 1;
+                return Err(DropReason::HostLimit);
+            }
+        }
         Ok(())
     }
 
@@ -200,6 +223,14 @@ impl NetworkFunction for Firewall {
         Connection::load(words).is_some_and(|connection| connection.is_expired(now))
     }
 
+    fn forget(&mut self, handle: u32) {
+        self.hosts.close(handle);
+    }
+
+    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
+        Connection::load(words).map(|connection| connection.phase.is_half_open())
+    }
+
     /// Connections go on as they are; the new time-outs hold from their next packet on, which is
     /// the workers'.
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
@@ -208,6 +239,7 @@ impl NetworkFunction for Firewall {
         };
         swap(self, new);
         swap(&mut self.counters, &mut new.counters);
+        swap(&mut self.hosts, &mut new.hosts);
         swap(&mut self.refusals, &mut new.refusals);
         true
     }
@@ -216,6 +248,7 @@ impl NetworkFunction for Firewall {
         let counters = &self.counters;
         each("connections_opened", counters.opened);
         each("connections_picked_up", counters.picked_up);
+        each("connections_over_host_limit", counters.over_host_limit);
         each("packets_denied", counters.denied);
         each("packets_invalid", counters.invalid);
         each("segments_out_of_window", counters.out_of_window);

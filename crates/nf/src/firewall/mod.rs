@@ -80,8 +80,15 @@
 //! leave the firewall out of the chain and put it back.) Other time-outs hold for a connection
 //! from its next packet on.
 //!
+//! # Under attack
+//! A connection is *half-open* until both ends are known to take part: TCP until the opener has
+//! acknowledged what the responder sent, others until they are answered. Half-open connections are
+//! remembered briefly, and where there are more than `half_open` of `[slow_path]` those that have
+//! been silent for longest are forgotten; an established connection never is.
+//!
 //! # Drops and counters
 //! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known),
+//! as `host_limit` (a connection too many of one host),
 //! as `invalid_state` (segments that suit neither state nor windows), and, where they are ICMP
 //! errors that nobody should believe, as `icmp_type`, `icmp_recipient`, `icmp_quote` or
 //! `bad_checksum`. Other packets are dropped as `bad_checksum` where checksums are verified. These
@@ -91,6 +98,7 @@
 //! |---|---|
 //! | `connections_opened` | connections that were allowed, of any protocol |
 //! | `connections_picked_up` | of these, TCP connections met in mid-stream |
+//! | `connections_over_host_limit` | packets dropped as `host_limit` |
 //! | `packets_denied` | packets dropped as `denied` |
 //! | `packets_invalid` | packets dropped as `invalid_state` |
 //! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded |
@@ -108,6 +116,7 @@ pub(crate) mod edit;
 mod errors;
 mod function;
 mod handshake;
+mod hosts;
 mod program;
 pub mod rule;
 mod rules;

@@ -5,12 +5,13 @@
 //! acknowledgement may be no further behind than 66,000 bytes: one that lags more is rare and goes
 //! to the slow path, which allows more where the windows are large.
 
-use twinpath_core::Direction;
+use twinpath_core::guarantee::Guarantee;
 use twinpath_core::program::{
     Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, compute, set,
 };
 use twinpath_core::wire::protocol;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::{Direction, Guarantees};
 
 use super::NAME;
 use super::connection::{
@@ -24,6 +25,12 @@ use super::window::MIN_ACKNOWLEDGEMENT_REACH;
 const SEGMENT_END: Operand = Operand::Temporary(0);
 const SCRATCH: Operand = Operand::Temporary(1);
 const ACKNOWLEDGEMENT: Operand = Operand::Field(Field::TcpAcknowledgement);
+
+/// Segments that it lets pass are what their connection's state allows.
+pub(super) const GUARANTEES: Guarantees = Guarantees {
+    gives: Some(Guarantee::Checked),
+    needs: None,
+};
 
 /// Builds the program; it is the same for every configuration.
 pub fn program() -> FastProgram {
@@ -54,6 +61,7 @@ pub fn program() -> FastProgram {
             },
         ],
         always_complex: vec![no_plain_segment()],
+        guarantees: GUARANTEES,
         ..FastProgram::default()
     }
 }

@@ -104,6 +104,7 @@ impl Firewall {
         match state {
             TcpState::Established => self.timeouts.tcp_established.ticks(),
             TcpState::Closed => self.timeouts.tcp_closed.ticks(),
+            state if state.is_half_open() => self.timeouts.tcp_half_open.ticks(),
             _ => self.timeouts.tcp_transitory.ticks(),
         }
     }

@@ -50,6 +50,14 @@ impl TcpState {
     ];
 }
 
+impl TcpState {
+    /// Whether it is not sure yet that both ends take part: anybody may have sent the opener's
+    /// segments, until it acknowledges what the responder has sent.
+    pub const fn is_half_open(self) -> bool {
+        matches!(self, Self::SynSent | Self::SynReceived | Self::PickedUp)
+    }
+}
+
 /// Which end of the connection a segment comes from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum End {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
+use twinpath_core::Guarantees;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -29,6 +30,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         Some("reads payloads")
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Self::guarantees(self)
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -6,7 +6,7 @@ use super::maglev::{Candidate, Maglev};
 use crate::seeded::{Seed, SeededMap};
 use std::collections::{HashMap, HashSet};
 use twinpath_core::steering::Alias;
-use twinpath_core::{FlowKey, Instant};
+use twinpath_core::{FlowKey, HashKey, Instant};
 use twinpath_wire::{Address, Endpoint, MacAddress};
 
 /// One row of the backend table.
@@ -38,18 +38,20 @@ pub(super) struct Backends {
     by_vip: SeededMap<(Endpoint, u8), ServiceIndex>,
     addresses: HashSet<(Address, u8)>,
     seed: u64,
+    hash_key: HashKey,
     started: Instant,
 }
 
 impl Backends {
     /// Fills every lookup table.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, seed: u64) -> Self {
         let mut backends = Self {
             rows: Vec::new(),
             services: Vec::new(),
-            by_vip: SeededMap::with_hasher(Seed(config.seed)),
+            by_vip: SeededMap::with_hasher(Seed::new(seed)),
             addresses: HashSet::new(),
-            seed: config.seed,
+            seed,
+            hash_key: HashKey::new(seed),
             started: Instant::ZERO,
         };
         for service in &config.services {
@@ -154,7 +156,7 @@ impl Backends {
         let tables = &self.services[usize::from(service.0)].tables;
         let elapsed = self.elapsed(now);
         let (_, table) = tables.iter().rev().find(|(from, _)| *from <= elapsed)?;
-        table.choose(key.hash(self.seed))
+        table.choose(key.hash(&self.hash_key))
     }
 
     /// The backend in a row, if it is not gone at this time.

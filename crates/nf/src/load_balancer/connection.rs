@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! word 0   31..28 kind, 27 flipped, 26 closed, 25 FIN of the server, 24 FIN of the client,
-//!          23 reset by the server, 22 reset by the client, 21..16 unused,
-//!          15..0 row of the backend table
-//! word 1   when the last packet came, in ticks
+//!          23 reset by the server, 22 reset by the client, 21 unanswered, 20 unconfirmed,
+//!          19..16 unused, 15..0 row of the backend table
+//! word 1   when the last packet came, in ticks; earlier after one that leaves it half-open
 //! ```
 //! The kind is never 0, so words that are all zero are no connection. It says in one comparison
 //! what the fast program must know: protocol and return path.
@@ -18,9 +18,11 @@ use twinpath_wire::tcp::flags;
 pub(super) const WORDS: usize = 2;
 /// Bits of word 0 that hold the row.
 pub(super) const ROW_MASK: u32 = 0xffff;
-/// Bits of word 0 that must equal a [`Kind::bits`] for the fast path.
-pub(super) const SIMPLE_MASK: u32 =
-    0xf << KIND_SHIFT | FLIPPED | CLOSED | RESET_BY_SERVER | RESET_BY_CLIENT;
+/// Bits of word 0 that must equal a [`Kind::bits`] for packets of either end on the fast path.
+pub(super) const SIMPLE_MASK: u32 = UNANSWERED_MASK | UNANSWERED;
+/// The same for those of the client while nobody has answered, where an answer will be seen.
+pub(super) const UNANSWERED_MASK: u32 =
+    0xf << KIND_SHIFT | FLIPPED | CLOSED | RESET_BY_SERVER | RESET_BY_CLIENT | UNCONFIRMED;
 
 /// The row of connections whose backend is no longer configured: no table has so many rows.
 pub(super) const GONE: u16 = ROW_MASK as u16;
@@ -32,6 +34,8 @@ const FIN_OF_SERVER: u32 = 1 << 25;
 const FIN_OF_CLIENT: u32 = 1 << 24;
 const RESET_BY_SERVER: u32 = 1 << 23;
 const RESET_BY_CLIENT: u32 = 1 << 22;
+const UNANSWERED: u32 = 1 << 21;
+const UNCONFIRMED: u32 = 1 << 20;
 
 /// What a flow is to the balancer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +98,10 @@ pub(super) struct Connection {
     /// A reset was seen, and nothing since that tells against it.
     pub reset_by_client: bool,
     pub reset_by_server: bool,
+    /// The client alone was heard: once, where the server's packets do not come by.
+    pub unanswered: bool,
+    /// The server has answered a SYN, and the client not shown that it hears it.
+    pub unconfirmed: bool,
     /// In ticks.
     pub last_seen: u32,
 }
@@ -110,6 +118,8 @@ impl Connection {
             fin_of_server: false,
             reset_by_client: false,
             reset_by_server: false,
+            unanswered: false,
+            unconfirmed: false,
             last_seen: 0,
         }
     }
@@ -127,6 +137,8 @@ impl Connection {
             fin_of_server: has(FIN_OF_SERVER),
             reset_by_client: has(RESET_BY_CLIENT),
             reset_by_server: has(RESET_BY_SERVER),
+            unanswered: has(UNANSWERED),
+            unconfirmed: has(UNCONFIRMED),
             last_seen,
         })
     }
@@ -139,7 +151,9 @@ impl Connection {
             | bit(FIN_OF_CLIENT, self.fin_of_client)
             | bit(FIN_OF_SERVER, self.fin_of_server)
             | bit(RESET_BY_CLIENT, self.reset_by_client)
-            | bit(RESET_BY_SERVER, self.reset_by_server);
+            | bit(RESET_BY_SERVER, self.reset_by_server)
+            | bit(UNANSWERED, self.unanswered)
+            | bit(UNCONFIRMED, self.unconfirmed);
         if let Some(place) = words.first_chunk_mut() {
             *place = [
                 self.kind.bits() | flags | u32::from(self.row),
@@ -174,6 +188,26 @@ impl Sign {
 }
 
 impl Connection {
+    /// Whether anybody may have sent what was heard so far. What only passes has nothing to lose.
+    pub fn is_half_open(&self) -> bool {
+        self.kind == Kind::Passing || self.unanswered || self.unconfirmed
+    }
+
+    /// Learns from a packet of the client, not its first, that it goes on: it hears answers, or is
+    /// in earnest where none come by.
+    pub fn note_client_goes_on(&mut self, tcp_flags: u8) {
+        let goes_on = tcp_flags & flags::SYN == 0;
+        let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
+        self.unconfirmed &= !goes_on;
+        self.unanswered &= !(alone && goes_on);
+    }
+
+    /// Learns from a packet of the server that it answers.
+    pub fn note_answer(&mut self, tcp_flags: u8) {
+        self.unconfirmed |= self.unanswered && tcp_flags & flags::SYN != 0;
+        self.unanswered = false;
+    }
+
     /// Whether it is remembered for a short time only.
     pub const fn is_ending(&self) -> bool {
         self.closed || self.reset_by_client || self.reset_by_server
@@ -210,6 +244,7 @@ pub(super) struct Timeouts {
     tcp: u32,
     closing: u32,
     udp: u32,
+    half_open: u32,
 }
 
 impl Timeouts {
@@ -219,6 +254,7 @@ impl Timeouts {
             tcp: config.tcp_timeout.ticks(),
             closing: config.closing_timeout.ticks(),
             udp: config.udp_timeout.ticks(),
+            half_open: config.half_open_timeout.ticks(),
         }
     }
 
@@ -229,6 +265,17 @@ impl Timeouts {
             Kind::Service(Protocol::Tcp, _) => self.tcp,
             Kind::Service(Protocol::Udp, _) | Kind::Passing => self.udp,
         }
+    }
+
+    /// When a connection counts as last seen after a packet that opens it, or answers that: a
+    /// half-open one is forgotten earlier than others of its kind.
+    pub const fn last_seen_opening(&self, connection: &Connection, now: Instant) -> u32 {
+        let is_half_open = connection.unanswered || connection.unconfirmed;
+        let cut = match is_half_open && !connection.is_ending() {
+            true => self.of_open(connection.kind).saturating_sub(self.half_open),
+            false => 0,
+        };
+        now.ticks().wrapping_sub(cut)
     }
 
     /// Whether a connection has been silent for too long. A clock that is a little behind that of
@@ -250,15 +297,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 6], last_seen: u32) {
-            let [flipped, closed, fin_of_client, fin_of_server, reset_by_client, reset_by_server] = flags;
+        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 6], fins: [bool; 2], last_seen: u32) {
+            let [flipped, closed, reset_by_client, reset_by_server, unanswered, unconfirmed] = flags;
+            let [fin_of_client, fin_of_server] = fins;
             let connection = Connection {
-                kind, row, flipped, closed, fin_of_client, fin_of_server, reset_by_client, reset_by_server, last_seen,
+                kind, row, flipped, closed, fin_of_client, fin_of_server, reset_by_client, reset_by_server,
+                unanswered, unconfirmed, last_seen,
             };
             let mut words = [0; WORDS];
             connection.write(&mut words);
             prop_assert_eq!(Connection::read(&words), Some(connection));
-            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), !flipped && !connection.is_ending());
+            let is_simple = !flipped && !connection.is_ending() && !unanswered && !unconfirmed;
+            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), is_simple);
         }
     }
 

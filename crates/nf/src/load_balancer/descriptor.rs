@@ -35,8 +35,8 @@ impl FunctionConfig for Config {
         other.of() == Some(self)
     }
 
-    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
-        Ok(Function::flow(LoadBalancer::new(self)))
+    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::flow(LoadBalancer::new(self, seed)))
     }
 
     /// Which backends are drained is looked at on the slow path alone.

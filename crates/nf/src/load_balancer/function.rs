@@ -45,14 +45,14 @@ struct Counters {
 }
 
 impl LoadBalancer {
-    /// A balancer; fills its lookup tables.
-    pub fn new(config: &Config) -> Self {
+    /// A balancer; fills its lookup tables, under `seed` if the configuration has none.
+    pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             program: program(config),
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
             checksums: config.verify_checksums,
-            backends: Backends::new(config),
+            backends: Backends::new(config, config.seed.unwrap_or(seed)),
             migration: Migration::default(),
             counters: Counters::default(),
             refusals: Refusals::default(),
@@ -70,7 +70,7 @@ impl LoadBalancer {
         match self.backends.service_at(packet.destination(), protocol) {
             Some(service) => self.open(service, packet, flow, out),
             None if from_service => self.pass_early_reply(packet, out),
-            None => pass(packet, Connection::new(Kind::Passing, 0), flow, out),
+            None => self.pass(packet, Connection::new(Kind::Passing, 0), flow, out),
         }
     }
 
@@ -99,6 +99,19 @@ impl LoadBalancer {
             flipped,
             ..Connection::new(self.backends.kind(service), row)
         };
+        self.send_first(packet, connection, flow, out);
+    }
+
+    /// The first packet of a connection.
+    fn send_first(
+        &mut self,
+        packet: Packet,
+        mut connection: Connection,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        connection.note_client(sign(&packet));
+        connection.unanswered = true;
         self.send_to_backend(packet, connection, flow, out);
     }
 
@@ -141,15 +154,17 @@ impl LoadBalancer {
             };
             if reopened {
                 self.count_connection(row);
-                connection = Connection {
+                let connection = Connection {
                     flipped: connection.flipped,
                     ..Connection::new(connection.kind, row)
                 };
-            } else {
-                self.counters.reassigned += 1;
-                connection.row = row;
+                return self.send_first(packet, connection, flow, out);
             }
+            self.counters.reassigned += 1;
+            connection.row = row;
         }
+        connection.note_client(sign(&packet));
+        connection.note_client_goes_on(packet.tcp_flags());
         self.send_to_backend(packet, connection, flow, out);
     }
 
@@ -171,11 +186,10 @@ impl LoadBalancer {
     fn send_to_backend(
         &mut self,
         mut packet: Packet,
-        mut connection: Connection,
+        connection: Connection,
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        connection.note_client(sign(&packet));
         // The rewrite cannot fail: backend, service and packet are of one IP version.
         if let Some(backend) = self.backends.row(connection.row) {
             match connection.kind {
@@ -185,7 +199,7 @@ impl LoadBalancer {
                 _ => _ = packet.set_destination(backend.endpoint),
             }
         }
-        pass(packet, connection, flow, out);
+        self.pass(packet, connection, flow, out);
     }
 
     fn handle_from_server(
@@ -201,10 +215,32 @@ impl LoadBalancer {
             return out.forward(packet);
         }
         connection.note_server(sign(&packet));
+        connection.note_answer(packet.tcp_flags());
         if let Some(backend) = self.backends.row(connection.row).filter(|_| through) {
             packet.set_source(self.backends.vip(backend.service));
         }
-        pass(packet, connection, flow, out);
+        self.pass(packet, connection, flow, out);
+    }
+
+    /// Writes the connection down as seen now, and lets the packet go on.
+    fn pass(
+        &self,
+        packet: Packet,
+        connection: Connection,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let opens = flow.is_new() || packet.tcp_flags() & flags::SYN != 0;
+        let last_seen = match opens {
+            true => self.timeouts.last_seen_opening(&connection, flow.now),
+            false => flow.now.ticks(),
+        };
+        Connection {
+            last_seen,
+            ..connection
+        }
+        .write(flow.words);
+        out.forward(packet);
     }
 
     /// An ICMP error about a packet of the connection. It does not keep the connection alive.
@@ -280,7 +316,7 @@ impl NetworkFunction for LoadBalancer {
             }
             (_, None) => self.handle_first(packet, flow, out),
             (_, Some(connection)) if connection.kind == Kind::Passing => {
-                pass(packet, connection, flow, out)
+                self.pass(packet, connection, flow, out)
             }
             (_, Some(_)) if packet.tcp_flags() & COMPLEX_FLAGS != 0 && self.is_broken(&packet) => {
                 self.drop_broken(packet, out)
@@ -294,6 +330,10 @@ impl NetworkFunction for LoadBalancer {
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         Connection::read(words).is_some_and(|connection| self.timeouts.are_over(&connection, now))
+    }
+
+    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
+        Connection::read(words).map(|connection| connection.is_half_open())
     }
 
     /// Backends that are no longer configured are removed: their connections go to others.
@@ -354,17 +394,6 @@ fn sign(packet: &Packet) -> Sign {
 
 fn is_from_client(packet: &Packet, connection: &Connection) -> bool {
     (packet.direction == Direction::Original) != connection.flipped
-}
-
-/// Writes the connection down as seen now, and lets the packet go on.
-fn pass(packet: Packet, connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-    let last_seen = flow.now.ticks();
-    Connection {
-        last_seen,
-        ..connection
-    }
-    .write(flow.words);
-    out.forward(packet);
 }
 
 fn set_destination_mac(packet: &mut Packet, mac: MacAddress) {

@@ -1,7 +1,7 @@
 //! What the balancer does on the fast path.
 
 use super::config::{Config, ReturnPath, Service};
-use super::connection::{Kind, ROW_MASK, SIMPLE_MASK, Timeouts};
+use super::connection::{Kind, ROW_MASK, SIMPLE_MASK, Timeouts, UNANSWERED_MASK};
 use twinpath_core::program::{
     Action, Comparison, Condition, EndpointRow, EndpointTable, Exit, FastProgram, Field, Operand,
     Operation, PacketEnd, Step, Word, compute, set,
@@ -98,12 +98,12 @@ fn opens_or_closes() -> Condition {
 }
 
 fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
-    let step = |name, more: Vec<Condition>, rewrites: Vec<Action>| Step {
+    let step = |name, mask, more: Vec<Condition>, rewrites: Vec<Action>| Step {
         name,
         when: [
             more,
             vec![
-                Condition::bits(CONNECTION, SIMPLE_MASK, kind.bits()),
+                Condition::bits(CONNECTION, mask, kind.bits()),
                 is_alive(timeout_ticks),
             ],
         ]
@@ -139,11 +139,13 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
         Kind::Service(_, ReturnPath::Through) => vec![
             step(
                 "to the backend",
+                UNANSWERED_MASK,
                 vec![goes(Direction::Original)],
                 rewrite(to_backend),
             ),
             step(
                 "to the client",
+                SIMPLE_MASK,
                 vec![goes(Direction::Reply), is_from_its_backend()],
                 rewrite(to_client),
             ),
@@ -151,12 +153,18 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
         Kind::Service(_, ReturnPath::Direct) => vec![
             step(
                 "to the backend's MAC address",
+                SIMPLE_MASK,
                 vec![goes(Direction::Original)],
                 rewrite(to_mac),
             ),
-            step("direct answer", vec![goes(Direction::Reply)], vec![]),
+            step(
+                "direct answer",
+                SIMPLE_MASK,
+                vec![goes(Direction::Reply)],
+                vec![],
+            ),
         ],
-        Kind::Passing => vec![step("no service", vec![], vec![])],
+        Kind::Passing => vec![step("no service", SIMPLE_MASK, vec![], vec![])],
     }
 }
 

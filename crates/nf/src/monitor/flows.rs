@@ -57,7 +57,7 @@ pub(super) struct Flows {
 impl Flows {
     pub fn new(limit: usize, seed: u64) -> Self {
         Self {
-            numbers: SeededMap::with_hasher(Seed(seed)),
+            numbers: SeededMap::with_hasher(Seed::new(seed)),
             records: Slab::new(limit),
             highest: 0,
             hand: 0,

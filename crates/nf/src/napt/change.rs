@@ -40,9 +40,9 @@ impl NewNapt {
 
 impl Config {
     /// Whether another configuration concerns all cached rules: what sessions know of the other
-    /// end follows from filtering.
+    /// end follows from filtering, and with other blocks many bindings end.
     pub fn changes_all_rules(&self, former: &Self) -> bool {
-        self.filtering != former.filtering
+        self.filtering != former.filtering || self.deterministic != former.deterministic
     }
 }
 
@@ -76,10 +76,12 @@ impl Napt {
     /// Packets from and to what joins or leaves, and of protocols that have other time-outs: those
     /// are in their rules. Which ports are given out concerns no rule.
     fn affected_by_config(&self, new: &Prepared) -> Affected {
-        if new.config.filtering != self.filtering {
+        let has_other_blocks = self.external.has_other_blocks(&new.external);
+        if new.config.filtering != self.filtering || has_other_blocks {
             return Affected::Everything;
         }
-        let mut concerns = Vec::new();
+        let ending = self.ending(&new.external).into_iter().map(session_entry);
+        let mut concerns = vec![Concern::entries(ending.collect())];
         for prefix in differing(self.sides.inside(), new.sides.inside()) {
             concerns.extend([Concern::from(prefix), Concern::to(prefix)]);
         }
@@ -102,9 +104,15 @@ impl Napt {
         std::mem::swap(&mut self.sides, &mut new.sides);
         self.filtering = new.config.filtering;
         self.pick_up = new.config.pick_up;
+        self.sessions_per_binding = new.config.sessions_per_binding;
+        self.ports_per_host = new.config.ports_per_host;
+        self.exhaustion.configure(&new.config);
         self.table.configure(&new.config, &mut self.external);
         if moved.is_none() && is_same_inside {
             return self.external.configure(&new.config);
+        }
+        for session in self.ending(&new.external) {
+            self.table.remove(session, &mut self.external);
         }
         self.end_unlisted(moved.as_deref());
         match moved {
@@ -143,6 +151,21 @@ impl Napt {
             format!("{internal} {kind} as {external}, sessions: {sessions}")
         };
         bindings.iter().map(told).collect()
+    }
+
+    /// The sessions of bindings whose external endpoints are others', or that have others in any
+    /// case, with other forwards and blocks.
+    fn ending(&self, new: &External) -> Vec<u32> {
+        if self.external.has_same_promises(new) {
+            return Vec::new();
+        }
+        let bindings = self.table.bindings().filter(|(_, binding)| {
+            let external = self.external.endpoint(binding.slot);
+            !new.allows(binding.internal, external, binding.kind)
+        });
+        bindings
+            .flat_map(|(number, _)| self.table.sessions_of(number))
+            .collect()
     }
 
     /// Ends the sessions of hosts that are no longer inside, and of external addresses that have

@@ -47,6 +47,20 @@ pub(super) fn duplicate(packet: &Packet, pools: &mut Pools) -> Option<Packet> {
     })
 }
 
+/// Takes the mark off urgent data, which is data like other then.
+pub(super) fn clear_urgent(packet: &mut Packet) {
+    let (flags, at) = (
+        packet.tcp_flags(),
+        usize::from(packet.layout.l4) + URGENT_AT,
+    );
+    let old = u16_at(packet.bytes(), at);
+    let frame = packet.frame.bytes_mut();
+    put16(frame, at, 0);
+    let checksum_at = usize::from(packet.layout.l4) + tcp::CHECKSUM_AT;
+    mend(frame, checksum_at, Delta::of16(old, 0));
+    let _ = rewrite::set_tcp_flags(frame, &packet.layout, flags & !URG);
+}
+
 /// The urgent pointer counts from the sequence number; once its place is cut off it means nothing.
 fn move_urgent_pointer(packet: &mut Packet, bytes: u32) {
     let flags = packet.tcp_flags();

@@ -4,6 +4,7 @@ use super::{Config, NAME, Reassembler};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::schema;
 use std::path::Path;
+use twinpath_core::Guarantees;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -23,6 +24,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         Some("puts payloads in order")
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Self::guarantees(self)
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

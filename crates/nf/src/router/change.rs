@@ -214,7 +214,8 @@ impl Router {
             }
             RouteChange::SetAnswers => {
                 self.no_route = after.no_route;
-                self.icmp.configure(after);
+                self.icmp
+                    .configure(after.errors_per_second, after.errors_per_source);
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::config::{Config, NextHop, NoRoute};
 use super::icmp::{Cause, Icmp};
+use super::rate_limit::RateLimit;
 use super::route_file::DISCARD;
 use super::routes::{self, LOCAL, RouterError};
 use crate::files::Disk;
@@ -77,7 +78,10 @@ impl Router {
             table: routes::fill(config, |name| names.number(name))?,
             hops: config.next_hops.iter().map(Hop::new).map(Some).collect(),
             no_route: config.no_route,
-            icmp: Icmp::new(config, seed),
+            icmp: Icmp::new(
+                [config.address, config.address6],
+                RateLimit::new(config.errors_per_second, config.errors_per_source, seed),
+            ),
             counters: Counters::default(),
         })
     }

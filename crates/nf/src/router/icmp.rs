@@ -1,6 +1,5 @@
-//! ICMP messages that the router sends: errors, and answers to echoes.
+//! ICMP messages that a router sends, or a translation: errors, and answers to echoes.
 
-use super::config::Config;
 use super::rate_limit::RateLimit;
 use twinpath_core::wire::icmp::{self, IcmpError};
 use twinpath_core::wire::{
@@ -17,7 +16,7 @@ const ECHO_SEQUENCE_AT: usize = 6;
 
 /// Writes ICMP messages, at most so many in a second.
 #[derive(Debug)]
-pub(super) struct Icmp {
+pub(crate) struct Icmp {
     address: Option<Address>,
     address6: Option<Address>,
     limit: RateLimit,
@@ -27,21 +26,30 @@ pub(super) struct Icmp {
     pub limited: u64,
 }
 
-/// Why the router sends an error.
+/// Why an error is sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// No route.
     NoRoute,
     /// The time to live has ended.
     TimeToLive,
+    /// The packet is too long for the way that it has to go, and may not be fragmented.
+    TooLong {
+        /// What it may be.
+        mtu: u32,
+    },
+    /// The host gets no more of what is limited. No more than headers are quoted, so that nobody
+    /// has to have the payload.
+    Prohibited,
 }
 
 impl Icmp {
-    pub fn new(config: &Config, seed: u64) -> Self {
+    /// Messages from these addresses, of IPv4 and IPv6; of a version without one none are sent.
+    pub fn new([address, address6]: [Option<Address>; 2], limit: RateLimit) -> Self {
         Self {
-            address: config.address,
-            address6: config.address6,
-            limit: RateLimit::new(config.errors_per_second, config.errors_per_source, seed),
+            address,
+            address6,
+            limit,
             buffer: Box::new([0; MESSAGE_BYTES]),
             errors_sent: 0,
             echoes_answered: 0,
@@ -58,7 +66,13 @@ impl Icmp {
         if !may_be_told(packet) || !self.has_allowance(packet, now) {
             return None;
         }
-        let error = PacketBuilder::icmp_error(kind(cause), packet.bytes());
+        let bytes = packet.bytes();
+        let error = PacketBuilder::icmp_error(kind(cause, from.is_v4()), bytes);
+        let headers = usize::from(packet.layout.l3)..usize::from(packet.layout.payload);
+        let error = match cause {
+            Cause::Prohibited => error.payload(bytes.get(headers).unwrap_or(&[])),
+            Cause::NoRoute | Cause::TimeToLive | Cause::TooLong { .. } => error,
+        };
         self.write(error.source_address(from), packet)
     }
 
@@ -90,9 +104,14 @@ impl Icmp {
     }
 
     /// Other limits.
-    pub fn configure(&mut self, config: &Config) {
-        self.limit.per_second = config.errors_per_second;
-        self.limit.per_source = config.errors_per_source;
+    pub fn configure(&mut self, per_second: u32, per_source: u32) {
+        self.limit.per_second = per_second;
+        self.limit.per_source = per_source;
+    }
+
+    /// Other addresses.
+    pub fn set_addresses(&mut self, addresses: [Option<Address>; 2]) {
+        [self.address, self.address6] = addresses;
     }
 
     /// Counts and allowance go on from those before.
@@ -109,9 +128,13 @@ impl Icmp {
     }
 }
 
-/// No route is "network unreachable" in IPv4 and "no route to destination" in IPv6.
-const fn kind(cause: Cause) -> IcmpError {
+/// No route is "network unreachable" in IPv4 and "no route to destination" in IPv6; "communication
+/// administratively prohibited" has another code in each.
+const fn kind(cause: Cause, is_v4: bool) -> IcmpError {
     match cause {
+        Cause::TooLong { mtu } => IcmpError::PacketTooBig { mtu },
+        Cause::Prohibited if is_v4 => IcmpError::Unreachable { code: 13 },
+        Cause::Prohibited => IcmpError::Unreachable { code: 1 },
         Cause::NoRoute => IcmpError::Unreachable { code: 0 },
         Cause::TimeToLive => IcmpError::TimeExceeded { code: 0 },
     }

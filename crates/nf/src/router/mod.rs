@@ -75,6 +75,8 @@ pub use change::{NewRoutes, RouteChange};
 pub use config::{Config, ConfigError, MAX_NEXT_HOPS, Martians, NextHop, NoRoute};
 pub use descriptor::FUNCTION;
 pub use function::Router;
+pub(crate) use icmp::{Cause, Icmp};
+pub(crate) use rate_limit::RateLimit;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
 

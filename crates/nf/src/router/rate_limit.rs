@@ -1,7 +1,7 @@
 //! How many packets the router sends of its own accord.
 
+use twinpath_core::HashKey;
 use twinpath_core::Instant;
-use twinpath_core::hash::hash_lanes;
 use twinpath_core::wire::Address;
 
 /// Networks that are told apart; those that share a place share its allowance.
@@ -36,10 +36,10 @@ const fn cost(per_second: u32) -> u64 {
 
 /// Limits what is sent, to each network and overall, by packet time.
 #[derive(Debug)]
-pub(super) struct RateLimit {
+pub(crate) struct RateLimit {
     pub per_second: u32,
     pub per_source: u32,
-    seed: u64,
+    hash_key: HashKey,
     all: Bucket,
     networks: Box<[Bucket; PLACES]>,
 }
@@ -49,7 +49,7 @@ impl RateLimit {
         Self {
             per_second,
             per_source,
-            seed,
+            hash_key: HashKey::new(seed),
             all: Bucket::default(),
             networks: Box::new([Bucket::default(); PLACES]),
         }
@@ -57,7 +57,7 @@ impl RateLimit {
 
     /// Whether one may be sent to this address now; if so it counts.
     pub fn allows(&mut self, to: Address, now: Instant) -> bool {
-        let bucket = &mut self.networks[place(to, self.seed)];
+        let bucket = &mut self.networks[place(to, &self.hash_key)];
         let has_both =
             bucket.has_one(now.0, self.per_source) && self.all.has_one(now.0, self.per_second);
         if has_both {
@@ -69,19 +69,19 @@ impl RateLimit {
 
     /// What was sent before counts.
     pub fn continue_from(&mut self, before: &Self) {
-        (self.seed, self.all) = (before.seed, before.all);
+        (self.hash_key, self.all) = (before.hash_key, before.all);
         self.networks.copy_from_slice(before.networks.as_slice());
     }
 }
 
 /// The place of an address's network.
-fn place(address: Address, seed: u64) -> usize {
+fn place(address: Address, hash_key: &HashKey) -> usize {
     let network = match address.is_v4() {
         true => (address.0 as u64) >> 8,
         false => (address.0 >> 64) as u64,
     };
     let version = u64::from(address.is_v4());
-    hash_lanes([network, version, 0, 0, 0], seed) as usize % PLACES
+    hash_key.hash([network, version]) as usize % PLACES
 }
 
 #[cfg(test)]

@@ -23,8 +23,8 @@ impl FastPath {
 
     /// Begins anew in front of these elements.
     pub(super) fn gather_fragments(&mut self, needs_ports: &[bool]) {
-        let seed = self.steering.seed();
-        let begin = |&needs: &bool| needs.then(|| Box::new(Fragments::new(seed)));
+        let hash_key = *self.steering.hash_key();
+        let begin = |&needs: &bool| needs.then(|| Box::new(Fragments::new(hash_key)));
         self.fragments = needs_ports.iter().map(begin).collect();
     }
 

@@ -46,46 +46,46 @@ impl Hints {
         self.0.into_iter()
     }
 
-    /// As two lanes of a line: 16 bits of a tag, and 28 of each hint.
+    /// As two lanes of a line: 24 bits of a tag, and 26 of each hint.
     #[inline(always)]
-    const fn lanes(self, tag: u16) -> [u64; 2] {
+    const fn lanes(self, tag: u32) -> [u64; 2] {
         let [one, two, three, four] = self.0;
         let (one, two, three, four) = (packed(one), packed(two), packed(three), packed(four));
         [
-            (tag as u64) << TAG_SHIFT | one << 20 | two >> 8,
-            two << 56 | three << 28 | four,
+            (tag as u64) << TAG_SHIFT | one << 14 | two >> 12,
+            two << 52 | three << 26 | four,
         ]
     }
 
     #[inline(always)]
     const fn of_lanes(one: u64, other: u64) -> Self {
         Self([
-            unpacked(one >> 20),
-            unpacked(one << 8 | other >> 56),
-            unpacked(other >> 28),
+            unpacked(one >> 14),
+            unpacked(one << 12 | other >> 52),
+            unpacked(other >> 26),
             unpacked(other),
         ])
     }
 }
 
 /// Where a line has a way's tag, in the first of its lanes.
-const TAG_SHIFT: u32 = 48;
+const TAG_SHIFT: u32 = 40;
 
 /// The lower bits of a hint, of which its upmost is another: which table it is of.
-const PLACE: u32 = (1 << 27) - 1;
+const PLACE: u32 = (1 << 25) - 1;
 
-/// A hint in 28 bits; nothing if it does not fit, which takes a table of 130 million places.
+/// A hint in 26 bits; nothing if it does not fit, which takes a table of 33 million places.
 #[inline(always)]
 const fn packed(hint: u32) -> u64 {
     match hint & !PLACE & (u32::MAX >> 1) {
-        0 => (hint & PLACE | (hint >> 31) << 27) as u64,
+        0 => (hint & PLACE | (hint >> 31) << 25) as u64,
         _ => 0,
     }
 }
 
 #[inline(always)]
 const fn unpacked(bits: u64) -> u32 {
-    bits as u32 & PLACE | (bits as u32 >> 27 & 1) << 31
+    bits as u32 & PLACE | (bits as u32 >> 25 & 1) << 31
 }
 
 /// A slot as a hint.
@@ -146,7 +146,7 @@ impl HintTable {
             return;
         };
         let tag = tag(hash);
-        let with = |tag: u16| (0..WAYS).find(|way| lanes[2 * way] >> TAG_SHIFT == u64::from(tag));
+        let with = |tag: u32| (0..WAYS).find(|way| lanes[2 * way] >> TAG_SHIFT == u64::from(tag));
         let way = with(tag)
             .or_else(|| with(0))
             .unwrap_or(tag as usize >> 1 & (WAYS - 1));
@@ -161,8 +161,8 @@ impl HintTable {
 
 /// Never zero, which is that of a free place.
 #[inline(always)]
-const fn tag(hash: u64) -> u16 {
-    (hash >> 32) as u16 | 1
+const fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 & 0xff_ffff | 1
 }
 
 #[cfg(test)]
@@ -174,12 +174,14 @@ mod tests {
     proptest! {
         /// What is found is what was put last; most is found while no more is put than fits.
         #[test]
-        fn finds_what_was_put(flows in prop::collection::vec((any::<u64>(), any::<[u32; 4]>()), 1..200)) {
+        fn finds_what_was_put(flows in prop::collection::vec((any::<u32>(), any::<[u32; 4]>()), 1..200)) {
             let mut table = HintTable::new(200);
             let mut last = HashMap::new();
-            let flows: Vec<_> = flows
-                .into_iter()
-                .map(|(hash, hints)| (hash, hints.map(|hint| hint & (1 << 31 | PLACE))))
+            // Each with a tag of its own.
+            let flows: Vec<_> = (0u64..).zip(flows)
+                .map(|(number, (line, hints))| {
+                    (number << 33 | u64::from(line), hints.map(|hint| hint & (1 << 31 | PLACE)))
+                })
                 .collect();
             for (hash, hints) in &flows {
                 table.prefetch(*hash);

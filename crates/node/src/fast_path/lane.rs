@@ -49,7 +49,7 @@ impl Shape<'_> {
         let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
         let hash = match self {
             Self::Other(before) if before.keyed.key == keyed.key => before.hash,
-            _ => keyed.key.hash(steering.seed()),
+            _ => keyed.key.hash(steering.hash_key()),
         };
         Parsed {
             layout,

@@ -34,7 +34,7 @@ impl Searched for InState<'_> {
     fn fetch(&self, known: &mut Known, _: Direction) {
         let Self(finder, steering) = self;
         known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
-        known.hash = known.flow.key.hash(steering.seed());
+        known.hash = known.flow.key.hash(steering.hash_key());
         finder.prefetch_tags(known.hash);
     }
 
@@ -82,7 +82,7 @@ impl Searched for InHints<'_> {
     fn fetch(&self, known: &mut Known, _: Direction) {
         let steering = &self.0.steering;
         known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
-        known.hash = one_way(known.flow.key.hash(steering.seed()), known.flow.side);
+        known.hash = one_way(known.flow.key.hash(steering.hash_key()), known.flow.side);
         self.0.hints.prefetch(known.hash);
     }
 
@@ -302,7 +302,7 @@ impl FastPath {
         let parsed = Parsed {
             layout,
             keyed,
-            hash: keyed.key.hash(self.steering.seed()),
+            hash: keyed.key.hash(self.steering.hash_key()),
             suspect: NO_SLOT,
         };
         Some((parsed, direction))

@@ -520,7 +520,7 @@ impl FastPath {
             return false;
         };
         (header.chain, header.element) = (self.chain, element);
-        let hash = header.key.hash(self.steering.seed());
+        let hash = header.key.hash(self.steering.hash_key());
         self.send(frame, &header, hash, io);
         true
     }

@@ -225,7 +225,7 @@ impl FastPath {
                 let mut parsed = shape.parsed(self.steering.at(position.element), frame);
                 parsed.suspect = slot_of(hint);
                 if let Some(keyed) = of_fragment {
-                    (parsed.keyed, parsed.hash) = (keyed, keyed.key.hash(self.steering.seed()));
+                    (parsed.keyed, parsed.hash) = (keyed, keyed.key.hash(self.steering.hash_key()));
                 }
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.suspect))
@@ -316,7 +316,7 @@ impl FastPath {
                 &self.keyed(frame, layout, position.element),
             ),
         };
-        let hash = header.key.hash(self.steering.seed());
+        let hash = header.key.hash(self.steering.hash_key());
         (header, hash)
     }
 

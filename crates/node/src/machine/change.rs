@@ -456,10 +456,10 @@ fn worker_command(
         _ => WorkerCommand::Replace {
             plans,
             blueprint: Arc::clone(&replacement.blueprint),
-            walk: WholeWalk {
+            walk: Box::new(WholeWalk {
                 steering: replacement.steering.clone(),
                 order: replacement.order,
-            },
+            }),
             chain,
             now,
         },

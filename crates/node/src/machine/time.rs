@@ -100,7 +100,7 @@ impl Machine {
             return None;
         }
         // What is due waits for what is inside, and is told of when that has left.
-        let waits = self.time.turn != Turn::Over || self.oldest_to_come() < next.at;
+        let waits = self.time.turn != Turn::Over || self.oldest_to_come(clock) < next.at;
         match next.at > clock.packet {
             true => Some(clock.link + next.at.since(clock.packet)),
             false => (!waits).then_some(clock.link),
@@ -109,10 +109,10 @@ impl Machine {
 
     /// Packets that are older can come to no worker any more.
     #[inline]
-    fn oldest_to_come(&self) -> Instant {
+    fn oldest_to_come(&self, clock: Clock) -> Instant {
         let clock = match self.phase.is_ending() {
             true => Instant::NEVER,
-            false => self.time.clock.packet.max(self.time.expected),
+            false => clock.packet.max(self.time.expected),
         };
         let waiting = self.links.iter().map(Link::oldest_waiting);
         let inside = self.path.under_way().oldest_waiting();
@@ -122,7 +122,7 @@ impl Machine {
     /// Workers are told the time, if it matters to them.
     #[inline]
     pub(super) fn tell_time(&mut self) {
-        let oldest = self.oldest_to_come();
+        let oldest = self.oldest_to_come(self.time.clock);
         if self.limits.is_lossless || self.phase.is_ending() {
             return self.take_turns(oldest);
         }
@@ -151,7 +151,11 @@ impl Machine {
                 self.time.turn = Turn::Told;
                 self.tell_workers(next, true);
             }
-            false => self.tell_workers(passed, false),
+            // At its end a run has no time but that of the deadlines; flows age by the clock.
+            false => {
+                let passed = Moment::end_of(oldest.min(self.time.clock.packet));
+                self.tell_workers(passed, false);
+            }
         }
     }
 
@@ -168,13 +172,9 @@ impl Machine {
         } = &mut self.time;
         let now = moved.packet + clock.link.since(moved.link);
         let matters = |since: Instant, to: Instant| to.since(since) >= TICK;
-        // At its end a run has no time but that of the deadlines.
-        let is_far = passed.at != Instant::NEVER && matters(told.passed.at, passed.at);
-        if is_due || is_far || matters(told.now, now) {
+        if is_due || matters(told.passed.at, passed.at) || matters(told.now, now) {
             told.now = told.now.max(now);
-            if passed.at != Instant::NEVER {
-                told.passed = told.passed.max(passed);
-            }
+            told.passed = told.passed.max(passed);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::position::ElementOrder;
 use twinpath_coherence::SlowFlows;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Named;
+use twinpath_core::hash::seed_for;
 use twinpath_nf::descriptor::Function;
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::{Chain, NetworkFunction};
@@ -73,8 +74,14 @@ pub fn flow_function(
     }
 }
 
+/// The seed of a function: from the service's, another for each name.
+pub fn seed_of(service: &Service, instance: &Instance) -> u64 {
+    seed_for(service.seed, &instance.name)
+}
+
 fn function(service: &Service, instance: &Instance) -> Result<Function, BuildError> {
-    let built = instance.config.build(&service.folder, service.seed);
+    let seed = seed_of(service, instance);
+    let built = instance.config.build(&service.folder, seed);
     built.map_err(|source| BuildError::Function {
         function: instance.name.to_string(),
         source,
@@ -105,10 +112,6 @@ pub fn rule_functions(
 /// A file that a function needs cannot be read.
 pub fn slow_flows(service: &Service, instances: &[Instance]) -> Result<SlowFlows, BuildError> {
     let chain = element_chain(service, instances)?;
-    Ok(SlowFlows::new(
-        chain,
-        service.slow_path.flows,
-        1,
-        service.seed,
-    ))
+    let flows = SlowFlows::new(chain, service.slow_path.flows, 1, service.seed);
+    Ok(flows.with_half_open(service.slow_path.most_half_open()))
 }

@@ -76,6 +76,7 @@ pub(super) fn slow_rules(service: &Service, paths: Paths) -> SlowRulesConfig {
         selection: SelectionConfig {
             window: cache.window.duration(),
             threshold: cache.threshold,
+            seed: service.seed,
             ..SelectionConfig::for_rules(cache.exact + cache.masked)
         },
         manager: ManagerConfig {

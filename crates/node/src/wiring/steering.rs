@@ -71,13 +71,12 @@ pub fn causality(service: &Service) -> Result<Causality, BuildError> {
         inside.extend(translation.inside);
         external.extend(translation.external);
     }
-    external.sort();
     Ok(Causality::new(match external.is_empty() {
         true => Scope::Hosts(steering(service)?),
         false => Scope::Translated {
             steering: steering(service)?,
             inside: Sides::new(&inside)?,
-            external,
+            external: Sides::new(&external)?,
         },
     }))
 }

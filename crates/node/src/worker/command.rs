@@ -52,7 +52,7 @@ pub enum WorkerCommand {
         /// What makes them after a crash.
         blueprint: Blueprint,
         /// How packets pass the new elements, for a worker that they all pass.
-        walk: WholeWalk,
+        walk: Box<WholeWalk>,
         /// How many chains there were before.
         chain: u16,
         /// The packet clock.
@@ -126,7 +126,7 @@ impl Worker {
                 walk,
                 chain,
                 now,
-            } => match self.replace(plans, blueprint, walk, now) {
+            } => match self.replace(plans, blueprint, *walk, now) {
                 Ok(replaced) => {
                     self.chain = chain;
                     Answer::Replaced(replaced)

@@ -718,10 +718,10 @@ mod tests {
         let command = WorkerCommand::Replace {
             plans: vec![SlowPlan::Keep(0)],
             blueprint: Arc::clone(&bench.worker.blueprint),
-            walk: WholeWalk {
+            walk: Box::new(WholeWalk {
                 steering: Steering::new(SEED),
                 order: ElementOrder::default(),
-            },
+            }),
             chain: 1,
             now: Instant::ZERO,
         };

@@ -61,10 +61,15 @@ impl AnyService {
 
 /// What the inspector looks for: [payloads](super::packets) have some of it.
 const INSPECTED: &str = "look alert literal \"look at me\"\nforbidden ban literal \"forbidden\"\n\
-    spread ban regex \"half[ -~]*whole\" gate=\"half\"\n";
+    spread ban regex \"half[ -~]*whole\"\n";
 
 /// The node's ports; the last one is for chains with a router.
 const PORTS: [&str; 3] = ["lan", "uplink", "peer"];
+
+/// What stands for hosts and endpoints inside in any case.
+const FORWARDS: &str = "{ protocol = \"tcp\", external = \"198.51.100.1:80-90\", to = \"10.0.0.1:1000\" }, \
+    { protocol = \"udp\", external = \"198.51.100.4:53\", to = \"10.0.0.2:1009\" }, \
+    { external = \"198.51.100.3\", to = \"10.0.0.3\" }";
 
 const SHARING: [&str; 5] = [
     "firewall",
@@ -78,11 +83,13 @@ const SHARING: [&str; 5] = [
 const MOST_SHARING: usize = 4;
 
 /// Functions as they are drawn: those that several of a chain may be more often.
-const DRAWN: [&str; 14] = [
+const DRAWN: [&str; 16] = [
     "acl",
     "firewall",
     "monitor",
     "napt",
+    "nptv6",
+    "nat64",
     "load_balancer",
     "router",
     "reassembler",
@@ -123,10 +130,11 @@ prop_compose! {
         let head = head_text(&chain, told_by_port) + &entrance_text(&chain, told_by_port, entrance);
         let is_translated = chain.contains(&"napt");
         let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
-        for (name, (function, choices, rules)) in names.iter().zip(&functions) {
+        for (place, (name, (function, choices, rules))) in names.iter().zip(&functions).enumerate() {
             let function = DRAWN[*function];
             text += &format!("[{name}]\nfunction = \"{function}\"\n");
             text += &table(function, Choices(*choices), rules, is_translated);
+            text += &guarantees_text(&chain, place, Choices(!*choices));
         }
         AnyService { text, chain, ring_frames }
     }
@@ -149,9 +157,12 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
         let has = |names: &[&str]| sound.iter().any(|other| names.contains(&DRAWN[other.0]));
         let is_refused = match name {
             "kv_store" => has(&SHARING) || has(&["napt"]),
-            "napt" => has(&["napt", "kv_store"]),
+            "napt" => has(&["napt", "nat64", "kv_store"]),
+            "nptv6" => has(&["nptv6", "nat64"]),
+            // An address of IPv4 that a translation gives out, or a balancer, may not become another.
+            "nat64" => has(&["nat64", "nptv6", "napt", "load_balancer", "kv_store"]),
             "inspector" => has(&["inspector", "kv_store"]),
-            "load_balancer" => has(&["load_balancer", "kv_store"]),
+            "load_balancer" => has(&["load_balancer", "nat64", "kv_store"]),
             "router" => has(&["router"]),
             _ => SHARING.contains(&name) && has(&["kv_store"]),
         };
@@ -242,20 +253,35 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
         ),
         "napt" => format!(
             "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nexternal = [\"198.51.100.1\", \"198.51.100.2\"]\n\
-             filtering = \"{}\"\npick_up = {flag}\n\
+             filtering = \"{}\"\npick_up = {flag}\nassignment = \"{}\"\npooling = \"{}\"\nforward = [{}]\n\
+             errors_per_second = 1000000\n\
              timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
             choices.one_of(&[
                 "endpoint_independent",
                 "address_dependent",
                 "address_and_port_dependent"
-            ])
+            ]),
+            choices.one_of(&["random", "parity", "preserve"]),
+            choices.one_of(&["paired", "arbitrary"]),
+            choices.one_of(&["", FORWARDS])
         ),
+        "nat64" => format!(
+            "inside = [\"fd00::/16\"]\nexternal = [\"198.51.100.6\"]\nprefix = \"2001:db8::/96\"\n\
+             filtering = \"{}\"\npick_up = {flag}\nerrors_per_second = 1000000\nassignment = \"{}\"\n\
+             timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&["endpoint_independent", "address_dependent"]),
+            choices.one_of(&["random", "preserve"])
+        ),
+        "nptv6" => {
+            "prefixes = [{ inside = \"fd00::/16\", external = \"2001:db8:ffff::/48\" }]\n".into()
+        }
         "router" => router(choices),
         "load_balancer" => balancer(choices, flag, is_translated),
         "reassembler" => format!(
-            "overlap = \"{}\"\nretransmissions = \"{}\"\n{}",
+            "overlap = \"{}\"\nverify_checksums = \"{}\"\nurgent = \"{}\"\n{}",
             choices.one_of(&["first", "last"]),
-            choices.one_of(&["forward", "drop"]),
+            choices.one_of(&["state", "none"]),
+            choices.one_of(&["inline", "drop"]),
             timeouts(&mut choices, &["gap_timeout"], &["1ms", "20ms", "150ms"]),
         ),
         "inspector" => format!(
@@ -263,6 +289,31 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
             timeouts(&mut choices, &["ban_timeout", "stream_timeout"], &SHORT)
         ),
         "kv_store" => "port = 53\n".into(),
+        _ => String::new(),
+    }
+}
+
+/// What a function may say only where another is in front of it in both directions.
+fn guarantees_text(chain: &[&str], place: usize, mut choices: Choices) -> String {
+    let is_behind = |other: &str| place > 0 && chain[place - 1] == other;
+    match chain[place] {
+        "reassembler" => {
+            let may_drop = is_behind("firewall") || !chain.contains(&"firewall");
+            let all: &[&str] = if may_drop {
+                &["forward", "drop"]
+            } else {
+                &["forward"]
+            };
+            format!("retransmissions = \"{}\"\n", choices.one_of(all))
+        }
+        "inspector" => {
+            let all: &[&str] = match is_behind("reassembler") {
+                true => &["drop", "drop", "ban", "inspect"],
+                false => &["inspect"],
+            };
+            let depth = choices.one_of(&["64", "200", "1048576"]);
+            format!("gaps = \"{}\"\ndepth = {depth}\n", choices.one_of(all))
+        }
         _ => String::new(),
     }
 }
@@ -280,14 +331,13 @@ fn timeouts(choices: &mut Choices, keys: &[&str], all: &[&str]) -> String {
 }
 
 fn firewall_timeouts(choices: &mut Choices) -> String {
-    const KINDS: [&str; 8] = [
+    const KINDS: [&str; 7] = [
         "tcp_established",
         "tcp_transitory",
         "tcp_closed",
         "udp_unreplied",
         "udp_replied",
         "icmp",
-        "fragments",
         "other",
     ];
     let lines = timeouts(choices, &KINDS, &SHORT);

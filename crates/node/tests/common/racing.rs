@@ -17,7 +17,7 @@ use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::fragments::{Fragments, Met};
 use twinpath_core::key::Role;
 use twinpath_core::wire::{Fragment, dissect};
-use twinpath_core::{Direction, FlowKey, Frame, Instant, Pools, Side, Steering};
+use twinpath_core::{Direction, FlowKey, Frame, HashKey, Instant, Pools, Side, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_link::{Header, Message, Sender, attach, detach, number};
 use twinpath_node::arrivals::Tempo;
@@ -407,7 +407,7 @@ impl Alone {
             fragments: (0..)
                 .zip(needs_ports(&service))
                 .filter(|(_, needs)| *needs)
-                .map(|(element, _)| (element, Fragments::new(1)))
+                .map(|(element, _)| (element, Fragments::new(HashKey::new(1))))
                 .collect(),
             arrivals: HashMap::new(),
             packets: HashMap::new(),

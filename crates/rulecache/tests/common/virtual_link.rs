@@ -128,6 +128,7 @@ fn slow(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction>
             threshold: 0,
             entries: 1024,
             judged: 64,
+            seed: 1,
         },
         manager: ManagerConfig {
             exact: scenario.rules,

@@ -66,8 +66,8 @@ pub struct Arguments {
     /// unless this or the file says otherwise
     #[arg(long, value_enum)]
     pace: Option<Pace>,
-    /// Seed of the flow hash and of all that is drawn at random: the file's, else 0, else with
-    /// --listen one that is drawn and told
+    /// Seed of all hashes and of all that is drawn at random: the file's if not said. If neither says
+    /// one it is 0 for captures and in virtual time, else drawn and told
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Serve a UDP address: datagrams come in there, answers go back to their senders
@@ -184,9 +184,10 @@ impl Arguments {
     }
 
     /// What comes from outside may be chosen to collide under a seed that is known: if nobody says
-    /// one, it is drawn, and told.
+    /// one, it is drawn, and told. A replay has nobody outside, and repeats itself.
     fn drawn_seed(&self, service: &Service) -> Option<u64> {
-        if self.listen.is_none() || service.written.seed.is_some() {
+        let is_virtual = service.run.execution == service::Execution::Virtual;
+        if self.input.is_some() || is_virtual || service.written.seed.is_some() {
             return None;
         }
         let seed = getrandom::u64().ok()?;

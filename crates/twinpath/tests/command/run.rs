@@ -199,7 +199,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
     );
     folder.write(
         "rules.toml",
-        b"[service]\nchain = [\"inspector\"]\n\n[inspector]\nrules = \"none.rules\"\n",
+        b"[service]\nchain = [\"reassembler\", \"inspector\"]\n\n[inspector]\nrules = \"none.rules\"\n",
     );
     folder.succeed(&["generate", "--packets", "1", "--out", "one.pcap"]);
     folder.fail(

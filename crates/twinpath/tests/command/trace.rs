@@ -20,6 +20,7 @@ rules = [{ action = "allow", from = "10.0.0.0/8" }]
 [napt]
 inside = ["10.0.0.0/8"]
 external = ["198.51.100.1"]
+assignment = "preserve"
 [router]
 address = "198.51.100.254"
 next_hops = [

@@ -124,6 +124,7 @@ fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pool
     let mut answers = Answers::new(&mut replies, pools);
     let mut recording = Recording::new(None);
     let verdict = function.run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
+    drop(answers);
     bytes.clear();
     bytes.extend_from_slice(packet.bytes());
     pools.give(packet.frame);

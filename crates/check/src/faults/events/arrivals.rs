@@ -9,7 +9,7 @@ use crate::faults::record::{Happened, PacketHistory, PacketState};
 use crate::faults::scenario::{Kind, PLENTY, Scenario};
 use crate::faults::world::{Next, World, is_inside};
 use twinpath_core::wire::{dissect, fields};
-use twinpath_core::{Direction, DropReason, Frame, Side};
+use twinpath_core::{Direction, DropReason, Frame, HashKey, Side};
 
 /// Packets that come when all else is over, at most.
 const MOST_LATE: u32 = 64;
@@ -142,7 +142,7 @@ fn steer(run: &mut Run, bytes: &[u8]) -> (Option<usize>, Side) {
     let Some(keyed) = layout.and_then(|layout| path.steering().key(bytes, &layout)) else {
         return (None, Side::Low);
     };
-    let hash = keyed.key.hash(run.world.seed);
+    let hash = keyed.key.hash(&HashKey::new(run.world.seed));
     let worker = path.worker(hash);
     let flow = run.record.history.admit(keyed.key, hash, worker);
     (Some(flow), keyed.side)

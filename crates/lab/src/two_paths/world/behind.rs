@@ -85,7 +85,7 @@ impl Testbed<'_> {
         let keyed = dissect(packet)
             .ok()
             .and_then(|layout| self.steering.key(packet, &layout));
-        keyed.map_or(0, |keyed| keyed.key.hash(self.steering.seed()))
+        keyed.map_or(0, |keyed| keyed.key.hash(self.steering.hash_key()))
     }
 
     /// Reports of rules must not overtake packets, which several cores work on.

@@ -46,7 +46,10 @@ fn the_client_sees_the_service_and_the_backend_the_client() {
         ));
         assert_eq!(sent, (client, backend));
     }
-    assert_eq!(paths[1].simple, 5, "all but SYN and SYN+ACK are simple");
+    assert_eq!(
+        paths[1].simple, 4,
+        "all but the handshake's three packets are simple"
+    );
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn a_direct_return_changes_the_mac_address_only() {
     }
     let answer = tcp(vip, client, flags::ACK);
     assert_eq!(process(&mut paths, &answer, at(2)).onward, [answer]);
-    assert_eq!(paths[1].simple, 2);
+    assert_eq!(paths[1].simple, 1, "all but the client's first two packets");
 }
 
 #[test]
@@ -183,7 +186,9 @@ fn connections_end_and_begin_anew() {
         &tcp(client, vip, flags::FIN | flags::ACK),
         at(1),
     );
-    process(&mut paths, &tcp(backend, client, flags::ACK), at(2));
+    for _ in 0..2 {
+        process(&mut paths, &tcp(backend, client, flags::ACK), at(2));
+    }
     assert_eq!(
         paths[1].simple, 1,
         "half-closed connections stay on the fast path"
@@ -262,4 +267,38 @@ fn the_program_has_steps_for_the_services_that_there_are() {
         names(one),
         ["to the backend", "to the client", "no service"]
     );
+}
+
+/// A connection that nobody answers, or whose client does not go on, is forgotten early; one that
+/// both ends take part in is not.
+#[test]
+fn half_open_connections_are_forgotten_early() {
+    let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:80"));
+    let syn = |paths: &mut _, millis| {
+        let opening = tcp(client, vip, flags::SYN);
+        ends(process(paths, &opening, at(millis))).1
+    };
+    let opened = |paths: &[_; 2]| {
+        let [slow, _]: &[crate::two_paths::Path<LoadBalancer>; 2] = paths;
+        slow.counter("new_connections")
+    };
+    let late = 40_000;
+    let mut unanswered = paths(SERVICES);
+    syn(&mut unanswered, 0);
+    syn(&mut unanswered, late);
+    assert_eq!(opened(&unanswered), 2);
+    let mut unconfirmed = paths(SERVICES);
+    let backend = syn(&mut unconfirmed, 0);
+    let answer = tcp(backend, client, flags::SYN | flags::ACK);
+    process(&mut unconfirmed, &answer, at(1));
+    syn(&mut unconfirmed, late);
+    assert_eq!(opened(&unconfirmed), 2);
+    let mut established = paths(SERVICES);
+    let backend = syn(&mut established, 0);
+    let answer = tcp(backend, client, flags::SYN | flags::ACK);
+    process(&mut established, &answer, at(1));
+    process(&mut established, &tcp(client, vip, flags::ACK), at(2));
+    let fate = process(&mut established, &tcp(client, vip, flags::ACK), at(late));
+    assert_eq!(ends(fate).1, backend);
+    assert_eq!(opened(&established), 1);
 }

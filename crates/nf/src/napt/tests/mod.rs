@@ -2,7 +2,9 @@
 
 mod changes;
 mod errors;
+mod forwards;
 mod fragments;
+mod limits;
 mod model;
 mod ports;
 mod scenarios;
@@ -17,6 +19,7 @@ use twinpath_rulecache::RuleFunction;
 const BASIC: &str = r#"
     inside = ["10.0.0.0/8", "fd00::/8"]
     external = ["192.0.2.1", "2001:db8::1"]
+    assignment = "preserve"
 "#;
 
 fn napt(text: &str) -> Box<dyn RuleFunction> {

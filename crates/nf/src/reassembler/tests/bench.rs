@@ -31,6 +31,8 @@ pub struct Sent {
     pub sequence: u32,
     pub flags: u8,
     pub payload: Vec<u8>,
+    /// What it acknowledges; if nothing is said, all that the other end has sent.
+    pub acknowledged: Option<u32>,
 }
 
 impl Sent {
@@ -41,6 +43,7 @@ impl Sent {
             sequence,
             flags: flags::ACK,
             payload: payload.to_vec(),
+            acknowledged: None,
         }
     }
 
@@ -56,11 +59,12 @@ impl Sent {
             sequence: first.wrapping_sub(1),
             flags: syn_flags,
             payload: Vec::new(),
+            acknowledged: None,
         }
     }
 
     /// The frame with valid checksums.
-    pub fn frame(&self, v6: bool) -> Vec<u8> {
+    pub fn frame(&self, v6: bool, acknowledged: u32) -> Vec<u8> {
         let (client, server) = ends(v6);
         let (source, destination) = if self.way == Direction::Original {
             (client, server)
@@ -69,6 +73,7 @@ impl Sent {
         };
         let builder = PacketBuilder::tcp(source, destination)
             .seq(self.sequence)
+            .ack(acknowledged)
             .flags(self.flags);
         builder
             .payload(&self.payload)
@@ -92,6 +97,8 @@ pub struct Bench {
     pub words: [u32; 4],
     pub handle: u32,
     pub initiator: Option<Side>,
+    /// Which way its first segment went.
+    opener: Option<Direction>,
     pub now: Instant,
     pub pools: Pools,
     pub drops: DropCounters,
@@ -108,6 +115,7 @@ impl Bench {
             words: [0; 4],
             handle: 0,
             initiator: None,
+            opener: None,
             now: Instant(1 << 40),
             pools: Pools::new(BUFFERS, 4),
             drops: DropCounters::default(),
@@ -118,7 +126,10 @@ impl Bench {
     }
 
     pub fn send(&mut self, sent: &Sent) -> Vec<Seen> {
-        let frame = sent.frame(self.v6);
+        let is_first = sent.way == *self.opener.get_or_insert(sent.way);
+        let known = self.words[if is_first { 2 } else { 1 }];
+        let acknowledged = sent.acknowledged.unwrap_or(known);
+        let frame = sent.frame(self.v6, acknowledged);
         self.send_frame(&frame)
     }
 
@@ -286,6 +297,7 @@ impl Bench {
                 sequence,
                 flags: tcp_flags,
                 payload,
+                acknowledged: None,
             },
             released: packet.timestamp(),
             ordinal: packet.frame.ordinal(),

@@ -61,7 +61,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_core::FlowKey;
+    use twinpath_core::{FlowKey, HashKey};
     use twinpath_fastpath::StateTable;
 
     /// Puts flows into a real table.
@@ -70,7 +70,7 @@ mod tests {
         let mut resident = 0;
         for number in 0..flows as u64 {
             let key = FlowKey([number, 1, 2, 3, 4]);
-            let hash = key.hash(5);
+            let hash = key.hash(&HashKey::new(5));
             if let Some(slot) = table.vacant(hash, |control| control[0] == 0) {
                 table.assign(slot, &key, hash);
                 table.set_control(slot, [1, 0, 0, 0, 0]);

@@ -1,0 +1,44 @@
+//! What the catalogue knows of translations between IP versions.
+
+use super::{Config, NAME, Nat64};
+use crate::descriptor::{
+    self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
+};
+use crate::schema;
+use std::path::Path;
+
+/// The function.
+pub const FUNCTION: Descriptor = Descriptor {
+    name: NAME,
+    form: Form::Rules,
+    placement: "what is translated gets another IP version, which no rule can write; what passes is cached",
+    needs_section: true,
+    decides_last: false,
+    read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
+};
+
+impl FunctionConfig for Config {
+    fn descriptor(&self) -> &'static Descriptor {
+        &FUNCTION
+    }
+
+    fn needs_payload(&self) -> Option<&'static str> {
+        Some("moves what follows the headers, and computes checksums that IPv4 may leave out")
+    }
+
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
+    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::rules(Nat64::new(self, seed)))
+    }
+
+    fn translation(&self) -> Option<Translation<'_>> {
+        Some(Translation {
+            inside: self.inside(),
+            external: self.external(),
+        })
+    }
+}
