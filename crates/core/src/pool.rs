@@ -124,6 +124,7 @@ struct Bookkeeping {
     head: u32,
     len: u32,
     port: u16,
+    segment_bytes: u16,
     metadata: PackedMetadata,
     ticket: Ticket,
 }
@@ -211,7 +212,7 @@ impl Frame {
     #[inline]
     pub fn fill(&mut self, packet: &[u8]) -> bool {
         let book = self.book_mut();
-        (book.head, book.len) = (HEADROOM as u32, 0);
+        (book.head, book.len, book.segment_bytes) = (HEADROOM as u32, 0, 0);
         let fits = self.set_len(packet.len());
         if fits {
             self.bytes_mut().copy_from_slice(packet);
@@ -282,6 +283,20 @@ impl Frame {
     /// Sets [`Self::port`].
     pub fn set_port(&mut self, port: u16) {
         self.book_mut().port = port;
+    }
+
+    /// How many bytes of payload each packet has that the frame is to be cut into when it leaves; 0
+    /// if it leaves as it is. A host sends such frames to a card that does the cutting. It stays
+    /// with the buffer, so it need not cross the link.
+    #[inline]
+    pub fn segment_bytes(&self) -> u16 {
+        self.book().segment_bytes
+    }
+
+    /// Sets [`Self::segment_bytes`].
+    #[inline]
+    pub fn set_segment_bytes(&mut self, bytes: u16) {
+        self.book_mut().segment_bytes = bytes;
     }
 
     /// What the node remembers of the packet.
@@ -506,7 +521,7 @@ impl Pool {
             .min(self.free.len() + self.frames - self.fresh);
         let mut frame = Frame(buffer.0);
         let book = frame.book_mut();
-        (book.head, book.len) = (HEADROOM as u32, 0);
+        (book.head, book.len, book.segment_bytes) = (HEADROOM as u32, 0, 0);
         book.metadata = PackedMetadata::default();
         Some(frame)
     }
@@ -630,6 +645,7 @@ fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {
         head: HEADROOM as u32,
         len: 0,
         port: 0,
+        segment_bytes: 0,
         metadata: PackedMetadata::default(),
         ticket: Ticket::default(),
     };

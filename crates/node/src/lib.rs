@@ -18,6 +18,7 @@ pub mod ingress;
 mod late;
 pub mod leftovers;
 pub mod live_drops;
+pub mod live_ports;
 pub mod machine;
 pub mod observe;
 pub mod operator;

@@ -4,6 +4,7 @@ use crate::arrivals::Tempo;
 use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
+use crate::live_ports::LivePorts;
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
 use crate::operator::{Access, Operator, Reload};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::{self, Report};
 use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_io::{CaptureError, PortPattern, is_standard};
+use twinpath_io::{CaptureError, PortPattern, Trace, is_standard};
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct OpenPorts {
     /// Whoever may want the service file to be read again.
     pub reload: Option<Reload>,
     udp: Option<UdpSink>,
+    /// The service's network interfaces: then `source` has nothing.
+    live: Option<LivePorts>,
 }
 
 impl Ports {
@@ -64,6 +67,9 @@ impl Ports {
         if let Some(address) = self.listen {
             return listen(address);
         }
+        if self.are_live(service) {
+            return live(service);
+        }
         let source = match (&self.input, &service.traffic) {
             (Some(path), _) => Source::capture(path, service)?,
             (None, Some(traffic)) => Source::generator(traffic, service)?,
@@ -74,8 +80,29 @@ impl Ports {
             local_address: None,
             reload: None,
             udp: None,
+            live: None,
         })
     }
+
+    /// Whether packets come from the service's network interfaces: it has some, and nobody says
+    /// otherwise.
+    pub fn are_live(&self, service: &Service) -> bool {
+        let is_told = self.input.is_some() || self.output.is_some() || self.listen.is_some();
+        !service.devices.is_empty() && !is_told
+    }
+}
+
+fn live(service: &Service) -> Result<OpenPorts, RunError> {
+    if service.run.execution == Execution::Virtual {
+        return Err(RunError::LiveInVirtualTime);
+    }
+    Ok(OpenPorts {
+        source: Source::trace(Trace::default()),
+        local_address: None,
+        reload: None,
+        udp: None,
+        live: Some(LivePorts::open(&service.devices)?),
+    })
 }
 
 fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
@@ -87,6 +114,7 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
         local_address,
         reload: None,
         udp: Some(sink),
+        live: None,
     })
 }
 
@@ -123,6 +151,12 @@ pub enum RunError {
         "{}: the service names no ports, expected ports = [...] in its [service]", .0.display()
     )]
     NoPorts(PathBuf),
+    /// An interface cannot be opened.
+    #[error(transparent)]
+    Port(#[from] twinpath_ports::OpenError),
+    /// Interfaces have no virtual time.
+    #[error("packets of network interfaces come in real time: expected execution = \"threads\"")]
+    LiveInVirtualTime,
     /// No packets.
     #[error(
         "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
@@ -155,6 +189,8 @@ pub struct Finished {
     pub failure: Option<CaptureError>,
     /// Packets that have left, and were not written for that reason.
     pub unwritten: u64,
+    /// What ports lost, in words.
+    pub ports_lost: Vec<String>,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -192,16 +228,21 @@ pub fn run_opened(
     let mut exit = Guarded::new(exit);
     opened.source = opened.source.until(exit.has_failed());
     let (operator, commands) = attend(service, ports, opened.reload.take())?;
-    let packet_time = drive(
-        service,
-        ports,
-        &mut node,
-        &mut opened.source,
-        &mut exit,
-        &mut observer,
-        &commands,
-        is_stopped,
-    )?;
+    let packet_time = match &mut opened.live {
+        Some(packets) => {
+            drive_live(service, &mut node, packets, &mut observer, &commands, is_stopped)?
+        }
+        None => drive(
+            service,
+            ports,
+            &mut node,
+            &mut opened.source,
+            &mut exit,
+            &mut observer,
+            &commands,
+            is_stopped,
+        )?,
+    };
     // Whoever still waits for an answer hears that there is none.
     drop(commands);
     let control = operator.map(Operator::finish);
@@ -234,7 +275,12 @@ pub fn run_opened(
         has_guessed_ports: opened.source.has_guessed_ports(),
         failure,
         unwritten,
+        ports_lost: opened.live.as_ref().map_or_else(Vec::new, LivePorts::losses),
     };
+    if let Some(live) = &opened.live {
+        finished.written.without_port = live.without_port();
+        finished.report.ports = live.figures(&service.ports);
+    }
     finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
     Ok(finished)
@@ -309,6 +355,7 @@ impl Finished {
         ]
         .into_iter()
         .filter_map(|(is_so, words)| is_so.then_some(words))
+        .chain(self.ports_lost.iter().cloned())
         .collect()
     }
 }
@@ -371,6 +418,32 @@ pub fn drive<S: Sink>(
     })
 }
 
+/// As [`drive`], on network interfaces.
+///
+/// # Errors
+/// Packets cannot be exchanged.
+fn drive_live(
+    service: &Service,
+    node: &mut Node,
+    packets: &mut LivePorts,
+    observer: &mut Observer,
+    commands: &Commands,
+    is_stopped: &AtomicBool,
+) -> Result<Duration, RunError> {
+    node.machine.set_limits(Limits {
+        ring_frames: service.link.ring_frames,
+        is_lossless: false,
+        is_replay: false,
+    });
+    let tempo = Tempo {
+        is_lossless: false,
+        is_paced: true,
+        most_ahead: None,
+    };
+    let passed = threads::run_on(node, packets, observer, tempo, commands, is_stopped)?;
+    Ok(passed)
+}
+
 /// Captures are replayed without loss and as fast as possible; generated traffic comes at its own
 /// pace and is dropped at full rings, unless the service says otherwise. What a socket delivers is
 /// due at once.
@@ -401,15 +474,18 @@ fn describe(service: &Service, ports: &Ports, report: &mut Report) {
         Execution::Virtual => report::Execution::Virtual,
     };
     run.seed = service.seed;
-    run.input = input_name(ports);
+    run.input = input_name(service, ports);
     run.workers = service.slow_path.workers as u64;
     run.series_clock = report::Clock::Capture;
     report.rings.capacity_frames = service.link.ring_frames as u64;
 }
 
-fn input_name(ports: &Ports) -> String {
+fn input_name(service: &Service, ports: &Ports) -> String {
     if let Some(address) = ports.listen {
         return format!("udp {address}");
+    }
+    if ports.are_live(service) {
+        return "network interfaces".into();
     }
     if ports.input.as_deref().is_some_and(is_standard) {
         return "standard input".into();
@@ -435,6 +511,7 @@ mod tests {
             has_guessed_ports: false,
             failure: None,
             unwritten: 0,
+            ports_lost: Vec::new(),
         }
     }
 

@@ -42,6 +42,7 @@ pub fn split(mut frame: Frame, at: usize, pools: &mut Pools) -> Result<(Frame, F
     header.set_received_ns(frame.received_ns());
     header.set_ordinal(frame.ordinal());
     header.set_port(frame.port());
+    header.set_segment_bytes(frame.segment_bytes());
     header.set_metadata(Metadata {
         parked_bytes,
         ..frame.metadata()

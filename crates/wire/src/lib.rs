@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 
 pub mod address;
+pub mod arp;
 pub mod build;
 pub mod build_error;
 mod bytes;
@@ -44,6 +45,7 @@ pub mod kv;
 pub mod layout;
 mod link;
 pub mod malformed;
+pub mod neighbor;
 pub mod options;
 pub mod protocol;
 pub mod rewrite;

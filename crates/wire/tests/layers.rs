@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["layout"],
     &["fields", "fragment"],
     &["verify"],
-    &["rewrite"],
+    &["rewrite", "arp", "neighbor"],
     &["build"],
 ];
 

@@ -123,6 +123,16 @@
 //! | `pool.frames` | frames | in all pools |
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
+//! | `ports[].name`, `device`, `driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
+//! | `ports[].received_packets`, `received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
+//! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
+//! | `ports[].receive_no_buffer` | frames | for which there was no buffer |
+//! | `ports[].receive_too_long` | frames | longer than the longest buffer |
+//! | `ports[].receive_malformed` | frames | of which the kernel told what cannot be |
+//! | `ports[].transmitted_packets`, `transmitted_bytes` | frames, bytes | that left |
+//! | `ports[].transmit_refused` | frames | that the kernel did not take: its queue was full, or the interface down |
+//! | `ports[].transmit_too_long` | frames | longer than the MTU |
+//! | `ports[].outages` | | how often the interface went down or disappeared |
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |
 //! | `control.refused` | requests | refused with a reason |
@@ -264,6 +274,7 @@ mod tests {
         let report = Report {
             parking: Some(Parking::default()),
             control: Some(ControlCounters::default()),
+            ports: vec![PortFigures::default()],
             ..edge_report()
         };
         let written: Value = serde_json::from_str(&to_text(&report).unwrap()).unwrap();

@@ -15,6 +15,7 @@ pub mod json;
 mod latency;
 mod parking;
 mod plot;
+mod ports;
 mod rules;
 mod series;
 pub mod summary;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
+pub use ports::PortFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
 pub use rules::{
@@ -96,6 +98,9 @@ pub struct Report {
     /// What operators asked at the control socket; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlCounters>,
+    /// What network interfaces counted, by port; empty if packets came from elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortFigures>,
     /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
     pub series: Vec<Sample>,
 }
@@ -416,6 +421,7 @@ impl Default for Report {
             rings: Rings::default(),
             pool: Pool::default(),
             control: None,
+            ports: Vec::new(),
             series: Vec::new(),
         }
     }

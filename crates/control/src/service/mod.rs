@@ -87,6 +87,7 @@
 //! Parsing is checking: a [`Service`] that exists can be built.
 
 mod chain;
+mod devices;
 mod edit;
 mod entrance;
 mod error;
@@ -100,6 +101,7 @@ mod sections;
 mod warnings;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
+pub use devices::{PortDevice, PortDriver};
 pub use edit::ServiceEditError;
 pub use entrance::{Entrance, EtherType, SourceCheck, UnparsedFate};
 pub use error::{Fault, ServiceError};
@@ -126,8 +128,9 @@ use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
 /// The tables of a service file that configure no function.
-pub const SETTINGS: [&str; 8] = [
+pub const SETTINGS: [&str; 9] = [
     "service",
+    "ports",
     "run",
     "fast_path",
     "slow_path",
@@ -150,6 +153,8 @@ pub struct Service {
     pub inside: Vec<Prefix>,
     /// The names of the node's ports, by number; if empty, nothing was said of ports.
     pub ports: Vec<String>,
+    /// The network interfaces that the ports are, by number; empty if the file names none.
+    pub devices: Vec<PortDevice>,
     /// Packets that come in by these ports pass the chain in order, others in reverse; if empty,
     /// `inside` tells.
     pub inside_ports: Vec<u16>,
@@ -205,6 +210,10 @@ pub struct FileText {
 struct File {
     /// What the service is: its functions, its ports, and which way packets go.
     service: Head,
+    /// The network interfaces that the ports are. Without it packets come from a capture or a
+    /// generator, and with it, too, where the command line says so.
+    #[schemars(with = "Option<std::collections::BTreeMap<String, PortDevice>>")]
+    ports: Option<Spanned<devices::Written>>,
     /// How the service is run, unless the command line says otherwise.
     #[serde(default)]
     run: Run,
@@ -405,6 +414,7 @@ fn take_sections<'i>(file: &mut DeTable<'i>) -> DeTable<'i> {
 /// The tables that configure no function; nothing where one is wrong.
 struct Settings {
     service: Option<Head>,
+    ports: Option<Option<Spanned<devices::Written>>>,
     run: Option<Run>,
     fast_path: Option<FastPath>,
     slow_path: Option<Option<Spanned<SlowPath>>>,
@@ -426,6 +436,7 @@ impl Settings {
         };
         Self {
             service,
+            ports: faults.settings(tables, "ports"),
             run: faults.settings_or_default(tables, "run"),
             fast_path: faults.settings_or_default(tables, "fast_path"),
             slow_path: faults.settings(tables, "slow_path"),
@@ -452,7 +463,8 @@ impl Settings {
         let mut service = self.service?;
         let ports_at = service.ports.as_ref().map(Spanned::span);
         // Of ports that are wrong nobody can say more.
-        let ports = faults.take(ports::checked(service.ports.take()))?;
+        let ports = devices::checked(service.ports.take(), self.ports?);
+        let (ports, devices) = faults.take(ports)?;
         ports::number(&mut sections, &ports, texts, faults);
         let names = &service.chain;
         let surroundings = Surroundings {
@@ -494,6 +506,7 @@ impl Settings {
             chain: functions,
             inside: inside?,
             ports,
+            devices,
             inside_ports: inside_ports?,
             entrance: entrance?,
             run,

@@ -1,0 +1,24 @@
+//! Neighbours: hosts and routers on the cables of a node's ports.
+//!
+//! A packet that leaves for a neighbour needs its MAC address. [`Neighbors`] asks for it (ARP, RFC
+//! 826, for IPv4; neighbour discovery, RFC 4861, for IPv6), remembers it, and keeps packets while an
+//! answer is awaited; and it answers questions about the node's own addresses. It reads no clock and
+//! opens no socket: frames and time go in, frames come out.
+//!
+//! It stands between the ports and the chain. A frame that comes in is shown to
+//! [`Neighbors::arrived`] first, which takes those that are about neighbours. A packet that leaves
+//! goes through [`Neighbors::leaves`].
+//!
+//! What an attacker on a cable can do is bounded: at most [`Limits::neighbors`] are known, of which
+//! [`Limits::unresolved`] may have no address yet, each with [`Limits::waiting_each`] packets; answers
+//! that nobody asked for make no neighbour known; and addresses that no neighbour has cost three
+//! questions in three seconds each, however many packets are for them.
+#![forbid(unsafe_code)]
+
+mod config;
+mod state;
+mod table;
+
+pub use config::{Limits, OwnAddress, PortAddresses};
+pub use state::State;
+pub use table::{Counters, Leaving, Neighbor, Neighbors};

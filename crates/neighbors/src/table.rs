@@ -1,0 +1,425 @@
+//! The neighbours that are known, and the frames that pass.
+
+mod entry;
+mod messages;
+
+use crate::config::{Limits, PortAddresses, everybody};
+use crate::state::{Action, Event, QUESTIONS, State};
+use entry::Entry;
+use messages::{ALL_NODES, advertisement};
+use std::collections::{BTreeMap, BTreeSet};
+use twinpath_core::wire::arp::Arp;
+use twinpath_core::wire::neighbor::{self, Kind, NeighborMessage};
+use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::{Frame, Instant, Pools};
+
+/// Frames with the ports that they leave by: the caller's buffer.
+pub type Leaving = Vec<(u16, Frame)>;
+
+/// What is counted.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Questions that the node asked.
+    pub questions: u64,
+    /// Questions of others that it answered.
+    pub answers: u64,
+    /// Neighbours that did not answer, or not any more.
+    pub unanswered: u64,
+    /// Packets that waited for a neighbour which did not answer.
+    pub unanswered_drops: u64,
+    /// Packets that were pushed out of a neighbour's queue by later ones.
+    pub backlog_drops: u64,
+    /// Packets for neighbours that could not be asked for: too many were.
+    pub unresolved_drops: u64,
+    /// Packets to where the port has no address to ask from.
+    pub no_address_drops: u64,
+    /// Messages of others that claim one of the node's own addresses.
+    pub conflicts: u64,
+    /// Neighbours that had to make room for others.
+    pub evictions: u64,
+}
+
+/// A neighbour, as it is listed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Neighbor {
+    /// The port that it is at.
+    pub port: u16,
+    /// Its address.
+    pub address: Address,
+    /// Its MAC address, if it is known.
+    pub mac: Option<MacAddress>,
+    /// How sure that is.
+    pub state: State,
+    /// Packets that wait for it.
+    pub waiting: usize,
+}
+
+/// How many neighbours are looked at for one that can be forgotten.
+const EVICTION_STEPS: usize = 64;
+
+/// Neighbours at all ports.
+pub struct Neighbors {
+    ports: Vec<PortAddresses>,
+    limits: Limits,
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    by_address: BTreeMap<(u16, Address), u32>,
+    timers: BTreeSet<(Instant, u32)>,
+    unresolved: usize,
+    hand: usize,
+    counters: Counters,
+}
+
+impl Neighbors {
+    /// None is known. A port without addresses takes no part: frames about neighbours are like any
+    /// others there.
+    pub fn new(ports: Vec<PortAddresses>, limits: Limits) -> Self {
+        Self {
+            ports,
+            limits,
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_address: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            unresolved: 0,
+            hand: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What the ports are called.
+    pub fn ports(&self) -> &[PortAddresses] {
+        &self.ports
+    }
+
+    /// A port has another MAC address, or other addresses.
+    pub fn set_port(&mut self, port: u16, addresses: PortAddresses) {
+        if let Some(place) = self.ports.get_mut(usize::from(port)) {
+            *place = addresses;
+        }
+    }
+
+    /// The neighbours, by port and address.
+    pub fn list(&self) -> impl Iterator<Item = Neighbor> {
+        self.by_address
+            .iter()
+            .filter_map(|(&(port, address), &number)| {
+                let entry = self.entries[number as usize].as_ref()?;
+                Some(Neighbor {
+                    port,
+                    address,
+                    mac: entry.mac,
+                    state: entry.state,
+                    waiting: entry.waiting.len(),
+                })
+            })
+    }
+
+    /// Tells all cables whom the node's own addresses belong to: after a start, or when a port is
+    /// up again.
+    pub fn announce(&mut self, port: u16, pools: &mut Pools, out: &mut Leaving) {
+        let Some(addresses) = self.ports.get(usize::from(port)) else {
+            return;
+        };
+        let mac = addresses.mac;
+        for own in &addresses.own {
+            let bytes = match own.address.is_v4() {
+                true => Arp {
+                    is_reply: false,
+                    sender_mac: mac,
+                    sender: own.address,
+                    target_mac: MacAddress([0; 6]),
+                    target: own.address,
+                }
+                .to_frame(MacAddress([0xff; 6]))
+                .to_vec(),
+                false => advertisement(mac, own.address, own.address, ALL_NODES, false),
+            };
+            send(port, &bytes, pools, out);
+        }
+    }
+
+    /// Looks at a frame that came in. Returns whether it was about neighbours, and is done with.
+    pub fn arrived(
+        &mut self,
+        port: u16,
+        frame: &[u8],
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Leaving,
+    ) -> bool {
+        const ARP: [u8; 2] = [0x08, 0x06];
+        const IPV6: [u8; 2] = [0x86, 0xdd];
+        let has_addresses = self
+            .ports
+            .get(usize::from(port))
+            .is_some_and(|port| !port.own.is_empty());
+        if !has_addresses {
+            return false;
+        }
+        match frame.get(12..14) {
+            Some(kind) if *kind == ARP => {
+                if let Some(message) = Arp::of(frame) {
+                    self.take_arp(port, &message, now, pools, out);
+                }
+                true
+            }
+            Some(kind) if *kind == IPV6 => match NeighborMessage::of(frame) {
+                Some(message) => {
+                    self.take_discovery(port, &message, now, pools, out);
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// A packet leaves by a port for a neighbour there: at once, or when its MAC address is known.
+    pub fn leaves(
+        &mut self,
+        port: u16,
+        next: Address,
+        mut frame: Frame,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Leaving,
+    ) {
+        let Some(number) = self.entry_for(port, next, now, pools, out) else {
+            return pools.give(frame);
+        };
+        self.happens(number, Event::Used, None, now, pools, out);
+        let own = self.ports[usize::from(port)].mac;
+        let Some(entry) = self.entries[number as usize].as_mut() else {
+            return pools.give(frame);
+        };
+        entry.was_used = true;
+        match entry.mac {
+            Some(mac) => {
+                address(&mut frame, own, mac);
+                out.push((port, frame));
+            }
+            None => {
+                if entry.waiting.len() >= self.limits.waiting_each
+                    && let Some(oldest) = entry.waiting.pop_front()
+                {
+                    self.counters.backlog_drops += 1;
+                    pools.give(oldest);
+                }
+                entry.waiting.push_back(frame);
+            }
+        }
+    }
+
+    /// When time should be told next.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.first().map(|&(at, _)| at)
+    }
+
+    /// It is that late: who did not answer is asked again, or given up.
+    pub fn advance(&mut self, now: Instant, pools: &mut Pools, out: &mut Leaving) {
+        while let Some(&(at, number)) = self.timers.first()
+            && at <= now
+        {
+            let Some(entry) = &self.entries[number as usize] else {
+                self.timers.pop_first();
+                continue;
+            };
+            let event = match entry.asked >= QUESTIONS {
+                true => Event::Unanswered,
+                false => Event::TimeOver,
+            };
+            self.happens(number, event, None, now, pools, out);
+        }
+    }
+
+    fn entry_for(
+        &mut self,
+        port: u16,
+        address: Address,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Leaving,
+    ) -> Option<u32> {
+        if let Some(&number) = self.by_address.get(&(port, address)) {
+            return Some(number);
+        }
+        let can_ask = self
+            .ports
+            .get(usize::from(port))?
+            .asks_from(address)
+            .is_some();
+        if !can_ask {
+            self.counters.no_address_drops += 1;
+            return None;
+        }
+        if self.unresolved >= self.limits.unresolved {
+            self.counters.unresolved_drops += 1;
+            return None;
+        }
+        let Some(number) = self.insert(port, address) else {
+            self.counters.unresolved_drops += 1;
+            return None;
+        };
+        self.happens(number, Event::TimeOver, None, now, pools, out);
+        Some(number)
+    }
+
+    /// A place for a neighbour, made by forgetting one that nobody uses if there is none.
+    fn insert(&mut self, port: u16, address: Address) -> Option<u32> {
+        if self.by_address.len() >= self.limits.neighbors && !self.evict() {
+            return None;
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() as u32 - 1
+        });
+        self.entries[number as usize] = Some(Entry::new(port, address));
+        self.by_address.insert((port, address), number);
+        self.unresolved += 1;
+        Some(number)
+    }
+
+    fn evict(&mut self) -> bool {
+        for _ in 0..EVICTION_STEPS.min(2 * self.entries.len()) {
+            let number = self.hand;
+            self.hand = (number + 1) % self.entries.len();
+            let Some(entry) = self.entries[number].as_mut() else {
+                continue;
+            };
+            let is_idle = !std::mem::take(&mut entry.was_used);
+            if is_idle && entry.mac.is_some() {
+                self.remove(number as u32);
+                self.counters.evictions += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn remove(&mut self, number: u32) -> Option<Entry> {
+        let entry = self.entries[number as usize].take()?;
+        self.by_address.remove(&(entry.port, entry.address));
+        self.timers.remove(&(entry.deadline, number));
+        self.unresolved -= usize::from(entry.mac.is_none());
+        self.free.push(number);
+        Some(entry)
+    }
+
+    /// An event meets a neighbour's state machine; `mac` is what the neighbour has told.
+    fn happens(
+        &mut self,
+        number: u32,
+        event: Event,
+        mac: Option<MacAddress>,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Leaving,
+    ) {
+        let Some(entry) = self.entries[number as usize].as_mut() else {
+            return;
+        };
+        let (next, action) = entry.state.next(event);
+        if let Some(mac) = mac {
+            self.unresolved -= usize::from(entry.mac.is_none());
+            entry.mac = Some(mac);
+        }
+        let begins = next != entry.state || !matches!(event, Event::Used | Event::Told);
+        if begins {
+            self.timers.remove(&(entry.deadline, number));
+            if next != entry.state {
+                entry.asked = 0;
+            }
+            entry.state = next;
+            entry.deadline = next.time().map_or(Instant::NEVER, |time| now + time);
+            if next.time().is_some() {
+                self.timers.insert((entry.deadline, number));
+            }
+        }
+        match action {
+            Action::None => {}
+            Action::AskAll | Action::Ask => self.ask(number, action == Action::AskAll, pools, out),
+            Action::Release => self.release(number, out),
+            Action::Forget => self.forget(number, pools),
+        }
+    }
+
+    fn release(&mut self, number: u32, out: &mut Leaving) {
+        let Some(entry) = self.entries[number as usize].as_mut() else {
+            return;
+        };
+        let own = self.ports[usize::from(entry.port)].mac;
+        if let Some(mac) = entry.mac {
+            for mut frame in entry.waiting.drain(..) {
+                address(&mut frame, own, mac);
+                out.push((entry.port, frame));
+            }
+        }
+    }
+
+    fn forget(&mut self, number: u32, pools: &mut Pools) {
+        if let Some(entry) = self.remove(number) {
+            self.counters.unanswered += 1;
+            self.counters.unanswered_drops += entry.waiting.len() as u64;
+            entry
+                .waiting
+                .into_iter()
+                .for_each(|frame| pools.give(frame));
+        }
+    }
+
+    fn ask(&mut self, number: u32, asks_all: bool, pools: &mut Pools, out: &mut Leaving) {
+        let Some(entry) = self.entries[number as usize].as_mut() else {
+            return;
+        };
+        entry.asked += 1;
+        let (port, target) = (entry.port, entry.address);
+        let known = entry.mac.filter(|_| !asks_all);
+        let addresses = &self.ports[usize::from(port)];
+        let Some(source) = addresses.asks_from(target) else {
+            return;
+        };
+        self.counters.questions += 1;
+        let to = known.unwrap_or(everybody(target));
+        if target.is_v4() {
+            let question = Arp {
+                is_reply: false,
+                sender_mac: addresses.mac,
+                sender: source,
+                target_mac: known.unwrap_or(MacAddress([0; 6])),
+                target,
+            };
+            return send(port, &question.to_frame(to), pools, out);
+        }
+        let question = NeighborMessage {
+            kind: Kind::Solicitation,
+            source,
+            destination: known.map_or(neighbor::solicited_node(target), |_| target),
+            target,
+            link_address: Some(addresses.mac),
+        };
+        let (frame, len) = question.to_frame(addresses.mac, to);
+        send(port, &frame[..len], pools, out);
+    }
+}
+
+fn send(port: u16, bytes: &[u8], pools: &mut Pools, out: &mut Leaving) {
+    // Without a buffer nothing is said; whoever asked asks again.
+    out.extend(pools.take_filled(bytes).map(|frame| (port, frame)));
+}
+
+/// Writes both MAC addresses.
+fn address(frame: &mut Frame, from: MacAddress, to: MacAddress) {
+    if let Some(place) = frame.bytes_mut().first_chunk_mut::<12>() {
+        place[..6].copy_from_slice(&to.0);
+        place[6..].copy_from_slice(&from.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

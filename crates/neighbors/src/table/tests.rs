@@ -1,0 +1,350 @@
+use super::*;
+use crate::config::OwnAddress;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const NODE: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+const HOST: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
+const OTHER: MacAddress = MacAddress([2, 0, 0, 0, 0, 8]);
+
+fn ip(text: &str) -> Address {
+    text.parse::<std::net::IpAddr>().expect("an address").into()
+}
+
+struct Bench {
+    neighbors: Neighbors,
+    pools: Pools,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(limits: Limits) -> Self {
+        let own = |text, prefix_bits| OwnAddress {
+            address: ip(text),
+            prefix_bits,
+        };
+        let port = PortAddresses {
+            mac: NODE,
+            own: vec![own("10.0.0.1", 24), own("fd00::1", 64)],
+            answered: vec![(ip("198.51.100.1"), ip("198.51.100.1"))],
+        };
+        Self {
+            neighbors: Neighbors::new(vec![port], limits),
+            pools: Pools::new(64, 1),
+            now: Instant(1_000_000_000),
+        }
+    }
+
+    fn leaves(&mut self, next: &str, mark: u8) -> Vec<Vec<u8>> {
+        let mut out = Leaving::new();
+        let frame = self.pools.take_filled(&[mark; 60]).expect("room");
+        let (now, pools) = (self.now, &mut self.pools);
+        self.neighbors
+            .leaves(0, ip(next), frame, now, pools, &mut out);
+        self.bytes(out)
+    }
+
+    fn arrived(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
+        let mut out = Leaving::new();
+        let (now, pools) = (self.now, &mut self.pools);
+        assert!(self.neighbors.arrived(0, frame, now, pools, &mut out));
+        self.bytes(out)
+    }
+
+    fn after(&mut self, time: Duration) -> Vec<Vec<u8>> {
+        self.now = self.now + time;
+        let mut out = Leaving::new();
+        self.neighbors.advance(self.now, &mut self.pools, &mut out);
+        self.bytes(out)
+    }
+
+    fn bytes(&mut self, out: Leaving) -> Vec<Vec<u8>> {
+        let give = |(port, frame): (u16, Frame)| {
+            assert_eq!(port, 0);
+            let bytes = frame.bytes().to_vec();
+            self.pools.give(frame);
+            bytes
+        };
+        out.into_iter().map(give).collect()
+    }
+}
+
+fn answer(sender: &str, mac: MacAddress) -> Vec<u8> {
+    match ip(sender).is_v4() {
+        true => Arp {
+            is_reply: true,
+            sender_mac: mac,
+            sender: ip(sender),
+            target_mac: NODE,
+            target: ip("10.0.0.1"),
+        }
+        .to_frame(NODE)
+        .to_vec(),
+        false => advertisement(mac, ip(sender), ip(sender), ip("fd00::1"), true),
+    }
+}
+
+/// Whether a frame asks for an address, and of whom.
+fn question(frame: &[u8]) -> Option<(Address, MacAddress)> {
+    let to = MacAddress(*frame.first_chunk().expect("a frame"));
+    match (Arp::of(frame), NeighborMessage::of(frame)) {
+        (Some(arp), _) if !arp.is_reply => Some((arp.target, to)),
+        (_, Some(message)) if message.kind == Kind::Solicitation => Some((message.target, to)),
+        _ => None,
+    }
+}
+
+#[test]
+fn packets_wait_for_an_answer_and_go_in_order() {
+    for next in ["10.0.0.9", "fd00::9"] {
+        let mut bench = Bench::new(Limits::default());
+        let asked = bench.leaves(next, 1);
+        assert_eq!(question(&asked[0]), Some((ip(next), everybody(ip(next)))));
+        assert!(asked.len() == 1 && bench.leaves(next, 2).is_empty());
+        let went = bench.arrived(&answer(next, HOST));
+        let marks: Vec<u8> = went.iter().map(|frame| frame[20]).collect();
+        assert_eq!(marks, [1, 2]);
+        assert!(
+            went.iter()
+                .all(|frame| frame[..6] == HOST.0 && frame[6..12] == NODE.0)
+        );
+        assert_eq!(bench.leaves(next, 3).len(), 1);
+        let known: Vec<_> = bench.neighbors.list().collect();
+        assert_eq!((known.len(), known[0].state), (1, State::Reachable));
+    }
+}
+
+#[test]
+fn who_does_not_answer_is_asked_thrice_and_given_up() {
+    for next in ["10.0.0.9", "fd00::9"] {
+        let mut bench = Bench::new(Limits::default());
+        bench.leaves(next, 1);
+        for _ in 0..2 {
+            let again = bench.after(Duration::from_secs(1));
+            assert_eq!(
+                question(&again[0]).map(|(target, _)| target),
+                Some(ip(next))
+            );
+        }
+        assert!(bench.after(Duration::from_secs(1)).is_empty());
+        let counters = bench.neighbors.counters();
+        assert_eq!(
+            (
+                counters.questions,
+                counters.unanswered,
+                counters.unanswered_drops
+            ),
+            (3, 1, 1)
+        );
+        assert_eq!(bench.neighbors.list().count(), 0);
+        assert_eq!(bench.pools.small().available(), 64, "nothing is kept");
+        assert_eq!(bench.neighbors.next_deadline(), None);
+        assert_eq!(bench.leaves(next, 2).len(), 1, "it is asked anew");
+    }
+}
+
+#[test]
+fn a_neighbour_in_use_is_asked_now_and_then_and_replaced_when_it_is_gone() {
+    let mut bench = Bench::new(Limits::default());
+    bench.leaves("10.0.0.9", 1);
+    bench.arrived(&answer("10.0.0.9", HOST));
+    assert!(bench.after(Duration::from_secs(30)).is_empty());
+    assert_eq!(
+        bench.leaves("10.0.0.9", 2)[0][..6],
+        HOST.0,
+        "stale, but good"
+    );
+    let asked = bench.after(Duration::from_secs(5));
+    assert_eq!(
+        question(&asked[0]),
+        Some((ip("10.0.0.9"), HOST)),
+        "only it is asked"
+    );
+    assert_eq!(bench.leaves("10.0.0.9", 3)[0][..6], HOST.0);
+    bench.arrived(&answer("10.0.0.9", HOST));
+    assert_eq!(
+        bench.neighbors.list().next().expect("known").state,
+        State::Reachable
+    );
+    bench.after(Duration::from_secs(30));
+    bench.leaves("10.0.0.9", 4);
+    for _ in 0..4 {
+        bench.after(Duration::from_secs(5));
+    }
+    assert_eq!(bench.neighbors.list().count(), 0);
+    let asked = bench.leaves("10.0.0.9", 5);
+    assert_eq!(
+        question(&asked[0]),
+        Some((ip("10.0.0.9"), MacAddress([0xff; 6])))
+    );
+    assert_eq!(bench.arrived(&answer("10.0.0.9", OTHER))[0][..6], OTHER.0);
+}
+
+#[test]
+fn questions_about_own_addresses_are_answered() {
+    let mut bench = Bench::new(Limits::default());
+    for target in ["10.0.0.1", "198.51.100.1"] {
+        let asks = Arp {
+            is_reply: false,
+            sender_mac: HOST,
+            sender: ip("10.0.0.9"),
+            target_mac: MacAddress([0; 6]),
+            target: ip(target),
+        };
+        let answers = bench.arrived(&asks.to_frame(MacAddress([0xff; 6])));
+        let said = Arp::of(&answers[0]).expect("an answer");
+        assert_eq!(
+            (said.is_reply, said.sender, said.sender_mac),
+            (true, ip(target), NODE)
+        );
+        assert_eq!((said.target, said.target_mac), (ip("10.0.0.9"), HOST));
+        let other = Arp {
+            target: ip("10.0.0.77"),
+            ..asks
+        };
+        assert!(
+            bench
+                .arrived(&other.to_frame(MacAddress([0xff; 6])))
+                .is_empty()
+        );
+    }
+    assert_eq!(
+        bench.leaves("10.0.0.9", 1)[0][..6],
+        HOST.0,
+        "who asks is known"
+    );
+    for (source, link_address) in [("fd00::9", Some(HOST)), ("::", None)] {
+        let asks = NeighborMessage {
+            kind: Kind::Solicitation,
+            source: ip(source),
+            destination: neighbor::solicited_node(ip("fd00::1")),
+            target: ip("fd00::1"),
+            link_address,
+        };
+        let (frame, len) = asks.to_frame(HOST, everybody(ip("fd00::1")));
+        let answers = bench.arrived(&frame[..len]);
+        let said = NeighborMessage::of(&answers[0]).expect("a valid answer");
+        assert_eq!(
+            (said.target, said.link_address),
+            (ip("fd00::1"), Some(NODE))
+        );
+        let to = if link_address.is_some() {
+            ip("fd00::9")
+        } else {
+            ALL_NODES
+        };
+        assert_eq!(said.destination, to);
+    }
+}
+
+#[test]
+fn nobody_becomes_known_or_another_by_lying() {
+    let mut bench = Bench::new(Limits::default());
+    for liar in ["10.0.0.9", "fd00::9"] {
+        assert!(bench.arrived(&answer(liar, OTHER)).is_empty());
+        assert_eq!(bench.neighbors.list().count(), 0, "nobody had asked");
+    }
+    for own in ["10.0.0.1", "fd00::1", "198.51.100.1"] {
+        bench.arrived(&answer(own, OTHER));
+    }
+    assert_eq!(bench.neighbors.counters().conflicts, 3);
+    bench.leaves("10.0.0.9", 1);
+    bench.arrived(&answer("10.0.0.9", MacAddress([0xff; 6])));
+    bench.arrived(&answer("10.0.0.9", MacAddress([1, 0, 0x5e, 0, 0, 1])));
+    assert_eq!(bench.neighbors.list().next().expect("asked for").mac, None);
+}
+
+#[test]
+fn a_scan_is_bounded_and_leaves_neighbours_alone() {
+    let limits = Limits {
+        neighbors: 8,
+        unresolved: 4,
+        waiting_each: 2,
+    };
+    let mut bench = Bench::new(limits);
+    bench.leaves("10.0.0.9", 1);
+    bench.arrived(&answer("10.0.0.9", HOST));
+    for scanned in 20..200 {
+        for _ in 0..3 {
+            bench.leaves(&format!("10.0.0.{scanned}"), 1);
+        }
+        assert_eq!(bench.leaves("10.0.0.9", 2)[0][..6], HOST.0);
+    }
+    let counters = bench.neighbors.counters();
+    assert_eq!((counters.questions, counters.backlog_drops), (5, 4));
+    assert_eq!(counters.unresolved_drops, 176 * 3);
+    assert_eq!(bench.neighbors.list().count(), 5);
+    bench.after(Duration::from_secs(1));
+    bench.after(Duration::from_secs(1));
+    bench.after(Duration::from_secs(1));
+    assert_eq!(bench.pools.small().available(), 64);
+}
+
+#[test]
+fn a_full_table_forgets_who_is_idle() {
+    let limits = Limits {
+        neighbors: 4,
+        ..Limits::default()
+    };
+    let mut bench = Bench::new(limits);
+    for host in 10..30 {
+        let next = format!("10.0.0.{host}");
+        bench.leaves(&next, 1);
+        assert_eq!(bench.arrived(&answer(&next, HOST)).len(), 1, "{next}");
+        bench.leaves("10.0.0.10", 1);
+    }
+    assert_eq!(bench.neighbors.list().count(), 4);
+    assert!(bench.neighbors.counters().evictions >= 16);
+}
+
+proptest! {
+    /// Whatever comes, bounds hold, no buffer is lost, and a packet leaves to a MAC address that
+    /// its neighbour has told.
+    #[test]
+    fn bounds_hold(events in prop::collection::vec((0..4u8, 0..12u8, 0..3u8), 1..300)) {
+        let limits = Limits { neighbors: 6, unresolved: 3, waiting_each: 2 };
+        let mut bench = Bench::new(limits);
+        let mut told = std::collections::BTreeSet::new();
+        for (what, host, mac) in events {
+            let next = match host % 2 {
+                0 => format!("10.0.0.{}", 20 + host),
+                _ => format!("fd00::{}", 20 + host),
+            };
+            let from = MacAddress([2, 0, 0, 0, host, mac]);
+            let went = match what {
+                0 | 1 => bench.leaves(&next, host),
+                2 => {
+                    told.insert(from.0);
+                    bench.arrived(&answer(&next, from))
+                }
+                _ => bench.after(Duration::from_millis(700 * u64::from(mac + 1))),
+            };
+            for frame in went.iter().filter(|frame| question(frame).is_none()) {
+                prop_assert!(told.contains(&frame[..6]), "{frame:?}");
+                prop_assert_eq!(frame[4], frame[20], "to the host that it is for");
+            }
+            let known: Vec<_> = bench.neighbors.list().collect();
+            prop_assert!(known.len() <= 6);
+            let without = known.iter().filter(|one| one.mac.is_none()).count();
+            prop_assert!(without <= 3 && without == bench.neighbors.unresolved);
+            let waiting: usize = known.iter().map(|one| one.waiting).sum();
+            prop_assert_eq!(bench.pools.small().available(), 64 - waiting);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_harmless(frame in prop::collection::vec(any::<u8>(), 0..120), kind in 0..3u8) {
+        let mut bench = Bench::new(Limits::default());
+        let mut frame = frame;
+        if let Some(place) = frame.get_mut(12..14) {
+            match kind {
+                0 => place.copy_from_slice(&[8, 6]),
+                1 => place.copy_from_slice(&[0x86, 0xdd]),
+                _ => {}
+            }
+        }
+        let mut out = Leaving::new();
+        bench.neighbors.arrived(0, &frame, bench.now, &mut bench.pools, &mut out);
+        bench.neighbors.arrived(7, &frame, bench.now, &mut bench.pools, &mut out);
+    }
+}

@@ -1,0 +1,29 @@
+//! Network interfaces of a Linux host as ports of a node.
+//!
+//! A [`Port`] gives bursts of frames in buffers of the node's pool and takes bursts that leave. It
+//! starts no thread; [`wait`] blocks until one of several has something, so that an idle node takes
+//! no processor. What lies beneath is a driver:
+//!
+//! | driver | what it is | offloads |
+//! |---|---|---|
+//! | [`packet`] | AF_PACKET sockets: any interface, whatever else uses it | told by the kernel: half-made checksums are completed, segments that are larger than the MTU pass whole and are cut by the kernel or the card |
+//! | [`xdp`] | AF_XDP sockets on all queues: the kernel's network stack is left out, packets are the port's alone | none: on a pair of virtual interfaces, where checksums may be half made, they are [completed](offload) |
+//! | [`tap`] | an interface of its own, for programs on this host | as AF_PACKET |
+//!
+//! One packet's way in: the driver's socket → a buffer of the pool → [`offload`] (checksum, size of
+//! segments, tag) → the burst. And out: the node's frame → a queue → [`Port::flush`] → the socket.
+//!
+//! Nothing here waits for room: what the kernel does not take is dropped and counted
+//! ([`PortCounters`]). An interface that goes down or disappears is told once, tried again, and
+//! taken up when it is back.
+
+pub mod interface;
+mod messages;
+pub mod offload;
+pub mod packet;
+mod port;
+mod sys;
+pub mod tap;
+pub mod xdp;
+
+pub use port::{Driver, OpenError, Port, PortConfig, PortCounters, State, wait};

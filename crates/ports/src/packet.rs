@@ -1,0 +1,264 @@
+//! AF_PACKET: works on every interface, and beside everything else that uses it.
+//!
+//! Bursts are received straight into buffers of the pool and sent straight from them, each with the
+//! kernel's word on [offloads](crate::offload) in front. A frame that is longer than an ordinary
+//! buffer goes on in memory beside it, and is put together in a long buffer. The kernel keeps a copy
+//! of what arrives for itself: an interface that belongs to a node should have no address in the
+//! kernel, or the kernel answers, too.
+
+use crate::interface::Interface;
+use crate::messages::{BURST, Messages, Received};
+use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length, put_tag};
+use crate::port::PortCounters;
+use crate::sys;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use twinpath_core::pool::{LARGE_PACKET_BYTES, SMALL_PACKET_BYTES};
+use twinpath_core::{Frame, Pools};
+
+/// What the kernel may keep for us, and take from us, in bytes.
+const SOCKET_BYTES: libc::c_int = 32 << 20;
+
+/// What a message says of its frame, and where a long frame goes on.
+struct Beside {
+    header: [u8; VNET_BYTES],
+    rest: [u8; LARGE_PACKET_BYTES],
+}
+
+/// A socket on an interface.
+pub struct PacketPort {
+    socket: OwnedFd,
+    mtu: usize,
+    messages: Messages,
+    beside: Vec<Box<Beside>>,
+    /// Buffers for what comes.
+    empty: Vec<Frame>,
+    /// What waits to be sent.
+    leaving: Vec<Frame>,
+}
+
+impl PacketPort {
+    /// Opens a socket that sees every frame which arrives at an interface, also those for others.
+    ///
+    /// # Errors
+    /// It is not permitted (CAP_NET_RAW), or the interface is gone.
+    pub fn open(interface: &Interface) -> io::Result<Self> {
+        // Without a protocol nothing arrives before all is set.
+        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        let one: libc::c_int = 1;
+        for option in [
+            libc::PACKET_VNET_HDR,
+            libc::PACKET_AUXDATA,
+            libc::PACKET_IGNORE_OUTGOING,
+        ] {
+            sys::set_option(&socket, libc::SOL_PACKET, option, one)?;
+        }
+        for (forced, plain) in [
+            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        ] {
+            sys::set_option(&socket, libc::SOL_SOCKET, forced, SOCKET_BYTES)
+                .or_else(|_| sys::set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BYTES))?;
+        }
+        see_all(&socket, interface)?;
+        sys::bind(&socket, address(interface))?;
+        let beside = || Beside {
+            header: [0; VNET_BYTES],
+            rest: [0; LARGE_PACKET_BYTES],
+        };
+        Ok(Self {
+            socket,
+            mtu: interface.mtu,
+            messages: Messages::default(),
+            beside: (0..BURST).map(|_| Box::new(beside())).collect(),
+            empty: Vec::with_capacity(BURST),
+            leaving: Vec::with_capacity(BURST),
+        })
+    }
+
+    /// What is waited for.
+    pub fn descriptor(&self) -> i32 {
+        self.socket.as_raw_fd()
+    }
+
+    /// The interface has another MTU.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+    }
+
+    /// Receives up to `most` frames, appended to `burst`.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn receive(
+        &mut self,
+        pools: &mut Pools,
+        burst: &mut Vec<Frame>,
+        most: usize,
+        counters: &mut PortCounters,
+    ) -> io::Result<()> {
+        self.prepare(pools, most.min(BURST));
+        if self.messages.count() == 0 {
+            return Ok(());
+        }
+        // SAFETY: the parts are those of buffers that we hold, and of `beside`, untouched since.
+        let count = unsafe { self.messages.receive(&self.socket) }?;
+        let buffers = self.empty.drain(..count);
+        for (number, (frame, beside)) in buffers.zip(&self.beside).enumerate() {
+            let received = self.messages.received(number);
+            match keep(received, frame, beside, pools, counters) {
+                Some(frame) => burst.push(frame),
+                None => continue,
+            }
+        }
+        Ok(())
+    }
+
+    /// A message for each of up to `most` buffers.
+    fn prepare(&mut self, pools: &mut Pools, most: usize) {
+        let missing = most.saturating_sub(self.empty.len());
+        let new = (0..missing).map_while(|_| pools.take(SMALL_PACKET_BYTES));
+        self.empty.extend(new);
+        self.messages.clear();
+        for (frame, beside) in self.empty.iter_mut().zip(&mut self.beside).take(most) {
+            let room = frame.room();
+            frame.set_len(room);
+            let parts = [&mut beside.header[..], frame.bytes_mut(), &mut beside.rest];
+            self.messages.receive_into(parts);
+        }
+    }
+
+    /// Queues a frame that leaves; it is sent by [`Self::flush`].
+    pub fn transmit(&mut self, frame: Frame, pools: &mut Pools, counters: &mut PortCounters) {
+        if check_length(&frame, self.mtu) == Err(Oversized::Frame) {
+            counters.transmit_too_long += 1;
+            return pools.give(frame);
+        }
+        self.leaving.push(frame);
+        if self.leaving.len() == BURST {
+            self.flush(pools, counters);
+        }
+    }
+
+    /// Sends what is queued.
+    pub fn flush(&mut self, pools: &mut Pools, counters: &mut PortCounters) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        self.messages.clear();
+        for (frame, beside) in self.leaving.iter_mut().zip(&mut self.beside) {
+            beside.header = VnetHeader::leave(frame).to_bytes();
+            self.messages.send_from([&beside.header, frame.bytes()]);
+        }
+        self.send_all(counters);
+        self.leaving.drain(..).for_each(|frame| pools.give(frame));
+    }
+
+    /// What the kernel does not take is dropped: one frame that it refuses does not keep the others.
+    fn send_all(&mut self, counters: &mut PortCounters) {
+        let mut sent = 0;
+        while sent < self.leaving.len() {
+            // SAFETY: the parts are those of buffers that we hold, and of `beside`, untouched since.
+            let taken = unsafe { self.messages.send(&self.socket, sent) };
+            let taken = taken.unwrap_or(0);
+            for frame in &self.leaving[sent..sent + taken] {
+                counters.transmitted(frame.len());
+            }
+            sent += taken;
+            if taken == 0 {
+                counters.transmit_refused += 1;
+                sent += 1;
+            }
+        }
+    }
+
+    /// Frames that came while there was no room for them, since this was last asked.
+    pub fn missed(&self) -> u64 {
+        let none = libc::tpacket_stats {
+            tp_packets: 0,
+            tp_drops: 0,
+        };
+        let counted = sys::option(
+            &self.socket,
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            none,
+        );
+        counted.map_or(0, |counted| counted.tp_drops.into())
+    }
+}
+
+/// A frame that came, in a buffer that it fits, with what is left to do done.
+fn keep(
+    received: Received,
+    mut frame: Frame,
+    beside: &Beside,
+    pools: &mut Pools,
+    counters: &mut PortCounters,
+) -> Option<Frame> {
+    let Some(len) = received.len.checked_sub(VNET_BYTES) else {
+        pools.give(frame);
+        return None;
+    };
+    if received.is_cut {
+        counters.receive_too_long += 1;
+        pools.give(frame);
+        return None;
+    }
+    let first = frame.len();
+    if len > first {
+        let whole = join(&frame, &beside.rest[..len - first], pools);
+        pools.give(frame);
+        let Some(whole) = whole else {
+            counters.receive_no_buffer += 1;
+            return None;
+        };
+        frame = whole;
+    } else {
+        frame.set_len(len);
+    }
+    counters.received(len);
+    let is_sound = VnetHeader::of(&beside.header).accept(&mut frame);
+    let has_tag = received.tag.is_none_or(|tag| put_tag(&mut frame, tag));
+    if !is_sound || !has_tag {
+        counters.receive_malformed += 1;
+        pools.give(frame);
+        return None;
+    }
+    Some(frame)
+}
+
+/// A long frame in a long buffer.
+fn join(first: &Frame, rest: &[u8], pools: &mut Pools) -> Option<Frame> {
+    let len = first.len() + rest.len();
+    let mut whole = pools.take(len)?;
+    whole.set_len(len);
+    let (front, back) = whole.bytes_mut().split_at_mut(first.len());
+    front.copy_from_slice(first.bytes());
+    back.copy_from_slice(rest);
+    Some(whole)
+}
+
+/// Frames for other stations come, too.
+fn see_all(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
+    let everything = libc::packet_mreq {
+        mr_ifindex: interface.index as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    let membership = libc::PACKET_ADD_MEMBERSHIP;
+    sys::set_option(socket, libc::SOL_PACKET, membership, everything)
+}
+
+fn address(interface: &Interface) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::c_ushort,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: interface.index as libc::c_int,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
+}

@@ -1,0 +1,372 @@
+//! A port, whatever its driver: bursts in, bursts out, and what became of the interface.
+
+use crate::interface::Interface;
+use crate::packet::PacketPort;
+use crate::sys;
+use crate::tap::TapPort;
+use crate::xdp::XdpPort;
+use std::io;
+use std::time::Duration;
+use twinpath_core::{Frame, Pools};
+
+/// What lies beneath a port.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// AF_XDP where the interface is a card's, AF_PACKET on virtual ones: what is faster for
+    /// programs that send long frames.
+    #[default]
+    Auto,
+    /// AF_XDP.
+    AfXdp,
+    /// AF_PACKET.
+    AfPacket,
+    /// A new interface for programs of this host.
+    Tap,
+}
+
+impl Driver {
+    /// As service files write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::AfXdp => "af_xdp",
+            Self::AfPacket => "af_packet",
+            Self::Tap => "tap",
+        }
+    }
+}
+
+/// Which interface a port is, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// The interface's name.
+    pub device: String,
+    /// What lies beneath.
+    pub driver: Driver,
+}
+
+/// What a port counts. Frames and bytes as they are exchanged with the kernel, before frames are cut.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames that came.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Frames that came while there was no room for them in the kernel.
+    pub receive_missed: u64,
+    /// Frames for which there was no buffer.
+    pub receive_no_buffer: u64,
+    /// Frames that are longer than the longest buffer.
+    pub receive_too_long: u64,
+    /// Frames of which the kernel told what cannot be.
+    pub receive_malformed: u64,
+    /// Frames that left.
+    pub transmitted_packets: u64,
+    /// Their bytes.
+    pub transmitted_bytes: u64,
+    /// Frames that the kernel did not take: its queue was full, or the interface down.
+    pub transmit_refused: u64,
+    /// Frames that are longer than the MTU.
+    pub transmit_too_long: u64,
+    /// How often the interface went down or disappeared.
+    pub outages: u64,
+}
+
+impl PortCounters {
+    pub(crate) fn received(&mut self, bytes: usize) {
+        self.received_packets += 1;
+        self.received_bytes += bytes as u64;
+    }
+
+    pub(crate) fn transmitted(&mut self, bytes: usize) {
+        self.transmitted_packets += 1;
+        self.transmitted_bytes += bytes as u64;
+    }
+
+    /// Frames that were lost at the port, whatever the reason.
+    pub const fn lost(&self) -> u64 {
+        self.receive_missed
+            + self.receive_no_buffer
+            + self.receive_too_long
+            + self.receive_malformed
+            + self.transmit_refused
+            + self.transmit_too_long
+    }
+}
+
+/// Whether packets come and go.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// They do.
+    Up,
+    /// The interface is down, or there is none of this name.
+    Down,
+}
+
+/// Why a port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("port {device}: cannot open it by {driver}: {source}{hint}")]
+pub struct OpenError {
+    device: String,
+    driver: &'static str,
+    source: io::Error,
+    hint: &'static str,
+}
+
+enum Opened {
+    Packet(Box<PacketPort>),
+    Xdp(Box<XdpPort>),
+    Tap(Box<TapPort>),
+}
+
+/// A port.
+pub struct Port {
+    config: PortConfig,
+    driver: Driver,
+    /// None while the interface is gone.
+    opened: Option<Opened>,
+    interface: Interface,
+    state: State,
+    /// The state that was told last.
+    told: State,
+    counters: PortCounters,
+    /// Of sockets that are closed.
+    missed_before: u64,
+}
+
+impl Port {
+    /// Opens a port.
+    ///
+    /// # Errors
+    /// There is no such interface, or it is not permitted.
+    pub fn open(config: PortConfig) -> Result<Self, OpenError> {
+        let failed = |driver: Driver, source: io::Error| OpenError {
+            device: config.device.clone(),
+            driver: driver.name(),
+            hint: match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    " (expected root, or CAP_NET_RAW and CAP_NET_ADMIN)"
+                }
+                _ => "",
+            },
+            source,
+        };
+        let (driver, opened, interface) = match config.driver {
+            Driver::Tap => {
+                let tap = open_tap(&config.device).map_err(|error| failed(Driver::Tap, error))?;
+                let interface = Interface::of(&config.device);
+                let interface = interface.map_err(|error| failed(Driver::Tap, error))?;
+                (Driver::Tap, tap, interface)
+            }
+            wanted => {
+                let interface = Interface::of(&config.device);
+                let interface = interface.map_err(|error| failed(wanted, error))?;
+                let driver = chosen(wanted, &interface);
+                let opened = open_by(driver, &interface);
+                let opened = opened.map_err(|error| failed(driver, error))?;
+                (driver, opened, interface)
+            }
+        };
+        let state = match interface.is_running {
+            true => State::Up,
+            false => State::Down,
+        };
+        Ok(Self {
+            config,
+            driver,
+            opened: Some(opened),
+            interface,
+            state,
+            told: state,
+            counters: PortCounters::default(),
+            missed_before: 0,
+        })
+    }
+
+    /// Its interface, as it was when last asked.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// The interface's name.
+    pub fn device(&self) -> &str {
+        &self.config.device
+    }
+
+    /// What lies beneath: never [`Driver::Auto`].
+    pub fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// Whether packets come and go.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> PortCounters {
+        let missed = match &self.opened {
+            Some(Opened::Xdp(port)) => port.missed(),
+            _ => 0,
+        };
+        PortCounters {
+            receive_missed: self.counters.receive_missed + self.missed_before + missed,
+            ..self.counters
+        }
+    }
+
+    /// Receives up to `most` frames, appended to `burst`. They have neither time nor number yet.
+    pub fn receive(&mut self, pools: &mut Pools, burst: &mut Vec<Frame>, most: usize) {
+        let counters = &mut self.counters;
+        let result = match &mut self.opened {
+            None => return,
+            Some(Opened::Packet(port)) => port.receive(pools, burst, most, counters),
+            Some(Opened::Tap(port)) => port.receive(pools, burst, most, counters),
+            Some(Opened::Xdp(port)) => {
+                port.receive(pools, burst, most, counters);
+                Ok(())
+            }
+        };
+        if result.is_err() {
+            self.went_down();
+        }
+    }
+
+    /// Queues a frame that leaves. It is sent by [`Self::flush`] at the latest.
+    pub fn transmit(&mut self, frame: Frame, pools: &mut Pools) {
+        let counters = &mut self.counters;
+        match &mut self.opened {
+            None => {
+                counters.transmit_refused += 1;
+                pools.give(frame);
+            }
+            Some(Opened::Packet(port)) => port.transmit(frame, pools, counters),
+            Some(Opened::Tap(port)) => port.transmit(frame, pools, counters),
+            Some(Opened::Xdp(port)) => port.transmit(frame, pools, counters),
+        }
+    }
+
+    /// Sends what is queued.
+    pub fn flush(&mut self, pools: &mut Pools) {
+        match &mut self.opened {
+            Some(Opened::Packet(port)) => port.flush(pools, &mut self.counters),
+            Some(Opened::Xdp(port)) => port.flush(),
+            Some(Opened::Tap(_)) | None => {}
+        }
+    }
+
+    /// Looks what became of the interface: to be called now and then, such as every tenth of a
+    /// second. Returns the new state if it has changed.
+    pub fn look(&mut self) -> Option<State> {
+        if let Some(Opened::Packet(port)) = &self.opened {
+            self.counters.receive_missed += port.missed();
+        }
+        match Interface::of(&self.config.device) {
+            Err(_) => {
+                self.close();
+                self.went_down();
+            }
+            Ok(now) => self.is_there(now),
+        }
+        let has_changed = self.state != self.told;
+        self.told = self.state;
+        has_changed.then_some(self.state)
+    }
+
+    fn is_there(&mut self, now: Interface) {
+        if now.index != self.interface.index {
+            self.close();
+        }
+        if self.opened.is_none() {
+            let opened = match self.driver {
+                Driver::Tap => open_tap(&self.config.device),
+                driver => open_by(driver, &now),
+            };
+            self.opened = opened.ok();
+        }
+        self.set_mtu(now.mtu);
+        match now.is_running && self.opened.is_some() {
+            true => self.state = State::Up,
+            false => self.went_down(),
+        }
+        self.interface = now;
+    }
+
+    fn set_mtu(&mut self, mtu: usize) {
+        match &mut self.opened {
+            Some(Opened::Packet(port)) => port.set_mtu(mtu),
+            Some(Opened::Xdp(port)) => port.set_mtu(mtu),
+            Some(Opened::Tap(port)) => port.set_mtu(mtu),
+            None => {}
+        }
+    }
+
+    fn went_down(&mut self) {
+        if self.state == State::Up {
+            self.counters.outages += 1;
+        }
+        self.state = State::Down;
+    }
+
+    fn close(&mut self) {
+        if let Some(Opened::Xdp(port)) = &self.opened {
+            self.missed_before += port.missed();
+        }
+        self.opened = None;
+    }
+
+    fn descriptors(&self, each: &mut dyn FnMut(i32)) {
+        match &self.opened {
+            Some(Opened::Packet(port)) => each(port.descriptor()),
+            Some(Opened::Tap(port)) => each(port.descriptor()),
+            Some(Opened::Xdp(port)) => port.descriptors().for_each(each),
+            None => {}
+        }
+    }
+}
+
+/// AF_XDP is the faster on a card. On a virtual cable it is not: what one call of the stack carries
+/// as sixty-four kilobytes it carries as forty packets.
+fn chosen(wanted: Driver, interface: &Interface) -> Driver {
+    const VIRTUAL: [&str; 6] = ["", "veth", "tun", "bridge", "dummy", "macvlan"];
+    match wanted {
+        Driver::Auto if VIRTUAL.contains(&interface.driver.as_str()) => Driver::AfPacket,
+        Driver::Auto => Driver::AfXdp,
+        wanted => wanted,
+    }
+}
+
+fn open_by(driver: Driver, interface: &Interface) -> io::Result<Opened> {
+    match driver {
+        Driver::AfXdp => XdpPort::open(interface).map(|port| Opened::Xdp(Box::new(port))),
+        _ => PacketPort::open(interface).map(|port| Opened::Packet(Box::new(port))),
+    }
+}
+
+fn open_tap(name: &str) -> io::Result<Opened> {
+    const MTU: usize = 1500;
+    TapPort::open(name, MTU).map(|port| Opened::Tap(Box::new(port)))
+}
+
+/// Most descriptors that are waited for; ports with more queues are looked at when time has passed.
+const MOST_DESCRIPTORS: usize = 256;
+
+/// Blocks until one of several ports has something, or for so long.
+pub fn wait(ports: &[Port], timeout: Duration) {
+    let mut descriptors = [libc::pollfd {
+        fd: -1,
+        events: libc::POLLIN,
+        revents: 0,
+    }; MOST_DESCRIPTORS];
+    let mut count = 0;
+    for port in ports {
+        port.descriptors(&mut |fd| {
+            if let Some(place) = descriptors.get_mut(count) {
+                place.fd = fd;
+                count += 1;
+            }
+        });
+    }
+    // Whatever comes of it, ports are looked at next.
+    let _ = sys::poll(&mut descriptors[..count], timeout);
+}

@@ -1,0 +1,181 @@
+//! Calls of the system, each wrapped so that what is handed in lives long enough.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+
+/// The result of a call that tells errors by -1.
+pub fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+/// A socket that is not inherited and does not block.
+pub fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no memory is handed in.
+    let fd = checked(unsafe { libc::socket(family, kind, protocol) })?;
+    // SAFETY: the descriptor was just made and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a socket option to a value of any plain type.
+pub fn set_option<T: Copy>(fd: &OwnedFd, level: i32, name: i32, value: T) -> io::Result<()> {
+    let size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` lives during the call, and its size is handed in.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), size) };
+    checked(result).map(|_| ())
+}
+
+/// Reads a socket option. `T` must be plain data of which any bytes are a value.
+pub fn option<T: Copy>(fd: &OwnedFd, level: i32, name: i32, mut value: T) -> io::Result<T> {
+    let mut size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` and `size` live during the call; no more than `size` bytes are written.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast(),
+            &raw mut size,
+        )
+    };
+    checked(result).map(|_| value)
+}
+
+/// Binds a socket to an address of any family.
+pub fn bind<A: Copy>(fd: &OwnedFd, address: A) -> io::Result<()> {
+    let size = size_of::<A>() as libc::socklen_t;
+    // SAFETY: `address` lives during the call, and its size is handed in.
+    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size) };
+    checked(result).map(|_| ())
+}
+
+/// An ioctl that reads and writes one value.
+pub fn ioctl<T>(fd: RawFd, request: libc::c_ulong, value: &mut T) -> io::Result<()> {
+    // SAFETY: the value lives during the call, and each request used here is about such a value.
+    let result = unsafe { libc::ioctl(fd, request as _, std::ptr::from_mut(value)) };
+    checked(result).map(|_| ())
+}
+
+/// An ioctl that takes a number.
+pub fn ioctl_value(fd: RawFd, request: libc::c_ulong, value: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: no memory is handed in.
+    checked(unsafe { libc::ioctl(fd, request as _, value) }).map(|_| ())
+}
+
+/// bpf(2) with attributes as the kernel lays them out. Returns what the call returns.
+pub fn bpf(command: i32, attributes: &[u8]) -> io::Result<libc::c_int> {
+    // SAFETY: the attributes live during the call; pointers in them are to memory that the caller
+    // keeps until then.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            attributes.as_ptr(),
+            attributes.len() as libc::c_uint,
+        )
+    };
+    checked(result as libc::c_int)
+}
+
+/// As [`bpf`], for commands that make a descriptor.
+pub fn bpf_descriptor(command: i32, attributes: &[u8]) -> io::Result<OwnedFd> {
+    let fd = bpf(command, attributes)?;
+    // SAFETY: the kernel has just made it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The number of an interface.
+pub fn interface_index(name: &str) -> io::Result<u32> {
+    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: a string that ends with a zero.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// Blocks until one of several descriptors can be read, or for so long.
+pub fn poll(descriptors: &mut [libc::pollfd], timeout: std::time::Duration) -> io::Result<bool> {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: slice and time live during the call.
+    let result = unsafe {
+        libc::ppoll(
+            descriptors.as_mut_ptr(),
+            descriptors.len() as libc::nfds_t,
+            &raw const timeout,
+            std::ptr::null(),
+        )
+    };
+    match checked(result) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        result => result.map(|ready| ready > 0),
+    }
+}
+
+/// Memory that the kernel shares with us: of a descriptor, or of nobody else.
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: memory that belongs to whoever has this value.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of a descriptor at an offset.
+    pub fn of(fd: &OwnedFd, len: usize, offset: libc::off_t) -> io::Result<Self> {
+        Self::map(
+            len,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            fd.as_raw_fd(),
+            offset,
+        )
+    }
+
+    /// `len` bytes of memory, all zero.
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
+    fn map(len: usize, flags: i32, fd: RawFd, offset: libc::off_t) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses a place that nothing else has.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { start, len }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Length in bytes.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A pointer `offset` bytes behind the start.
+    ///
+    /// # Panics
+    /// The `size` bytes from there are not all inside.
+    pub fn at(&self, offset: usize, size: usize) -> NonNull<u8> {
+        let end = offset.checked_add(size);
+        assert!(end.is_some_and(|end| end <= self.len), "inside the mapping");
+        // SAFETY: just checked.
+        unsafe { self.start.add(offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length, and nobody refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,115 @@
+//! TAP: an interface of its own, whose other end are programs on this host.
+//!
+//! The interface exists as long as the port is open, unless it was there before. Each frame is one
+//! read or write, with the kernel's word on [offloads](crate::offload) in front.
+
+use crate::interface::MAX_NAME;
+use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length};
+use crate::port::PortCounters;
+use crate::sys;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use twinpath_core::pool::LARGE_PACKET_BYTES;
+use twinpath_core::{Frame, Pools};
+
+/// Our end of an interface.
+pub struct TapPort {
+    file: File,
+    mtu: usize,
+    buffer: Box<[u8; LARGE_PACKET_BYTES]>,
+}
+
+impl TapPort {
+    /// Makes an interface, or takes an idle one that was made before.
+    ///
+    /// # Errors
+    /// It is not permitted (CAP_NET_ADMIN), there is no TAP on this host, or somebody has the
+    /// interface.
+    pub fn open(name: &str, mtu: usize) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/net/tun")?;
+        // SAFETY: plain data, of which all zeros are a value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (place, byte) in request.ifr_name.iter_mut().take(MAX_NAME).zip(name.bytes()) {
+            *place = byte as libc::c_char;
+        }
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        sys::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request)?;
+        let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+        sys::ioctl_value(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads.into())?;
+        Ok(Self {
+            file,
+            mtu,
+            buffer: Box::new([0; _]),
+        })
+    }
+
+    /// What is waited for.
+    pub fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// The interface has another MTU.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+    }
+
+    /// Receives up to `most` frames, appended to `burst`.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn receive(
+        &mut self,
+        pools: &mut Pools,
+        burst: &mut Vec<Frame>,
+        most: usize,
+        counters: &mut PortCounters,
+    ) -> io::Result<()> {
+        for _ in 0..most {
+            let mut header = [0; VNET_BYTES];
+            let mut parts = [
+                IoSliceMut::new(&mut header),
+                IoSliceMut::new(&mut self.buffer[..]),
+            ];
+            let len = match self.file.read_vectored(&mut parts) {
+                Ok(len) => len.saturating_sub(VNET_BYTES),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let Some(mut frame) = pools.take_filled(&self.buffer[..len]) else {
+                counters.receive_no_buffer += 1;
+                continue;
+            };
+            counters.received(len);
+            match VnetHeader::of(&header).accept(&mut frame) {
+                true => burst.push(frame),
+                false => {
+                    counters.receive_malformed += 1;
+                    pools.give(frame);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a frame.
+    pub fn transmit(&mut self, mut frame: Frame, pools: &mut Pools, counters: &mut PortCounters) {
+        if check_length(&frame, self.mtu) == Err(Oversized::Frame) {
+            counters.transmit_too_long += 1;
+            return pools.give(frame);
+        }
+        let header = VnetHeader::leave(&mut frame).to_bytes();
+        let parts = [IoSlice::new(&header), IoSlice::new(frame.bytes())];
+        match self.file.write_vectored(&parts) {
+            Ok(_) => counters.transmitted(frame.len()),
+            Err(_) => counters.transmit_refused += 1,
+        }
+        pools.give(frame);
+    }
+}

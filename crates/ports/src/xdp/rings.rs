@@ -1,0 +1,115 @@
+//! The four rings that a socket shares with the kernel. Each has one producer and one consumer, who
+//! tell each other how far they are in two counters that only grow.
+
+use crate::sys::Mapping;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A ring of entries, each a number or a descriptor of a packet.
+pub struct Ring<T> {
+    _memory: Mapping,
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    flags: NonNull<AtomicU32>,
+    entries: NonNull<T>,
+    mask: u32,
+    /// Our own counter, ahead of what we have told.
+    own: u32,
+    /// The other's, as we last saw it.
+    others: u32,
+}
+
+// SAFETY: the memory is the ring's alone on this side.
+unsafe impl<T> Send for Ring<T> {}
+
+const NEEDS_WAKEUP: u32 = 1;
+
+impl<T: Copy> Ring<T> {
+    /// Maps a ring of so many entries, a power of two.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn map(
+        socket: &OwnedFd,
+        page: u64,
+        offsets: &libc::xdp_ring_offset,
+        entries: u32,
+    ) -> io::Result<Self> {
+        let size = entries as usize * size_of::<T>();
+        let memory = Mapping::of(socket, offsets.desc as usize + size, page as libc::off_t)?;
+        let counter = |offset: u64| memory.at(offset as usize, 4).cast();
+        Ok(Self {
+            producer: counter(offsets.producer),
+            consumer: counter(offsets.consumer),
+            flags: counter(offsets.flags),
+            entries: memory.at(offsets.desc as usize, size).cast(),
+            mask: entries - 1,
+            own: 0,
+            others: 0,
+            _memory: memory,
+        })
+    }
+
+    fn counter(place: NonNull<AtomicU32>) -> &'static AtomicU32 {
+        // SAFETY: an aligned counter inside the mapping, which lives as long as the ring; the
+        // reference does not leave the methods below.
+        unsafe { place.as_ref() }
+    }
+
+    /// Whether the kernel wants to be told when there is something.
+    pub fn needs_wakeup(&self) -> bool {
+        Self::counter(self.flags).load(Ordering::Relaxed) & NEEDS_WAKEUP != 0
+    }
+
+    /// As producer: entries that can be put now.
+    pub fn room(&mut self) -> u32 {
+        self.others = Self::counter(self.consumer).load(Ordering::Acquire);
+        self.mask + 1 - self.own.wrapping_sub(self.others)
+    }
+
+    /// As producer: puts an entry; false if there is no room. [`Self::submit`] makes it seen.
+    pub fn put(&mut self, entry: T) -> bool {
+        if self.own.wrapping_sub(self.others) > self.mask && self.room() == 0 {
+            return false;
+        }
+        // SAFETY: the index is masked, and between the counters the entry is ours.
+        unsafe {
+            self.entries
+                .add((self.own & self.mask) as usize)
+                .write(entry)
+        };
+        self.own = self.own.wrapping_add(1);
+        true
+    }
+
+    /// As producer: whether the consumer has all that was submitted.
+    pub fn is_drained(&mut self) -> bool {
+        self.room() == self.mask + 1
+    }
+
+    /// As producer: the other side may take what was put.
+    pub fn submit(&mut self) {
+        Self::counter(self.producer).store(self.own, Ordering::Release);
+    }
+
+    /// As consumer: takes an entry. [`Self::release`] gives its place back.
+    pub fn take(&mut self) -> Option<T> {
+        if self.own == self.others {
+            self.others = Self::counter(self.producer).load(Ordering::Acquire);
+            if self.own == self.others {
+                return None;
+            }
+        }
+        // SAFETY: the index is masked, and between the counters the entry is ours.
+        let entry = unsafe { self.entries.add((self.own & self.mask) as usize).read() };
+        self.own = self.own.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// As consumer: the other side may have the places of what was taken.
+    pub fn release(&mut self) {
+        Self::counter(self.consumer).store(self.own, Ordering::Release);
+    }
+}

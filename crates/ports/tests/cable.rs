@@ -1,0 +1,292 @@
+//! Ports as a cable: what hosts send to each other arrives, over every driver, with the offloads that
+//! interfaces have by default.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use twinpath_core::Pools;
+use twinpath_core::wire::PacketBuilder;
+use twinpath_netns::{Network, is_possible};
+use twinpath_ports::{Driver, Port, PortConfig, PortCounters, State, wait};
+
+/// Two hosts, and one between them with a port to each.
+fn network() -> Network {
+    let mut network = Network::new();
+    for (host, port, last) in [("left", "port0", 1), ("right", "port1", 2)] {
+        network.cable(&format!("middle {port}"), &format!("{host} eth0"));
+        network.address(host, "eth0", &format!("10.9.0.{last}/24"));
+        network.address(host, "eth0", &format!("fd09::{last}/64"));
+    }
+    network
+}
+
+/// Sends what comes in at either port out of the other until it is stopped.
+struct Forwarder {
+    is_stopped: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    counters: [PortCounters; 2],
+    states: Vec<(usize, State)>,
+    /// The longest frame.
+    longest: usize,
+}
+
+fn port(device: &str, driver: Driver) -> Port {
+    let device = device.to_owned();
+    Port::open(PortConfig { device, driver }).expect("root may open it")
+}
+
+fn forwarder(network: &Network, drivers: [Driver; 2]) -> Forwarder {
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&is_stopped);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let thread = network.on("middle", move || {
+        let mut ports = [port("port0", drivers[0]), port("port1", drivers[1])];
+        ready.send(()).expect("somebody waits");
+        forward(&mut ports, &stopped)
+    });
+    is_ready.recv().expect("ports are open");
+    Forwarder { is_stopped, thread }
+}
+
+fn forward(ports: &mut [Port; 2], is_stopped: &AtomicBool) -> Seen {
+    let mut pools = Pools::new(8192, 256);
+    let (mut seen, mut burst) = (Seen::default(), Vec::new());
+    let mut next_look = Instant::now();
+    while !is_stopped.load(Ordering::Relaxed) {
+        for from in 0..2 {
+            ports[from].receive(&mut pools, &mut burst, 64);
+            for frame in burst.drain(..) {
+                seen.longest = seen.longest.max(frame.len());
+                ports[1 - from].transmit(frame, &mut pools);
+            }
+            ports[1 - from].flush(&mut pools);
+        }
+        wait(&ports[..], Duration::from_millis(1));
+        if Instant::now() > next_look {
+            next_look = Instant::now() + Duration::from_millis(20);
+            for (number, port) in ports.iter_mut().enumerate() {
+                seen.states.extend(port.look().map(|state| (number, state)));
+            }
+        }
+    }
+    seen.counters = [ports[0].counters(), ports[1].counters()];
+    seen
+}
+
+impl Forwarder {
+    fn stop(self) -> Seen {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.thread.join().expect("it does not panic")
+    }
+}
+
+const BYTES: usize = 8 << 20;
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect()
+}
+
+/// A host takes a connection and sends back what comes; the other compares.
+fn exchange(network: &Network, server: &'static str) {
+    let address: SocketAddr = server.parse().expect("an address");
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let host = network.on("right", move || {
+        let listener = TcpListener::bind(address).expect("its own address");
+        ready.send(()).expect("somebody waits");
+        let (mut client, _) = listener.accept().expect("a connection");
+        let mut bytes = Vec::new();
+        client.read_to_end(&mut bytes).expect("all of it");
+        client.write_all(&bytes).expect("back");
+    });
+    is_ready.recv().expect("it listens");
+    let other = network.on("left", move || {
+        let timeout = Duration::from_secs(20);
+        let mut stream = TcpStream::connect_timeout(&address, timeout).expect("the cable works");
+        stream.set_read_timeout(Some(timeout)).expect("a time-out");
+        let sent = content(BYTES);
+        stream.write_all(&sent).expect("sent");
+        stream.shutdown(std::net::Shutdown::Write).expect("open");
+        let mut back = Vec::new();
+        stream.read_to_end(&mut back).expect("all of it");
+        assert!(
+            back == sent,
+            "{} bytes came back of {}",
+            back.len(),
+            sent.len()
+        );
+    });
+    other.join().expect("same bytes");
+    host.join().expect("served");
+}
+
+/// Datagrams of many sizes, fragmented ones too, go there and back.
+fn datagrams(network: &Network, left: &'static str, right: &'static str) {
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let sizes = [0, 1, 17, 18, 46, 47, 1000, 1472, 1473, 4000];
+    let host = network.on("right", move || {
+        let socket = UdpSocket::bind(right).expect("its own address");
+        ready.send(()).expect("somebody waits");
+        let mut buffer = [0; 9000];
+        for _ in sizes {
+            let (len, from) = socket.recv_from(&mut buffer).expect("a datagram");
+            socket.send_to(&buffer[..len], from).expect("sent");
+        }
+    });
+    is_ready.recv().expect("it is bound");
+    let other = network.on("left", move || {
+        let socket = UdpSocket::bind(left).expect("its own address");
+        let timeout = Some(Duration::from_secs(10));
+        socket.set_read_timeout(timeout).expect("a time-out");
+        let mut buffer = [0; 9000];
+        for size in sizes {
+            let sent = content(size);
+            socket.send_to(&sent, right).expect("sent");
+            let len = socket.recv(&mut buffer).expect("an answer");
+            assert!(buffer[..len] == sent[..], "{size} bytes");
+        }
+    });
+    other.join().expect("same bytes");
+    host.join().expect("served");
+}
+
+fn works(drivers: [Driver; 2]) -> Seen {
+    let network = network();
+    let forwarder = forwarder(&network, drivers);
+    exchange(&network, "10.9.0.2:5001");
+    exchange(&network, "[fd09::2]:5001");
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
+    datagrams(&network, "[fd09::1]:4000", "[fd09::2]:4000");
+    let seen = forwarder.stop();
+    for counters in &seen.counters {
+        assert!(counters.received_bytes > 2 * BYTES as u64, "{counters:?}");
+        assert!(
+            counters.transmitted_bytes > 2 * BYTES as u64,
+            "{counters:?}"
+        );
+        assert_eq!(counters.receive_malformed, 0, "{counters:?}");
+        assert_eq!(counters.transmit_too_long, 0, "{counters:?}");
+        assert_eq!(counters.outages, 0, "{counters:?}");
+    }
+    seen
+}
+
+#[test]
+fn af_packet_carries_long_frames_whole() {
+    if is_possible() {
+        let seen = works([Driver::AfPacket; 2]);
+        assert!(seen.longest > 10_000, "{}", seen.longest);
+    }
+}
+
+#[test]
+fn af_xdp_carries_everything() {
+    if is_possible() {
+        let seen = works([Driver::AfXdp; 2]);
+        assert!(seen.longest < 1600, "{}", seen.longest);
+    }
+}
+
+#[test]
+fn long_frames_are_cut_between_two_kinds_of_port() {
+    if is_possible() {
+        works([Driver::AfPacket, Driver::AfXdp]);
+    }
+}
+
+/// The kernel takes tags off what it hands to AF_PACKET; they are back in the frame.
+#[test]
+fn tags_stay() {
+    if !is_possible() {
+        return;
+    }
+    for driver in [Driver::AfPacket, Driver::AfXdp] {
+        let network = network();
+        let forwarder = forwarder(&network, [driver; 2]);
+        let end = |text: &str| text.parse().expect("an endpoint");
+        let tagged = PacketBuilder::udp(end("10.9.7.1:5"), end("10.9.7.2:6"))
+            .vlan(7)
+            .payload(b"tagged")
+            .to_vec()
+            .expect("short");
+        let sent = tagged.clone();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let host = network.on("right", move || {
+            let mut eth0 = port("eth0", Driver::AfPacket);
+            ready.send(()).expect("somebody waits");
+            received(&mut eth0, &tagged)
+        });
+        is_ready.recv().expect("its port is open");
+        let other = network.on("left", move || {
+            let mut pools = Pools::new(64, 1);
+            let mut eth0 = port("eth0", Driver::AfPacket);
+            eth0.transmit(pools.take_filled(&sent).expect("room"), &mut pools);
+            eth0.flush(&mut pools);
+            eth0.counters().transmitted_packets
+        });
+        assert_eq!(other.join().expect("sent"), 1);
+        assert!(host.join().expect("received"), "{driver:?}");
+        forwarder.stop();
+    }
+}
+
+/// Whether a frame arrives within ten seconds.
+fn received(port: &mut Port, wanted: &[u8]) -> bool {
+    let mut pools = Pools::new(256, 1);
+    let mut burst = Vec::new();
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        wait(std::slice::from_ref(port), Duration::from_millis(10));
+        port.receive(&mut pools, &mut burst, 64);
+        if burst.drain(..).any(|frame| frame.bytes() == wanted) {
+            return true;
+        }
+    }
+    false
+}
+
+/// An interface goes down, comes back, is deleted and made anew: the port is told, and works again.
+#[test]
+fn outages_end() {
+    if !is_possible() {
+        return;
+    }
+    let mut network = network();
+    let forwarder = forwarder(&network, [Driver::AfPacket; 2]);
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
+    network.ip("middle", "link set port0 down");
+    std::thread::sleep(Duration::from_millis(200));
+    network.ip("middle", "link set port0 up");
+    std::thread::sleep(Duration::from_millis(200));
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
+    network.ip("middle", "link delete port0");
+    std::thread::sleep(Duration::from_millis(200));
+    network.cable("middle port0", "left eth0");
+    network.address("left", "eth0", "10.9.0.1/24");
+    std::thread::sleep(Duration::from_millis(400));
+    datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
+    let seen = forwarder.stop();
+    let of_a: Vec<_> = seen.states.iter().filter(|(port, _)| *port == 0).collect();
+    let states: Vec<State> = of_a.iter().map(|(_, state)| *state).collect();
+    assert_eq!(states, [State::Down, State::Up, State::Down, State::Up]);
+    assert_eq!(seen.counters[0].outages, 2);
+}
+
+#[test]
+fn a_port_that_is_not_there_is_told_with_its_name() {
+    let device = "no-such-if".to_owned();
+    let opened = Port::open(PortConfig {
+        device,
+        driver: Driver::Auto,
+    });
+    let error = opened.err().expect("there is none").to_string();
+    assert!(error.contains("port no-such-if"), "{error}");
+}
