@@ -229,9 +229,14 @@ pub fn run_opened(
     opened.source = opened.source.until(exit.has_failed());
     let (operator, commands) = attend(service, ports, opened.reload.take())?;
     let packet_time = match &mut opened.live {
-        Some(packets) => {
-            drive_live(service, &mut node, packets, &mut observer, &commands, is_stopped)?
-        }
+        Some(packets) => drive_live(
+            service,
+            &mut node,
+            packets,
+            &mut observer,
+            &commands,
+            is_stopped,
+        )?,
         None => drive(
             service,
             ports,
@@ -275,7 +280,10 @@ pub fn run_opened(
         has_guessed_ports: opened.source.has_guessed_ports(),
         failure,
         unwritten,
-        ports_lost: opened.live.as_ref().map_or_else(Vec::new, LivePorts::losses),
+        ports_lost: opened
+            .live
+            .as_ref()
+            .map_or_else(Vec::new, LivePorts::losses),
     };
     if let Some(live) = &opened.live {
         finished.written.without_port = live.without_port();

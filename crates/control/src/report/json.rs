@@ -231,7 +231,7 @@ mod tests {
     use serde_json::Value;
 
     use super::super::testing::{any_report, edge_report};
-    use super::super::{ControlCounters, Parking};
+    use super::super::{ControlCounters, Parking, PortFigures};
     use super::*;
 
     #[test]

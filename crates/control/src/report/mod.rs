@@ -31,9 +31,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
-pub use ports::PortFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use parking::Parking;
+pub use ports::PortFigures;
 pub use rules::{
     RuleCounters, RuleElement, RuleManagerCounters, RuleSelectionCounters, RuleTableCounters,
     Rules, SlowRuleCounters,

@@ -3,7 +3,6 @@
 use super::require::{Checked, require};
 use crate::faults::functions::MOST_HELD;
 use crate::faults::record::{PacketState, Record};
-use crate::faults::scenario::Scenario;
 use crate::faults::world::World;
 
 /// Every packet that arrived has left, was dropped and counted, was lost on the link or in a
