@@ -19,7 +19,7 @@ use twinpath_io::Trace;
 const CHAINS: [&[&str]; 3] = [
     &["acl", "firewall", "monitor"],
     &["acl", "firewall", "reassembler"],
-    &["firewall", "reassembler", "router"],
+    &["monitor", "firewall", "reassembler", "router"],
 ];
 
 /// Chains with translation: answers go to whom the oracle has sent from.

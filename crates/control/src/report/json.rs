@@ -123,7 +123,7 @@
 //! | `pool.frames` | frames | in all pools |
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
-//! | `ports[].name`, `device`, `driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
+//! | `ports[].name`, `ports[].device`, `ports[].driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
 //! | `ports[].received_packets`, `received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
 //! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
 //! | `ports[].receive_no_buffer` | frames | for which there was no buffer |

@@ -31,7 +31,9 @@ impl AnyService {
     }
 
     pub fn shares_flow_state(&self) -> bool {
-        self.chain.iter().any(|function| SHARING.contains(function))
+        self.chain
+            .iter()
+            .any(|function| words_of(function).is_some())
     }
 
     /// The same over a link with a round trip.
@@ -71,16 +73,23 @@ const FORWARDS: &str = "{ protocol = \"tcp\", external = \"198.51.100.1:80-90\",
     { protocol = \"udp\", external = \"198.51.100.4:53\", to = \"10.0.0.2:1009\" }, \
     { external = \"198.51.100.3\", to = \"10.0.0.3\" }";
 
-const SHARING: [&str; 5] = [
-    "firewall",
-    "reassembler",
-    "inspector",
-    "load_balancer",
-    "kv_store",
+/// Functions that share flow state, and how many words of it each has. What a store has is all its own.
+const SHARING: [(&str, usize); 5] = [
+    ("firewall", 11),
+    ("reassembler", 4),
+    ("inspector", 6),
+    ("load_balancer", 2),
+    ("kv_store", 0),
 ];
 
-/// As many as a device has state words for.
-const MOST_SHARING: usize = 4;
+/// State words of a flow that the fast path has room for.
+const MOST_WORDS: usize = 36;
+
+/// The state words of a function; `None` if it makes rules.
+fn words_of(name: &str) -> Option<usize> {
+    let found = SHARING.iter().find(|(function, _)| *function == name);
+    found.map(|&(_, words)| words)
+}
 
 /// Functions as they are drawn: those that several of a chain may be more often.
 const DRAWN: [&str; 16] = [
@@ -154,9 +163,10 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
     let mut sound: Vec<Drawn> = Vec::new();
     for function in functions {
         let name = DRAWN[function.0];
+        let words_before = || sound.iter().filter_map(|other| words_of(DRAWN[other.0]));
         let has = |names: &[&str]| sound.iter().any(|other| names.contains(&DRAWN[other.0]));
         let is_refused = match name {
-            "kv_store" => has(&SHARING) || has(&["napt"]),
+            "kv_store" => words_before().next().is_some() || has(&["napt"]),
             "napt" => has(&["napt", "nat64", "kv_store"]),
             "nptv6" => has(&["nptv6", "nat64"]),
             // An address of IPv4 that a translation gives out, or a balancer, may not become another.
@@ -164,12 +174,10 @@ fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
             "inspector" => has(&["inspector", "kv_store"]),
             "load_balancer" => has(&["load_balancer", "nat64", "kv_store"]),
             "router" => has(&["router"]),
-            _ => SHARING.contains(&name) && has(&["kv_store"]),
+            _ => words_of(name).is_some() && has(&["kv_store"]),
         };
-        let sharing = sound
-            .iter()
-            .filter(|other| SHARING.contains(&DRAWN[other.0]));
-        let has_room = !SHARING.contains(&name) || sharing.count() < MOST_SHARING;
+        let words = words_before().sum::<usize>() + words_of(name).unwrap_or(0);
+        let has_room = words <= MOST_WORDS;
         if !is_refused && has_room {
             sound.push(function);
         }
@@ -184,7 +192,7 @@ fn head_text(chain: &[&str], told_by_port: bool) -> String {
         true => &PORTS[..],
         false => &PORTS[..2],
     };
-    let makes_rules = chain.iter().any(|function| !SHARING.contains(function));
+    let makes_rules = chain.iter().any(|function| words_of(function).is_none());
     let inside = match (makes_rules, told_by_port) {
         (true, true) => "inside_ports = [\"lan\"]\n",
         (true, false) => "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\n",
@@ -202,7 +210,7 @@ fn entrance_text(chain: &[&str], told_by_port: bool, choices: u64) -> String {
         choices.one_of(&["[]", "[\"arp\", \"llc\"]"]),
         choices.one_of(&["true", "false"]),
     );
-    let has_both = told_by_port && chain.iter().any(|function| !SHARING.contains(function));
+    let has_both = told_by_port && chain.iter().any(|function| words_of(function).is_none());
     if has_both && choices.one_of(&[true, false]) {
         let check = choices.one_of(&["strict", "loose", "off"]);
         text += &format!("inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nsource_check = \"{check}\"\n");
