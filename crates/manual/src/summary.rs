@@ -19,6 +19,9 @@ const BACK: [(&str, &str); 3] = [
     ("Glossary", "glossary.md"),
 ];
 
+/// Its place is behind the functions.
+const NAT_REQUIREMENTS: &str = "nat-requirements.md";
+
 /// The contents.
 ///
 /// # Errors
@@ -40,11 +43,7 @@ pub fn page(docs: &Path, pages: &Pages) -> io::Result<String> {
     for function in FUNCTIONS {
         line(1, function.name, &format!("functions/{}.md", function.name));
     }
-    line(
-        0,
-        "Requirements on address translation",
-        "nat-requirements.md",
-    );
+    line(0, "Requirements on address translation", NAT_REQUIREMENTS);
     line(0, "Commands", "commands/README.md");
     let commands = pages
         .keys()
@@ -52,7 +51,8 @@ pub fn page(docs: &Path, pages: &Pages) -> io::Result<String> {
     for page in commands.filter(|page| *page != "README.md") {
         line(1, page.trim_end_matches(".md"), &format!("commands/{page}"));
     }
-    let fixed: BTreeSet<&str> = FRONT.iter().chain(&BACK).map(|(_, page)| *page).collect();
+    let mut fixed: BTreeSet<&str> = FRONT.iter().chain(&BACK).map(|(_, page)| *page).collect();
+    fixed.insert(NAT_REQUIREMENTS);
     for (title, page) in written(docs, "")? {
         if !fixed.contains(page.as_str()) && !pages.contains_key(&page) && page != "SUMMARY.md" {
             line(0, &title, &page);

@@ -1,6 +1,6 @@
 //! That the manual says what the code does.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use twinpath_control::service::{Instance, Service};
 use twinpath_manual::{docs, keys_without_meaning, pages};
 use twinpath_nf::catalogue::FUNCTIONS;
@@ -48,8 +48,12 @@ fn service(function: &str, example: &str) -> Service {
         Some(_) => example.to_owned(),
         None => format!("[service]\n{chain}{example}"),
     };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.toml");
-    Service::parse(&text, &path).unwrap_or_else(|error| panic!("{function}: {error}"))
+    Service::parse(&text, &beside_examples()).unwrap_or_else(|error| panic!("{function}: {error}"))
+}
+
+/// Where the files are that examples name.
+fn beside_examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.toml")
 }
 
 #[test]
@@ -90,8 +94,8 @@ fn service_files_in_pages_are_valid() {
         let text = std::fs::read_to_string(&path).expect("a page");
         for example in examples(&text) {
             if example.contains("\nchain ") {
-                let read = Service::parse(&example, &path);
-                read.unwrap_or_else(|error| panic!("{error}"));
+                let read = Service::parse(&example, &beside_examples());
+                read.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 found += 1;
             }
         }
