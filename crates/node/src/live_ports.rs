@@ -133,6 +133,15 @@ impl LivePorts {
         burst.drain(kept..).for_each(|frame| pools.give(frame));
     }
 
+    /// Questions and answers go out at once: perhaps nothing else leaves for long.
+    fn speak_with_neighbors(&mut self, pools: &mut Pools) {
+        self.neighbors.advance(self.now, pools, &mut self.leaving);
+        if !self.leaving.is_empty() {
+            self.transmit_leaving(pools);
+            self.ports.iter_mut().for_each(|port| port.flush(pools));
+        }
+    }
+
     fn transmit_leaving(&mut self, pools: &mut Pools) {
         for (port, frame) in self.leaving.drain(..) {
             self.ports[usize::from(port)].transmit(frame, pools);
@@ -187,6 +196,7 @@ impl PacketIo for LivePorts {
                 frame.set_received_ns(received_ns);
             }
         }
+        self.speak_with_neighbors(machine.pools());
         self.next = (self.next + 1) % ports.max(1);
         Ok(Filled::Some)
     }
@@ -207,8 +217,6 @@ impl PacketIo for LivePorts {
     }
 
     fn advance(&mut self, _watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError> {
-        self.neighbors.advance(self.now, pools, &mut self.leaving);
-        self.transmit_leaving(pools);
         self.ports.iter_mut().for_each(|port| port.flush(pools));
         Ok(())
     }

@@ -44,7 +44,7 @@ pub fn succeeds_soon(network: &Network, host: &str, program: &str, arguments: &[
 }
 
 /// How much a web server serves, in bytes.
-const CONTENT: u32 = 8 << 20;
+const CONTENT: u32 = 64 << 20;
 
 /// nginx with one file.
 pub struct WebServer {
