@@ -11,6 +11,7 @@
 //! `unsafe` is confined to [`memory`] and [`pool`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod adjacency;
 pub mod counters;
 pub mod decision;
 mod direction;
@@ -29,6 +30,7 @@ pub mod program;
 pub mod steering;
 pub mod time;
 
+pub use adjacency::{Adjacencies, Adjacency};
 pub use counters::DropCounters;
 pub use decision::Decision;
 pub use direction::Direction;

@@ -8,10 +8,11 @@ use std::path::Path;
 use twinpath_nf::catalogue::FUNCTIONS;
 
 /// Pages that stand in front, and behind, with what they are called.
-const FRONT: [(&str, &str); 3] = [
+const FRONT: [(&str, &str); 4] = [
     ("Twinpath", "README.md"),
     ("First steps", "first-steps.md"),
     ("How it works", "two-paths.md"),
+    ("Between cables", "between-cables.md"),
 ];
 const BACK: [(&str, &str); 3] = [
     ("Report", "report.md"),

@@ -97,10 +97,10 @@ impl Neighbors {
         &self.ports
     }
 
-    /// A port has another MAC address, or other addresses.
-    pub fn set_port(&mut self, port: u16, addresses: PortAddresses) {
+    /// A port has this MAC address now.
+    pub fn set_mac(&mut self, port: u16, mac: MacAddress) {
         if let Some(place) = self.ports.get_mut(usize::from(port)) {
-            *place = addresses;
+            place.mac = mac;
         }
     }
 

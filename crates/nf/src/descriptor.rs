@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
-use twinpath_core::Guarantees;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::{Adjacencies, Guarantees};
 use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
@@ -55,6 +55,8 @@ pub struct Surroundings<'a> {
     pub files: &'a dyn Files,
     /// The names of the node's ports, by number.
     pub ports: &'a [String],
+    /// Where neighbours get their numbers from.
+    pub adjacencies: &'a Adjacencies,
 }
 
 /// What a function declares about itself.
@@ -140,6 +142,18 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// then meet them with the flow that the ports tell.
     fn needs_ports(&self) -> bool {
         false
+    }
+
+    /// The same with the numbers that its neighbours have in another list; `None` if it has no
+    /// neighbours.
+    ///
+    /// # Errors
+    /// The list is full.
+    fn with_adjacencies(
+        &self,
+        _adjacencies: &Adjacencies,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        Ok(None)
     }
 
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration

@@ -6,6 +6,7 @@ use crate::udp_port::{SinkCounters, UdpSink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureWriter, PortFiles, PortPattern};
 
@@ -35,8 +36,8 @@ impl Exit {
     ///
     /// # Errors
     /// It cannot be made, or the service names no ports that would be in such a path.
-    pub fn capture(path: &Path, ports: &[String]) -> Result<Self, CaptureError> {
-        let egress = Egress::new(ports.len());
+    pub fn capture(path: &Path, service: &Service) -> Result<Self, CaptureError> {
+        let (ports, egress) = (&service.ports, Egress::new(service));
         Ok(match PortPattern::of(path) {
             Some(pattern) => Self::Captures(CaptureSink::new(
                 PortFiles::create(&pattern, ports)?,

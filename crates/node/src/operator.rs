@@ -249,6 +249,7 @@ impl Control {
         let mut new = Service::parse_with(text, path, files).map_err(told)?;
         // What the command line said stays.
         (new.run, new.seed) = (old.run, old.seed);
+        new.follow(&old).map_err(told)?;
         let replacement = Replacement::between(&old, &new)
             .map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
         self.make(replacement, new, &mut changing)

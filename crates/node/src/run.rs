@@ -101,7 +101,7 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         local_address: None,
         reload: None,
         udp: None,
-        live: Some(LivePorts::open(&service.devices)?),
+        live: Some(LivePorts::open(service)?),
     })
 }
 
@@ -222,7 +222,7 @@ pub fn run_opened(
     let began = WallClock::now();
     let exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
-        (None, Some(path)) => Exit::capture(path, &service.ports)?,
+        (None, Some(path)) => Exit::capture(path, service)?,
         (None, None) => Exit::Nowhere,
     };
     let mut exit = Guarded::new(exit);
@@ -288,6 +288,7 @@ pub fn run_opened(
     if let Some(live) = &opened.live {
         finished.written.without_port = live.without_port();
         finished.report.ports = live.figures(&service.ports);
+        finished.report.neighbors = live.neighbor_figures();
     }
     finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();

@@ -133,6 +133,16 @@
 //! | `ports[].transmit_refused` | frames | that the kernel did not take: its queue was full, or the interface down |
 //! | `ports[].transmit_too_long` | frames | longer than the MTU |
 //! | `ports[].outages` | | how often the interface went down or disappeared |
+//! | `neighbors.known` | | neighbours that are known, or asked for; only if a port has an address |
+//! | `neighbors.questions` | | that the node asked about neighbours |
+//! | `neighbors.answers` | | that it gave to questions of others |
+//! | `neighbors.unanswered` | | neighbours that did not answer, or not any more |
+//! | `neighbors.unanswered_drops` | packets | that waited for a neighbour which did not answer |
+//! | `neighbors.backlog_drops` | packets | pushed out of a neighbour's queue by later ones |
+//! | `neighbors.unresolved_drops` | packets | for neighbours that could not be asked for: too many were |
+//! | `neighbors.no_address_drops` | packets | to where the port has no address to ask from |
+//! | `neighbors.conflicts` | | messages of others that claim one of the node's addresses |
+//! | `neighbors.evictions` | | neighbours that had to make room for others |
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |
 //! | `control.refused` | requests | refused with a reason |
@@ -231,7 +241,7 @@ mod tests {
     use serde_json::Value;
 
     use super::super::testing::{any_report, edge_report};
-    use super::super::{ControlCounters, Parking, PortFigures};
+    use super::super::{ControlCounters, NeighborFigures, Parking, PortFigures};
     use super::*;
 
     #[test]
@@ -275,6 +285,7 @@ mod tests {
             parking: Some(Parking::default()),
             control: Some(ControlCounters::default()),
             ports: vec![PortFigures::default()],
+            neighbors: Some(NeighborFigures::default()),
             ..edge_report()
         };
         let written: Value = serde_json::from_str(&to_text(&report).unwrap()).unwrap();

@@ -13,6 +13,7 @@ mod figures;
 pub mod html;
 pub mod json;
 mod latency;
+mod neighbors;
 mod parking;
 mod plot;
 mod ports;
@@ -32,6 +33,7 @@ use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
+pub use neighbors::NeighborFigures;
 pub use parking::Parking;
 pub use ports::PortFigures;
 pub use rules::{
@@ -101,6 +103,9 @@ pub struct Report {
     /// What network interfaces counted, by port; empty if packets came from elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortFigures>,
+    /// What was asked and answered about neighbours; absent if no port has an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbors: Option<NeighborFigures>,
     /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
     pub series: Vec<Sample>,
 }
@@ -422,6 +427,7 @@ impl Default for Report {
             pool: Pool::default(),
             control: None,
             ports: Vec::new(),
+            neighbors: None,
             series: Vec::new(),
         }
     }

@@ -3,16 +3,21 @@
 //! ```toml
 //! [ports]
 //! inside  = { device = "eth1" }
-//! outside = { device = "eth0", driver = "af_packet" }
+//! outside = { device = "eth0", driver = "af_packet", addresses = ["198.51.100.2/24"] }
 //! ```
+//! A port with addresses answers for them, and asks for its neighbours' MAC addresses (ARP, RFC 826;
+//! neighbour discovery, RFC 4861); one without takes no part in that.
 //! A service file without it gets its packets from a capture or a generator, and so does one with it
 //! when a command line says so.
 
+use super::port_address::PortAddress;
 use super::{Misplaced, ports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
+use twinpath_classify::Prefix;
+use twinpath_nf::text::Text;
 
 /// Longest name of an interface in Linux.
 const MAX_DEVICE: usize = 15;
@@ -42,6 +47,15 @@ pub struct PortDevice {
     /// How packets are exchanged with it.
     #[serde(default)]
     pub driver: PortDriver,
+    /// The node's own addresses there. They are the node's alone: the kernel has none on the
+    /// interface.
+    #[serde(default)]
+    #[schemars(with = "Vec<PortAddress>")]
+    pub addresses: Vec<Text<PortAddress>>,
+    /// More addresses that the node answers questions about: those that a translation gives out, and
+    /// services. The port needs an address for that.
+    #[serde(default)]
+    pub answers_for: Vec<Text<Prefix>>,
 }
 
 /// `[ports]` as it is written.
@@ -107,6 +121,10 @@ fn checked_device(
             "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters"
         );
         return Err((span, message));
+    }
+    if device.addresses.is_empty() && !device.answers_for.is_empty() {
+        let message = "answers_for without addresses: expected an address to answer from";
+        return Err((span, message.into()));
     }
     match before.iter().any(|other| other.device == *name) {
         true => Err((

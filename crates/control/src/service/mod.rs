@@ -94,6 +94,7 @@ mod error;
 mod faults;
 mod guarantees;
 mod parking;
+mod port_address;
 mod ports;
 mod rule_lines;
 pub mod schema;
@@ -106,6 +107,7 @@ pub use edit::ServiceEditError;
 pub use entrance::{Entrance, EtherType, SourceCheck, UnparsedFate};
 pub use error::{Fault, ServiceError};
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
+pub use port_address::PortAddress;
 pub use ports::MAX_PORTS;
 pub use rule_lines::RuleLines;
 pub use sections::{
@@ -122,7 +124,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use twinpath_classify::Prefix;
-use twinpath_nf::descriptor::Surroundings;
+use twinpath_core::Adjacencies;
+use twinpath_nf::descriptor::{FunctionError, Surroundings};
 use twinpath_nf::files::{Disk, Files};
 use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
@@ -155,6 +158,8 @@ pub struct Service {
     pub ports: Vec<String>,
     /// The network interfaces that the ports are, by number; empty if the file names none.
     pub devices: Vec<PortDevice>,
+    /// The neighbours that functions send packets to, by number.
+    pub adjacencies: Adjacencies,
     /// Packets that come in by these ports pass the chain in order, others in reverse; if empty,
     /// `inside` tells.
     pub inside_ports: Vec<u16>,
@@ -337,6 +342,20 @@ impl Service {
         }
     }
 
+    /// Takes the place of a running service: neighbours have the numbers that they have there.
+    ///
+    /// # Errors
+    /// There have been too many since that service started.
+    pub fn follow(&mut self, running: &Self) -> Result<(), FunctionError> {
+        self.adjacencies = running.adjacencies.clone();
+        for instance in self.chain.iter_mut().chain(&mut self.written_chain) {
+            if let Some(config) = instance.config.with_adjacencies(&self.adjacencies)? {
+                instance.config = config;
+            }
+        }
+        Ok(())
+    }
+
     /// What turned out to be wrong when the service was built of the file, at a place there: that of
     /// a key, by its table and its name, or of what encloses it as far as that is there.
     pub fn wrong_at(&self, keys: &[&str], message: String) -> Fault {
@@ -467,10 +486,12 @@ impl Settings {
         let (ports, devices) = faults.take(ports)?;
         ports::number(&mut sections, &ports, texts, faults);
         let names = &service.chain;
+        let adjacencies = Adjacencies::default();
         let surroundings = Surroundings {
             folder: &folder,
             ports: &ports,
             files,
+            adjacencies: &adjacencies,
         };
         let functions = chain::read(names, sections, surroundings, faults)?;
         faults.take(guarantees::check(&functions, names));
@@ -507,6 +528,7 @@ impl Settings {
             inside: inside?,
             ports,
             devices,
+            adjacencies,
             inside_ports: inside_ports?,
             entrance: entrance?,
             run,

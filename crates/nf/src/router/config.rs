@@ -2,7 +2,7 @@
 
 use crate::descriptor::{ConfigWarning, Reception};
 use crate::schema::TextOr;
-use crate::text::{Text, parsed};
+use crate::text::Text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use twinpath_classify::Prefix;
 use twinpath_classify::lpm::MAX_ROUTES;
 use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::{Adjacencies, Adjacency};
 
 /// Most next hops.
 pub const MAX_NEXT_HOPS: usize = 65_536;
@@ -41,6 +42,13 @@ impl Config {
     pub fn own_addresses(&self) -> impl Iterator<Item = Address> {
         let first = self.address.into_iter().chain(self.address6);
         first.chain(self.addresses.iter().copied())
+    }
+
+    /// The same with the numbers that neighbours have in a list.
+    pub(super) fn numbered(mut self, adjacencies: &Adjacencies) -> Result<Self, ConfigError> {
+        let mut hops = self.next_hops.iter_mut();
+        hops.try_for_each(|hop| hop.number(adjacencies))?;
+        Ok(self)
     }
 
     /// By which ports packets leave to the prefixes of the routes that are written in its table.
@@ -167,23 +175,110 @@ fn default_errors_per_source() -> u32 {
     10
 }
 
-/// A neighbour that packets are sent to.
+/// A neighbour that packets are sent to, or all those on a cable.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenNextHop")]
+#[schemars(with = "WrittenNextHop")]
 pub struct NextHop {
-    /// What routes call it; `"discard"` is taken.
+    /// What routes call it.
     pub name: String,
-    /// Its MAC address.
-    #[serde(deserialize_with = "parsed")]
-    #[schemars(with = "Text<MacAddress>")]
-    pub mac: MacAddress,
-    /// The router's own MAC address on that link.
-    #[serde(deserialize_with = "parsed")]
-    #[schemars(with = "Text<MacAddress>")]
-    pub source_mac: MacAddress,
+    /// The port to it.
+    pub port: u16,
+    /// Whose MAC addresses packets get.
+    pub reached: Reached,
+}
+
+/// What tells the MAC addresses of what is sent to a next hop.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// The configuration does.
+    ByMac {
+        /// The neighbour's.
+        mac: MacAddress,
+        /// The router's own on that link.
+        source_mac: MacAddress,
+    },
+    /// The neighbour is asked when a packet leaves.
+    ByAddress {
+        /// Its address; `None` if it is the one that a packet is for.
+        gateway: Option<Address>,
+        /// The [adjacency](twinpath_core::adjacency)'s number.
+        egress: u16,
+    },
+}
+
+impl NextHop {
+    /// What packets to it have as egress.
+    pub const fn egress(&self) -> u16 {
+        match self.reached {
+            Reached::ByMac { .. } => self.port,
+            Reached::ByAddress { egress, .. } => egress,
+        }
+    }
+
+    fn number(&mut self, adjacencies: &Adjacencies) -> Result<(), ConfigError> {
+        let port = self.port;
+        if let Reached::ByAddress { gateway, egress } = &mut self.reached {
+            let gateway = *gateway;
+            let number = adjacencies.egress(Adjacency { port, gateway });
+            *egress = number.ok_or(ConfigError::TooManyNeighbors)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WrittenNextHop {
+    /// What routes call it; `"discard"` is taken.
+    name: String,
+    /// Its IP address: its MAC address is asked for (ARP, RFC 826; neighbour discovery, RFC 4861).
+    /// With neither an address nor a MAC address packets go to their own destination, which is on
+    /// the cable. Both are for ports that have `addresses` in `[ports]`.
+    address: Option<Text<Address>>,
+    /// Its MAC address, for who does not answer, or a cable without questions.
+    mac: Option<Text<MacAddress>>,
+    /// The router's own MAC address on that link; it goes with `mac`.
+    source_mac: Option<Text<MacAddress>>,
     /// The port to it: by the name that `ports` in `[service]` gives it, or by number.
     #[schemars(with = "TextOr<u16>", title = "port of the node")]
-    pub port: u16,
+    port: u16,
+}
+
+impl TryFrom<WrittenNextHop> for NextHop {
+    type Error = NextHopError;
+
+    fn try_from(written: WrittenNextHop) -> Result<Self, NextHopError> {
+        let gateway = written.address.map(|address| address.0);
+        let reached = match (written.mac, written.source_mac, gateway) {
+            (Some(mac), Some(source_mac), None) => Reached::ByMac {
+                mac: mac.0,
+                source_mac: source_mac.0,
+            },
+            (None, None, gateway) => Reached::ByAddress { gateway, egress: 0 },
+            (Some(_), Some(_), Some(_)) => return Err(NextHopError::Both),
+            (Some(_), None, _) => return Err(NextHopError::Alone("mac", "source_mac")),
+            (None, Some(_), _) => return Err(NextHopError::Alone("source_mac", "mac")),
+        };
+        Ok(Self {
+            name: written.name,
+            port: written.port,
+            reached,
+        })
+    }
+}
+
+/// What is wrong with a next hop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NextHopError {
+    /// It is known twice.
+    #[error(
+        "address and mac: expected one of them, since the address is asked for its MAC address"
+    )]
+    Both,
+    /// One MAC address without the other.
+    #[error("{0} without {1}: expected both, or an address, or none of them")]
+    Alone(&'static str, &'static str),
 }
 
 /// Where packets to a prefix go.
@@ -245,6 +340,9 @@ pub enum ConfigError {
         /// The version that it should have had.
         version: u8,
     },
+    /// More neighbours than have numbers.
+    #[error("too many neighbours: expected fewer next hops without a MAC address since the start")]
+    TooManyNeighbors,
     /// More routes than a table takes.
     #[error("most_routes = {0} is more than {MAX_ROUTES}")]
     MostRoutes(usize),

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
+use twinpath_core::Adjacencies;
 use twinpath_rulecache::Reconfiguration;
 
 /// The function.
@@ -52,6 +53,14 @@ impl FunctionConfig for Config {
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
+    }
+
+    fn with_adjacencies(
+        &self,
+        adjacencies: &Adjacencies,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        let config = self.clone().numbered(adjacencies);
+        Ok(Some(Arc::new(config.map_err(FunctionError::of)?)))
     }
 
     fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError> {
@@ -99,7 +108,9 @@ fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
-    let mut config = Config::deserialize(section)?;
+    let config = Config::deserialize(section)?;
+    let numbered = config.numbered(surroundings.adjacencies);
+    let mut config = numbered.map_err(|error| ReadError::named("next_hops", error))?;
     let read = config.read_file(surroundings.folder, surroundings.files);
     read.map_err(|error| ReadError::named("routes_file", error))?;
     Ok(Arc::new(config))

@@ -1,6 +1,6 @@
 //! The router at work.
 
-use super::config::{Config, NextHop, NoRoute};
+use super::config::{Config, NextHop, NoRoute, Reached};
 use super::icmp::{Cause, Icmp};
 use super::rate_limit::RateLimit;
 use super::route_file::DISCARD;
@@ -125,9 +125,11 @@ impl Router {
         }
         self.count(number, 1, packet.frame_bytes() as u64);
         if let Some(Some(Hop { next_hop, .. })) = self.hops.get(number as usize) {
-            packet.set_source_mac(next_hop.source_mac);
-            packet.set_destination_mac(next_hop.mac);
-            packet.set_egress(next_hop.port);
+            if let Reached::ByMac { mac, source_mac } = next_hop.reached {
+                packet.set_source_mac(source_mac);
+                packet.set_destination_mac(mac);
+            }
+            packet.set_egress(next_hop.egress());
         }
         Verdict::Forward
     }

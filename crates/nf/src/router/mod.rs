@@ -72,7 +72,9 @@ mod routes;
 mod tests;
 
 pub use change::{NewRoutes, RouteChange};
-pub use config::{Config, ConfigError, MAX_NEXT_HOPS, Martians, NextHop, NoRoute};
+pub use config::{
+    Config, ConfigError, MAX_NEXT_HOPS, Martians, NextHop, NextHopError, NoRoute, Reached,
+};
 pub use descriptor::FUNCTION;
 pub use function::Router;
 pub(crate) use icmp::{Cause, Icmp};

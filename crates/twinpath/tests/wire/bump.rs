@@ -5,8 +5,6 @@ use super::middle::{Middle, cut_network};
 use super::programs::{Server, succeed, succeeds_soon};
 use twinpath_netns::{Network, has_program, is_possible};
 
-const DRIVERS: [&str; 2] = ["af_packet", "af_xdp"];
-
 /// Hosts inside may open connections, others may ping.
 fn service(driver: &str) -> String {
     format!(
@@ -37,7 +35,7 @@ fn transfers_pass_in_both_directions_over_both_versions() {
     if !is_possible() || !has_program("iperf3", "iperf3") {
         return;
     }
-    for driver in DRIVERS {
+    for driver in super::DRIVERS {
         let network = cut_network();
         let middle = started(&network, driver);
         let _server = Server::start(&network, "server", "iperf3", &["-s"]);

@@ -3,3 +3,7 @@
 mod bump;
 mod middle;
 mod programs;
+mod routed;
+
+/// How packets are exchanged with interfaces.
+const DRIVERS: [&str; 2] = ["af_packet", "af_xdp"];
