@@ -55,12 +55,14 @@
 //! - A reset closes a connection unless something tells against it: the end that it was for
 //!   acknowledges something (a challenge, RFC 5961 §3: the reset was not exact), or the end that is
 //!   said to have sent it sends anything else. Two state words have no room for sequence numbers.
+//! - A FIN counts until the end that is said to have sent it sends data. Two close a connection, and
+//!   with direct return the client's alone, for the other is not seen.
 //! - No backend for a connection: dropped (`no_backend`).
 //!
 //! # On the fast path
 //! Two state words: row of the backend with flags, and when the last packet came. Packets of live
 //! connections are rewritten from a table of backends and a table of services, row by row. To the
-//! workers go TCP packets with SYN, FIN or RST, packets of closed connections, of connections that
+//! workers go TCP packets with SYN, FIN or RST, packets of closed connections, data of an end that has sent FIN, packets of connections that
 //! have been silent for too long, or whose backend is gone, and everything unusual.
 //!
 //! # Counters
