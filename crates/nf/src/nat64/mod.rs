@@ -27,7 +27,8 @@
 //! - **Fragments** are translated as those of an [address translation](crate::napt#what-is-translated);
 //!   those of ICMP are dropped, for their checksum covers a length that is not known.
 //! - **ICMP errors** are translated with the packet that they quote, if both have a counterpart, they
-//!   are [believed](crate::icmp_errors) and about a session that is alive.
+//!   are [believed](crate::icmp_errors) and about a session that is alive. The sequence number of a
+//!   quoted TCP segment is not checked, for no window is known here.
 //! - **Hairpinning.** A host that sends to an external address behind the prefix reaches the host
 //!   that has it, over IPv6.
 //! - **Dropped** is what cannot be translated: other protocols, and with the well-known prefix
