@@ -133,6 +133,51 @@ fn around_an_urgent_byte() {
     }
 }
 
+/// That the receiver of these tests puts fragments together.
+#[test]
+fn in_fragments_that_may_pass() {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/evasions.rules");
+    let service = service(&format!(
+        "[service]\nchain = [\"reassembler\", \"inspector\"]\n\
+         [inspector]\nrules = {rules:?}\nfragments = \"forward\"\n"
+    ));
+    for ends in Ends::ALL {
+        let mut talk = Talk::new(ends);
+        talk.send_in_fragments(&Sent::data(0, b"some text and a FORBIDDEN word"), 24, true);
+        let outcome = run(&service, &talk.trace, Paths::Both, Execution::Virtual);
+        let left = outcome.packets.iter().map(|(_, packet)| packet.as_slice());
+        assert!(contains(&talk.received(left)), "{ends:?}");
+    }
+}
+
+/// Of a fragment no checksum tells whether its receiver takes it: so it does not get there, and the
+/// sender has to send it whole.
+#[test]
+fn in_fragments() {
+    let service = inspecting(&["reassembler", "inspector"], "");
+    let gathering = inspecting(
+        &["firewall", "reassembler", "inspector"],
+        "[firewall]\ndefault = \"allow\"\n",
+    );
+    for (ends, service) in Ends::ALL
+        .into_iter()
+        .flat_map(|ends| [(ends, &service), (ends, &gathering)])
+    {
+        for is_reversed in [false, true] {
+            let mut talk = Talk::new(ends);
+            let sent = Sent::data(0, b"some text and a FORBIDDEN word");
+            talk.send_in_fragments(&sent, 24, is_reversed);
+            talk.send_in_fragments(&sent.clone().broken(), 24, is_reversed);
+            let what = format!("{ends:?}, reversed {is_reversed}");
+            assert!(!is_banned(service, &talk, &what), "{what}");
+            let outcome = run(service, &talk.trace, Paths::Both, Execution::Virtual);
+            assert!(outcome.report.drops.contains_key("fragment"), "{what}");
+            talk.send(&sent);
+            assert!(is_banned(service, &talk, &what), "{what}: sent whole");
+        }
+    }
+}
+
 #[test]
 fn out_of_order() {
     catches("three segments in reverse", |talk| {

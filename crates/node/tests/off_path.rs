@@ -255,3 +255,45 @@ fn fragments_go_to_one_backend() {
         assert_eq!(to, backend.address);
     }
 }
+
+/// FINs that nobody sent, of a client that goes on and whose answers do not come by: for as long as
+/// it sends data again before it would be forgotten, it stays with its connection.
+#[test]
+fn forged_fins_end_no_connection() {
+    let balancer = "[load_balancer]\n[[load_balancer.services]]\nvip = \"198.51.100.1:80\"\nprotocol = \"tcp\"\n\
+         return = \"direct\"\nbackends = [{ endpoint = \"192.0.2.9:80\", mac = \"02:00:00:00:00:09\" }]\n";
+    let (client, vip) = (
+        Endpoint::v4([10, 0, 0, 1], 1000),
+        Endpoint::v4([198, 51, 100, 1], 80),
+    );
+    let mut script = Script::default();
+    script.genuine(tcp(client, vip, (SYN, 999, 0), 0));
+    let mut sequence = 1000;
+    for _ in 0..3 {
+        for _ in 0..20 {
+            script.genuine(tcp(client, vip, (ACK, sequence, 5000), 100));
+            sequence += 100;
+        }
+        script.forged(&tcp(
+            client,
+            vip,
+            (FIN | ACK, sequence + (1 << 30), 5000),
+            0,
+        ));
+        script.genuine(tcp(client, vip, (ACK, sequence, 5000), 100));
+        sequence += 100;
+        // Longer than a connection lives that has ended.
+        script.now += Duration::from_secs(60);
+    }
+    let text = format!("[service]\nname = \"x\"\nchain = [\"load_balancer\"]\n{balancer}");
+    let service = service(&text);
+    let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
+    for variant in VARIANTS {
+        let service = vary(&service, variant);
+        let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
+        assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
+        assert_eq!(both.packets.len(), script.genuine.len() + 3);
+        let new = counted(&both, "load_balancer", &["new_connections"]);
+        assert_eq!(new, 1, "{variant:?}");
+    }
+}

@@ -4,7 +4,7 @@ use super::{Config, DeepMatcher, Inspector, Rules};
 use crate::two_paths::Path;
 use proptest::prelude::*;
 use twinpath_core::{DropReason, Instant};
-use twinpath_wire::{Endpoint, PacketBuilder};
+use twinpath_wire::{Endpoint, PacketBuilder, dissect, fragment};
 
 const RULES: &str = "ban-literal ban literal \"FORBIDDEN\"\n\
     ban-regex ban regex \"evil[0-9]{2,4}\"\n\
@@ -162,6 +162,72 @@ fn a_datagram_with_a_bad_checksum_bans_nobody() {
         let good = Talk::default().datagram(b"harmless", false);
         assert_eq!(path.process(&good, Instant(1)).onward.len(), 1);
     }
+}
+
+fn cut(packet: &[u8]) -> Vec<Vec<u8>> {
+    let layout = dissect(packet).expect("valid");
+    fragment::cut(packet, &layout, 24, 7).expect("whole")
+}
+
+/// How many of some packets pass.
+fn passed(path: &mut Path<Inspector<DeepMatcher>>, packets: &[Vec<u8>]) -> usize {
+    let fates = packets
+        .iter()
+        .map(|packet| path.process(packet, Instant(1)));
+    fates.map(|fate| fate.onward.len()).sum()
+}
+
+/// Whoever cuts a segment or a datagram evades nothing.
+#[test]
+fn fragments_do_not_pass_unless_they_may() {
+    let settings = [
+        "",
+        "gaps = \"ban\"",
+        "gaps = \"inspect\"",
+        "fragments = \"forward\"",
+    ];
+    for (number, setting) in settings.into_iter().enumerate() {
+        for v6 in [false, true] {
+            for mut path in paths_of(&format!("rules = \"unused\"\n{setting}")) {
+                let mut talk = Talk {
+                    v6,
+                    ..Talk::default()
+                };
+                let text = b"some text and a FORBIDDEN word";
+                for whole in [talk.segment(text, false), talk.datagram(text, true)] {
+                    let parts = cut(&whole);
+                    let count = parts.len() as u64;
+                    let drops = path.process(&parts[0], Instant(1)).drops;
+                    let rest = passed(&mut path, &parts[1..]) as u64;
+                    match number {
+                        0 | 1 => assert_eq!((drops, rest), (vec![(DropReason::Fragment, 1)], 0)),
+                        _ => assert_eq!((drops, rest), (vec![], count - 1)),
+                    }
+                }
+                let counted = ["fragments", "uninspected"].map(|name| path.counter(name));
+                assert_eq!([counted[0] > 0, counted[1] > 0], [number < 2, number >= 2]);
+            }
+        }
+    }
+}
+
+/// The first one tells whether a rule for certain ports is for a datagram.
+#[test]
+fn fragments_that_no_rule_is_for_pass() {
+    let rules = "alert udp any any -> any 80 (content:\"x\"; sid:1;)\n\
+        alert tcp any any -> 10.0.0.0/24 any (content:\"x\"; sid:2;)\n";
+    let mut path = Path::slow(function_of("rules = \"unused\"", rules), Instant(1));
+    let mut talk = Talk::default();
+    let text = [b'.'; 60];
+    let asked = cut(&talk.datagram(&text, false));
+    assert_eq!(passed(&mut path, &asked[..1]), 0);
+    let answer = cut(&talk.datagram(&text, true));
+    assert_eq!(passed(&mut path, &answer), answer.len());
+    let segment = cut(&talk.segment(&text, false));
+    assert_eq!(passed(&mut path, &segment), 0);
+    talk.v6 = true;
+    let elsewhere = cut(&talk.segment(&text, false));
+    assert_eq!(passed(&mut path, &elsewhere), elsewhere.len());
 }
 
 /// Bytes count once, however often they are sent, and a keep-alive is none.

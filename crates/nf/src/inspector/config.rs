@@ -34,6 +34,9 @@ pub struct Config {
     /// What becomes of bytes of a TCP stream that cannot be inspected in their order.
     #[serde(default)]
     pub gaps: Gaps,
+    /// What becomes of fragments of packets that a rule is for. With `gaps = "inspect"` they pass.
+    #[serde(default)]
+    pub fragments: Fragments,
     /// How long a banned flow must be silent before it is a new one.
     #[serde(default = "five_minutes")]
     pub ban_timeout: Timeout,
@@ -87,6 +90,11 @@ impl Config {
         }
     }
 
+    /// Whether fragments that cannot be inspected are dropped.
+    pub(super) fn drops_fragments(&self) -> bool {
+        self.gaps != Gaps::Inspect && self.fragments == Fragments::Drop
+    }
+
     /// The text of the rules file as it is now.
     pub(super) fn read_rules(&self, folder: &Path, files: &dyn Files) -> io::Result<Arc<str>> {
         files.read(&folder.join(&self.rules))
@@ -106,6 +114,18 @@ pub enum Gaps {
     Ban,
     /// They pass, and are inspected apart from what is missing: what spans a gap is not found.
     Inspect,
+}
+
+/// What becomes of fragments of packets that a rule is for.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fragments {
+    /// They are dropped: whether a receiver takes them follows from a checksum that no fragment
+    /// tells, so what they say cannot be part of what is inspected.
+    #[default]
+    Drop,
+    /// They pass uninspected, and so does whatever somebody cuts to pieces.
+    Forward,
 }
 
 /// What inspects streams on the slow path.

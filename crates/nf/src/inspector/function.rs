@@ -165,6 +165,7 @@ struct Counters {
     forgotten_places: u64,
     failed_scans: u64,
     uninspected: u64,
+    fragments: u64,
     repeated: u64,
     late: u64,
     out_of_order: u64,
@@ -205,6 +206,12 @@ impl<M: StreamMatcher> Inspector<M> {
         out.drop(packet, DropReason::Banned);
     }
 
+    /// Whether a fragment belongs to what is to be inspected.
+    fn is_kept_out(&self, fragment: &Packet) -> bool {
+        let mut rules = self.rules.iter();
+        self.config.drops_fragments() && rules.any(|(_, rule)| rule.is_for(fragment))
+    }
+
     /// Nothing of the streams is known any more; their room serves others.
     fn recycle(&mut self, mut streams: Box<Streams<M::State>>) {
         Direction::BOTH
@@ -231,7 +238,12 @@ where
             flow.words[LAST_SEEN] = flow.now.ticks();
             return out.drop(packet, DropReason::Banned);
         }
-        if packet.role != Role::Member || packet.layout.fragment != Fragment::Whole {
+        let is_fragment = packet.layout.fragment != Fragment::Whole;
+        if is_fragment && self.is_kept_out(&packet) {
+            self.counters.fragments += 1;
+            return out.drop(packet, DropReason::Fragment);
+        }
+        if is_fragment || packet.role != Role::Member {
             self.counters.uninspected += 1;
             return out.forward(packet);
         }
@@ -298,6 +310,7 @@ where
         each("forgotten_places", counters.forgotten_places);
         each("failed_scans", counters.failed_scans);
         each("uninspected", counters.uninspected);
+        each("fragments", counters.fragments);
         each("repeated", counters.repeated);
         each("late", counters.late);
         each("out_of_order", counters.out_of_order);

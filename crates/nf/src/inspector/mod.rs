@@ -15,8 +15,14 @@
 //! # What is inspected
 //! Each direction of a TCP connection is one stream of bytes, and each of its first `depth` bytes is
 //! inspected once, in order, as the receiver takes it; so it makes no difference how the sender cuts,
-//! orders and repeats it. Each datagram of another protocol is a stream of its own. Fragments and ICMP
-//! errors pass (`uninspected`).
+//! orders and repeats it. Each datagram of another protocol is a stream of its own. ICMP errors pass
+//! (`uninspected`).
+//!
+//! Fragments of packets that a rule is for are dropped (`fragment`), unless `fragments = "forward"` or
+//! `gaps = "inspect"`: their bytes count for the receiver only if a checksum over all of them holds, so
+//! a decoy that nobody takes could stand for what is sent after it. Those that no rule is for pass. Of
+//! a rule for certain ports the first fragment of a datagram tells, without which the others are of no
+//! use to anybody.
 //!
 //! What a receiver takes is settled before: the inspector needs a [reassembler](crate::reassembler) in
 //! front of it in both directions, with functions that share flow state alone between them, or it is
@@ -72,7 +78,8 @@
 //! | `bad_checksums` | datagrams that met a rule and were dropped, for no receiver takes them |
 //! | `forgotten_streams`, `forgotten_places` | what was half seen and is forgotten for want of room, of flows and within rules |
 //! | `failed_scans` | scans that Hyperscan refused |
-//! | `uninspected` | fragments and ICMP errors |
+//! | `uninspected` | ICMP errors, and fragments that passed |
+//! | `fragments` | fragments that were dropped |
 //! | `rules_left_out` | rules of the file that are not honoured |
 //!
 //! # In the code
@@ -104,7 +111,7 @@ mod rules;
 mod state;
 mod tracker;
 
-pub use config::{Config, Depth, DepthError, Gaps, Matcher, Timeout, TimeoutError};
+pub use config::{Config, Depth, DepthError, Fragments, Gaps, Matcher, Timeout, TimeoutError};
 pub use deep::{DEFAULT_TABLE_BYTES, DeepMatcher, DeepState, StreamMatcher};
 pub use descriptor::FUNCTION;
 #[cfg(feature = "hyperscan")]

@@ -26,7 +26,7 @@
 //! zeros. Everything about a key is simple: a get answers with the words, a put replaces them, a
 //! delete clears them; so reads *and* writes of frequent keys never reach the workers. What the
 //! request carries beyond its operation's need (a value in a get or delete, a status) is ignored.
-//! Only a delete that carries a value goes to the slow path.
+//! Only a delete that carries a value, and a put or delete with a wrong checksum, go to the slow path.
 //!
 //! # Changes
 //! Keys keep their values when the port changes.
@@ -36,6 +36,8 @@
 //! - Datagrams to the port that are no request are answered with "bad request" or "too large" if
 //!   they are the protocol's and have a header to answer with; otherwise they are dropped
 //!   (`bad_request`).
+//! - Puts and deletes with a wrong checksum are dropped (`bad_checksum`): a damaged key or value would
+//!   be stored for all to read. `verify_checksums = "none"` is for where that cannot be told.
 //! - First fragments to the port are dropped (`fragment`): a request fits any packet.
 //! - Everything else passes unchanged, on the slow path.
 //!
@@ -49,6 +51,7 @@
 //! | `too_large` | puts of more bytes than the store takes |
 //! | `bad_requests` | datagrams to the port that are no request |
 //! | `answered` | of these, those that were told so |
+//! | `packets_with_bad_checksum` | puts and deletes dropped for a wrong checksum |
 //!
 //! # Speaking to it
 //! [`client`] is a client without sockets and clocks: it builds requests, matches replies, and

@@ -30,8 +30,8 @@ pub(super) const GONE: u16 = ROW_MASK as u16;
 const KIND_SHIFT: u32 = 28;
 const FLIPPED: u32 = 1 << 27;
 const CLOSED: u32 = 1 << 26;
-const FIN_OF_SERVER: u32 = 1 << 25;
-const FIN_OF_CLIENT: u32 = 1 << 24;
+pub(super) const FIN_OF_SERVER: u32 = 1 << 25;
+pub(super) const FIN_OF_CLIENT: u32 = 1 << 24;
 const RESET_BY_SERVER: u32 = 1 << 23;
 const RESET_BY_CLIENT: u32 = 1 << 22;
 const UNANSWERED: u32 = 1 << 21;
@@ -170,6 +170,8 @@ pub(super) enum Sign {
     Reset,
     /// An acknowledgement without data.
     Acknowledgement,
+    /// Data and no more.
+    Data,
     Other,
 }
 
@@ -182,6 +184,7 @@ impl Sign {
             _ if tcp_flags & flags::RST != 0 => Self::Reset,
             _ if tcp_flags & flags::FIN != 0 => Self::Fin,
             0 if tcp_flags & flags::ACK != 0 && bytes == 0 => Self::Acknowledgement,
+            0 if tcp_flags & flags::ACK != 0 => Self::Data,
             _ => Self::Other,
         }
     }
@@ -216,18 +219,29 @@ impl Connection {
     /// Learns from a packet of the client. Of a direct return the server's FIN may never be seen,
     /// so there the client's closes the connection.
     pub fn note_client(&mut self, sign: Sign) {
-        self.fin_of_client |= sign == Sign::Fin;
-        let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
-        self.closed |= self.fin_of_client && (alone || self.fin_of_server);
+        note_fin(sign, &mut self.fin_of_client);
+        self.close_if_finished();
         note_reset(sign, &mut self.reset_by_client, &mut self.reset_by_server);
     }
 
     /// Learns from a packet of the server.
     pub fn note_server(&mut self, sign: Sign) {
-        self.fin_of_server |= sign == Sign::Fin;
-        self.closed |= self.fin_of_client && self.fin_of_server;
+        note_fin(sign, &mut self.fin_of_server);
+        self.close_if_finished();
         note_reset(sign, &mut self.reset_by_server, &mut self.reset_by_client);
     }
+
+    fn close_if_finished(&mut self) {
+        let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
+        self.closed = self.fin_of_client && (alone || self.fin_of_server);
+    }
+}
+
+/// A FIN of any sequence number may come from anybody, too. Whoever goes on with data has sent none;
+/// should it have, and send data again that was lost, the connection is remembered for longer than
+/// it lives, and that is all.
+fn note_fin(sign: Sign, fin: &mut bool) {
+    *fin = sign == Sign::Fin || *fin && sign != Sign::Data;
 }
 
 /// A reset of any sequence number may come from anybody, and two words have no room for the right

@@ -1,7 +1,9 @@
 //! What the balancer does on the fast path.
 
 use super::config::{Config, ReturnPath, Service};
-use super::connection::{Kind, ROW_MASK, SIMPLE_MASK, Timeouts, UNANSWERED_MASK};
+use super::connection::{
+    FIN_OF_CLIENT, FIN_OF_SERVER, Kind, ROW_MASK, SIMPLE_MASK, Timeouts, UNANSWERED_MASK,
+};
 use twinpath_core::program::{
     Action, Comparison, Condition, EndpointRow, EndpointTable, Exit, FastProgram, Field, Operand,
     Operation, PacketEnd, Step, Word, compute, set,
@@ -48,7 +50,11 @@ pub(super) fn program(config: &Config) -> FastProgram {
         steps: steps
             .flat_map(|kind| steps_of(kind, timeouts.of_open(kind)))
             .collect(),
-        always_complex: vec![vec![opens_or_closes()]],
+        always_complex: vec![
+            vec![opens_or_closes()],
+            goes_on_after(Direction::Original, FIN_OF_CLIENT),
+            goes_on_after(Direction::Reply, FIN_OF_SERVER),
+        ],
         tables: vec![
             table("backends", config, |service, index| {
                 (
@@ -95,6 +101,16 @@ fn opens_or_closes() -> Condition {
         comparison: Comparison::NotEqual,
         with: Operand::Constant(0),
     }
+}
+
+/// Data of an end that is said to have sent its last.
+fn goes_on_after(way: Direction, fin: u32) -> Vec<Condition> {
+    let has_data = Condition::of(
+        Operand::Field(Field::PayloadLength),
+        Comparison::NotEqual,
+        Operand::Constant(0),
+    );
+    vec![goes(way), has_data, Condition::bits(CONNECTION, fin, fin)]
 }
 
 fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {

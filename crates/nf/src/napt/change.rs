@@ -104,6 +104,7 @@ impl Napt {
         std::mem::swap(&mut self.sides, &mut new.sides);
         self.filtering = new.config.filtering;
         self.pick_up = new.config.pick_up;
+        self.checksums = new.config.verify_checksums;
         self.sessions_per_binding = new.config.sessions_per_binding;
         self.ports_per_host = new.config.ports_per_host;
         self.exhaustion.configure(&new.config);

@@ -4,6 +4,7 @@ mod deterministic;
 mod forward;
 mod ports;
 
+use crate::checksums::VerifyChecksums;
 use crate::idle_time::IdleTime;
 use crate::text::Text;
 use schemars::JsonSchema;
@@ -53,6 +54,7 @@ pub struct Config {
     pub(crate) pooling: Pooling,
     pub(crate) sessions: usize,
     pub(crate) pick_up: bool,
+    pub(crate) verify_checksums: VerifyChecksums,
     pub(crate) timeouts: Timeouts,
 }
 
@@ -117,6 +119,10 @@ pub(crate) struct Written {
     /// opens one.
     #[serde(default = "default_pick_up")]
     pub pick_up: bool,
+    /// Which checksums are verified: with `"state"` those of packets that open a session, and of
+    /// TCP segments with SYN, FIN or RST.
+    #[serde(default)]
+    pub verify_checksums: VerifyChecksums,
     /// How long sessions may be idle; they end with the tick of 67 ms in which that has passed.
     #[serde(default)]
     pub timeouts: Timeouts,
@@ -287,6 +293,7 @@ impl TryFrom<Written> for Config {
             pooling: written.pooling,
             sessions: written.sessions,
             pick_up: written.pick_up,
+            verify_checksums: written.verify_checksums,
             timeouts: written.timeouts,
         };
         config.check_addresses()?;

@@ -14,6 +14,7 @@ use super::ports::{External, Kind, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::Way;
+use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::Refusals;
 use exhaustion::Exhaustion;
 use fragments::Fragments;
@@ -44,6 +45,7 @@ pub struct Napt {
     pub(crate) table: Table,
     pub(super) filtering: Filtering,
     pub(super) pick_up: bool,
+    pub(super) checksums: VerifyChecksums,
     pub(super) ports_per_host: u32,
     pub(super) sessions_per_binding: u32,
     pub(crate) sides: Sides,
@@ -66,6 +68,7 @@ struct Counters {
     errors_dropped: u64,
     fragments_translated: u64,
     untranslatable: u64,
+    bad_checksums: u64,
 }
 
 impl Napt {
@@ -77,6 +80,7 @@ impl Napt {
             table: Table::new(config, seed),
             filtering: config.filtering,
             pick_up: config.pick_up,
+            checksums: config.verify_checksums,
             ports_per_host: config.ports_per_host,
             sessions_per_binding: config.sessions_per_binding,
             exhaustion: Exhaustion::new(config, seed),
@@ -127,9 +131,11 @@ impl Napt {
         let internal = packet.source();
         let remote = self.remote(packet, kind, Way::Out);
         let flags = flags_of(packet, kind);
+        self.check_marked(packet, flags)?;
         let leg = self
             .plan_out(packet, internal, remote, kind, flags, now)
             .map_err(|stop| self.stop(packet, stop))?;
+        self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
         self.use_leg(packet, &leg, (internal, kind), Way::Out, flags, now);
         packet.set_source(self.external.endpoint(leg.slot));
@@ -149,11 +155,13 @@ impl Napt {
         }
         let remote = self.remote(packet, kind, Way::In);
         let flags = flags_of(packet, kind);
+        self.check_marked(packet, flags)?;
         let leg = match self.plan_in(packet, slot, remote, kind, flags, now) {
             Ok(leg) => leg,
             Err(Stop::Unsolicited) => return Err(self.refuse(packet, slot)),
             Err(stop) => return Err(self.stop(packet, stop)),
         };
+        self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
         let internal = self.internal(&leg);
         self.use_leg(packet, &leg, (internal, kind), Way::In, flags, now);
@@ -174,6 +182,7 @@ impl Napt {
         let (internal, target) = (packet.source(), packet.destination());
         let slot = Slot::new(address, kind, target.port);
         let flags = flags_of(packet, kind);
+        self.check_marked(packet, flags)?;
         let first = self
             .plan_out(packet, internal, target, kind, flags, now)
             .map_err(|stop| self.stop(packet, stop))?;
@@ -183,10 +192,10 @@ impl Napt {
             Err(Stop::Unsolicited) => None,
             Err(stop) => return Err(self.stop(packet, stop)),
         };
-        match second {
-            Some(second) => self.check_room(packet, &[first, second], now)?,
-            None => self.check_room(packet, &[first], now)?,
-        }
+        let legs = [first, second.unwrap_or(first)];
+        let legs = &legs[..1 + usize::from(second.is_some())];
+        self.check_new(packet, legs)?;
+        self.check_room(packet, legs, now)?;
         self.use_leg(packet, &first, (internal, kind), Way::Out, flags, now);
         let Some(second) = second else {
             if first.session.is_none() {
@@ -250,6 +259,39 @@ impl Napt {
         Verdict::Drop(stop.reason())
     }
 
+    /// Drops a segment that opens or ends something, if its checksum is wrong: its receiver will not
+    /// take it. This comes first, so that no cached rule goes on its account.
+    pub(crate) fn check_marked(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        flags: Option<u8>,
+    ) -> Result<(), Verdict> {
+        match flags.is_some_and(is_marked) {
+            true => self.check_sum(packet),
+            false => Ok(()),
+        }
+    }
+
+    /// The same of a packet that opens a session.
+    pub(crate) fn check_new(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        legs: &[Leg],
+    ) -> Result<(), Verdict> {
+        match legs.iter().any(|leg| leg.session.is_none()) {
+            true => self.check_sum(packet),
+            false => Ok(()),
+        }
+    }
+
+    fn check_sum(&mut self, packet: &mut Recorded<'_>) -> Result<(), Verdict> {
+        if !self.checksums.of_state() || packet.has_good_checksum() {
+            return Ok(());
+        }
+        self.counters.bad_checksums += 1;
+        Err(Verdict::Drop(DropReason::BadChecksum))
+    }
+
     /// Whether the sessions that the legs need have room; looks for expired ones if not.
     pub(crate) fn check_room(
         &mut self,
@@ -304,12 +346,16 @@ impl Napt {
             return packet.uncacheable(Obstacle::Undecided);
         };
         let is_same = table.touch(session, (way, flags), now, external);
-        let is_marked = flags.is_some_and(|flags| flags & (SYN | FIN | RST) != 0);
-        if !is_same || is_marked {
+        if !is_same || flags.is_some_and(is_marked) {
             packet.uncacheable(Obstacle::StateChanged);
         }
         packet.depends_on(session_entry(session), Some(table.idle_of_rules(kind)));
     }
+}
+
+/// Whether a segment with these flags opens or ends something.
+const fn is_marked(flags: u8) -> bool {
+    flags & (SYN | FIN | RST) != 0
 }
 
 /// The flags of a TCP segment that must not be missed; of one with SYN all that tell whether it
@@ -340,6 +386,7 @@ impl Napt {
         );
         each("unsolicited", self.counters.unsolicited);
         each("not_picked_up", self.counters.not_picked_up);
+        each("packets_with_bad_checksum", self.counters.bad_checksums);
         each("fragments_held", self.fragments.held.kept);
         each("fragments_given_up", self.fragments.held.given_up);
     }

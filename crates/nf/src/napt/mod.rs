@@ -53,7 +53,10 @@
 //! - **ICMP errors** are translated with the packet that they quote, in both directions and
 //!   between hosts inside. Dropped are those about no session, those straight to a host inside,
 //!   those for another than the sender of the quoted packet, those with a wrong checksum
-//!   (RFC 5508 REQ-3), fragments and redirects. They keep nothing alive.
+//!   (RFC 5508 REQ-3), fragments and redirects. They keep nothing alive. The sequence number of a
+//!   quoted TCP segment is not checked: segments that cached rules translate are unknown here. The
+//!   host whose segment it is does so (RFC 5927 §4.1), and a [firewall](crate::firewall) in the chain,
+//!   which knows its window.
 //! - **Echoes** have their identifier translated like a port.
 //! - **Exhaustion.** A host inside that gets no port or session is told: "communication
 //!   administratively prohibited", from the first external address, with the headers of its packet
@@ -63,6 +66,9 @@
 //!   forwarded; of other datagrams those that come before the first are kept until it comes, up
 //!   to 256 for up to five seconds. Up to 4096 datagrams are remembered for up to a minute.
 //!   Fragments over IPv4 that leave have other identifications (RFC 7857 §10).
+//! - **Checksums** are verified of packets that open a session, and of TCP segments with SYN, FIN or
+//!   RST (`bad_checksum`): what no receiver takes must not take a port, or end a session. The others'
+//!   are left to the receiver, and so are those of fragments, which none of them tells.
 //! - **Dropped** is what cannot be translated: protocols without ports (`denied`), their fragments
 //!   too (`fragment`), unless a whole address stands for the host.
 //!
@@ -94,9 +100,10 @@
 //! | `errors_sent`, `errors_limited` | ICMP errors to hosts inside, and those that there was no allowance for |
 //! | `unsolicited` | packets to an external address that nobody asked for, as far as rules have reported |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `hairpinned` | packets between hosts inside that the workers translated |
 //! | `errors_translated`, `errors_dropped` | ICMP errors of others |
-//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last is never counted here |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last is 0, for no window is known here to check against |
 //! | `fragments_translated` | fragments |
 //! | `fragments_held` | those that came before the first of their datagram and were kept |
 //! | `fragments_given_up` | of them, those that were dropped in the end: the first was not let through, did not come for five seconds, or there were more than 256 |

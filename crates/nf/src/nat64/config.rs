@@ -1,6 +1,7 @@
 //! The configuration of a translation between IP versions.
 
 use super::prefix::Embedding;
+use crate::checksums::VerifyChecksums;
 use crate::napt::config::{self as napt, Filtering, Pooling, PortsText, Timeouts};
 use crate::napt::{Assignment, ConfigError as NaptError};
 use crate::text::Text;
@@ -76,6 +77,10 @@ struct Written {
     /// opens one.
     #[serde(default = "napt::default_pick_up")]
     pick_up: bool,
+    /// Which checksums are verified: with `"state"` those of packets that open a session, and of
+    /// TCP segments with SYN, FIN or RST.
+    #[serde(default)]
+    verify_checksums: VerifyChecksums,
     /// How long sessions may be idle (RFC 6146 §4).
     #[serde(default)]
     timeouts: Timeouts,
@@ -177,6 +182,7 @@ impl TryFrom<Written> for Config {
             pooling: written.pooling,
             sessions: written.sessions,
             pick_up: written.pick_up,
+            verify_checksums: written.verify_checksums,
             timeouts: written.timeouts,
         };
         Ok(Self {

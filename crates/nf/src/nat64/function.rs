@@ -125,10 +125,12 @@ impl Nat64 {
         let remote = Endpoint::new(v4, old.destination.port);
         self.check_time_to_live(packet, now, answers)?;
         let flags = flags_of(packet, kind);
+        self.napt.check_marked(packet, flags)?;
         let leg = self
             .napt
             .plan_out(packet, old.source, remote, kind, flags, now);
         let leg = leg.map_err(|stop| self.napt.stop(packet, stop))?;
+        self.napt.check_new(packet, &[leg])?;
         self.napt.check_room(packet, &[leg], now)?;
         self.napt
             .use_leg(packet, &leg, (old.source, kind), Way::Out, flags, now);
@@ -151,10 +153,12 @@ impl Nat64 {
         self.check_time_to_live(packet, now, answers)?;
         let slot = Slot::new(number, kind, old.destination.port);
         let flags = flags_of(packet, kind);
+        self.napt.check_marked(packet, flags)?;
         let leg = self
             .napt
             .plan_in(packet, slot, old.source, kind, flags, now);
         let leg = leg.map_err(|stop| self.napt.stop(packet, stop))?;
+        self.napt.check_new(packet, &[leg])?;
         self.check_length(packet, now, answers)?;
         self.napt.check_room(packet, &[leg], now)?;
         let internal = self.napt.internal(&leg);
@@ -179,6 +183,7 @@ impl Nat64 {
         let target = Endpoint::new(v4, old.destination.port);
         let slot = Slot::new(number, kind, target.port);
         let flags = flags_of(packet, kind);
+        self.napt.check_marked(packet, flags)?;
         let first = self
             .napt
             .plan_out(packet, old.source, target, kind, flags, now);
@@ -190,8 +195,9 @@ impl Nat64 {
             Err(stop) => return Err(self.napt.stop(packet, stop)),
         };
         let legs = [first, second.unwrap_or(first)];
-        let count = 1 + usize::from(second.is_some());
-        self.napt.check_room(packet, &legs[..count], now)?;
+        let legs = &legs[..1 + usize::from(second.is_some())];
+        self.napt.check_new(packet, legs)?;
+        self.napt.check_room(packet, legs, now)?;
         self.napt
             .use_leg(packet, &first, (old.source, kind), Way::Out, flags, now);
         let Some(second) = second else {

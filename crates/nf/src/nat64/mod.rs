@@ -17,7 +17,7 @@
 //! Packets from hosts inside to addresses behind the prefix, and packets to an external address. All
 //! others pass untouched.
 //!
-//! - **Ports, sessions, filtering, limits, time-outs, resets** are as [there](crate::napt#what-is-translated).
+//! - **Ports, sessions, filtering, limits, time-outs, resets, checksums** are as [there](crate::napt#what-is-translated).
 //! - **Headers.** The time to live is one less; extension headers are left out, but for one of a
 //!   fragment; options are left out, and with a source route that is not over the packet is dropped.
 //!   Checksums are mended; UDP over IPv4 without one gets one, unless it comes in parts.
@@ -27,7 +27,8 @@
 //! - **Fragments** are translated as those of an [address translation](crate::napt#what-is-translated);
 //!   those of ICMP are dropped, for their checksum covers a length that is not known.
 //! - **ICMP errors** are translated with the packet that they quote, if both have a counterpart, they
-//!   are [believed](crate::icmp_errors) and about a session that is alive.
+//!   are [believed](crate::icmp_errors) and about a session that is alive. The sequence number of a
+//!   quoted TCP segment is not checked, for no window is known here.
 //! - **Hairpinning.** A host that sends to an external address behind the prefix reaches the host
 //!   that has it, over IPv6.
 //! - **Dropped** is what cannot be translated: other protocols, and with the well-known prefix
@@ -56,6 +57,7 @@
 //! | `sessions_exhausted`, `binding_sessions_exhausted` | packets dropped because there were too many sessions, in all or of the binding |
 //! | `unsolicited` | packets to an external address that nobody asked for |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `fragments_held`, `fragments_given_up` | fragments that came before the first of their datagram, and those of them that were dropped in the end |
 
 mod config;

@@ -1,7 +1,7 @@
 use super::{Config, Nat64};
 use crate::two_caches::{Bench, Outcome};
 use twinpath_core::wire::icmp::{IcmpError, v4, v6};
-use twinpath_core::wire::tcp::flags::{ACK, SYN};
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{
     Address, Endpoint, Layout, Network, PacketBuilder, dissect, fields, protocol,
 };
@@ -79,6 +79,35 @@ fn a_connection_goes_both_ways() {
     assert_eq!(bench.counter(0, "sessions_created"), 1);
     assert_eq!(bench.counter(0, "translated_out"), 3);
     assert_eq!(bench.rules(), 0, "no rule can write another version");
+}
+
+#[test]
+fn broken_packets_open_and_end_nothing() {
+    let mut bench = bench(BASIC);
+    let broken = |packet: PacketBuilder<'_>| {
+        let mut frame = packet.payload(b"hello").to_vec().expect("fits");
+        let end = dissect(&frame).expect("well formed").end as usize;
+        frame[end - 1] ^= 0x11;
+        frame
+    };
+    let out = |flags| PacketBuilder::tcp(end(HOST), end(SEEN)).flags(flags);
+    let back = |flags| PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).flags(flags);
+    let opening = [out(SYN), PacketBuilder::udp(end(HOST), end(SEEN))];
+    for frame in opening.map(broken) {
+        let fate = bench.process(&frame, 0, at(0));
+        assert_eq!(fate.packet, Err(DropReason::BadChecksum));
+    }
+    assert_eq!(bench.counter(0, "bindings_created"), 0);
+    for packet in [out(SYN), back(SYN | ACK), out(ACK), back(ACK)] {
+        send(&mut bench, packet).departed();
+    }
+    for frame in [out(RST), back(RST), back(FIN | ACK)].map(broken) {
+        let fate = bench.process(&frame, 0, at(0));
+        assert_eq!(fate.packet, Err(DropReason::BadChecksum));
+    }
+    assert_eq!(bench.counter(0, "packets_with_bad_checksum"), 5);
+    let late = out(ACK).to_vec().expect("fits");
+    bench.process(&late, 0, at(7000)).departed();
 }
 
 #[test]

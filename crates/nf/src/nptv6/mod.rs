@@ -37,7 +37,7 @@
 //! | `translated_out`, `translated_in` | packets whose source, or destination, was translated |
 //! | `hairpinned` | packets with both |
 //! | `untranslatable` | packets dropped because their address cannot be translated |
-//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMPv6 errors that were [not believed](crate::icmp_errors); the last is never counted here |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMPv6 errors that were [not believed](crate::icmp_errors); the last is 0, for no connections are known here |
 
 mod config;
 mod descriptor;

@@ -261,9 +261,10 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
         ),
         "napt" => format!(
             "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nexternal = [\"198.51.100.1\", \"198.51.100.2\"]\n\
-             filtering = \"{}\"\npick_up = {flag}\nassignment = \"{}\"\npooling = \"{}\"\nforward = [{}]\n\
+             verify_checksums = \"{}\"\nfiltering = \"{}\"\npick_up = {flag}\nassignment = \"{}\"\npooling = \"{}\"\nforward = [{}]\n\
              errors_per_second = 1000000\n\
              timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&["state", "none"]),
             choices.one_of(&[
                 "endpoint_independent",
                 "address_dependent",
@@ -275,8 +276,9 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
         ),
         "nat64" => format!(
             "inside = [\"fd00::/16\"]\nexternal = [\"198.51.100.6\"]\nprefix = \"2001:db8::/96\"\n\
-             filtering = \"{}\"\npick_up = {flag}\nerrors_per_second = 1000000\nassignment = \"{}\"\n\
+             verify_checksums = \"{}\"\nfiltering = \"{}\"\npick_up = {flag}\nerrors_per_second = 1000000\nassignment = \"{}\"\n\
              timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&["state", "none"]),
             choices.one_of(&["endpoint_independent", "address_dependent"]),
             choices.one_of(&["random", "preserve"])
         ),
@@ -293,10 +295,14 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
             timeouts(&mut choices, &["gap_timeout"], &["1ms", "20ms", "150ms"]),
         ),
         "inspector" => format!(
-            "rules = \"any.rules\"\n{}",
+            "rules = \"any.rules\"\nfragments = \"{}\"\n{}",
+            choices.one_of(&["drop", "forward"]),
             timeouts(&mut choices, &["ban_timeout", "stream_timeout"], &SHORT)
         ),
-        "kv_store" => "port = 53\n".into(),
+        "kv_store" => format!(
+            "port = 53\nverify_checksums = \"{}\"\n",
+            choices.one_of(&["state", "none"])
+        ),
         _ => String::new(),
     }
 }

@@ -2,7 +2,8 @@
 //! as it takes what reaches it.
 
 use std::collections::BTreeMap;
-use twinpath_core::wire::layout::Transport;
+use twinpath_core::wire::fragment::{self, cut};
+use twinpath_core::wire::layout::{Fragment, Network, Transport};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 use twinpath_core::wire::{
     Endpoint, PacketBuilder, dissect, fields, verify_ipv4_checksum, verify_transport_checksum,
@@ -165,6 +166,18 @@ impl Talk {
         self.push(&packet);
     }
 
+    /// The same in fragments with at most so many bytes of data.
+    pub fn send_in_fragments(&mut self, sent: &Sent, most: usize, is_reversed: bool) {
+        let packet = sent.packet(self.ends, 0);
+        let layout = dissect(&packet).expect("sound");
+        let identification = self.trace.len() as u32;
+        let mut parts = cut(&packet, &layout, most, identification).expect("whole");
+        if is_reversed {
+            parts.reverse();
+        }
+        parts.iter().for_each(|part| self.push(part));
+    }
+
     pub fn wait_ms(&mut self, milliseconds: u64) {
         self.now += milliseconds * 1_000_000;
     }
@@ -184,8 +197,12 @@ impl Talk {
     /// Some packets, as the victim takes them.
     pub fn received<'p>(&self, packets: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
         let [evader, _] = self.ends.endpoints();
-        let mut receiver = Receiver::default();
+        let (mut receiver, mut datagrams) = (Receiver::default(), Datagrams::default());
         for packet in packets {
+            let Some(packet) = datagrams.take(packet) else {
+                continue;
+            };
+            let packet = packet.as_slice();
             let layout = dissect(packet).expect("sound");
             if layout.transport == Transport::Tcp && fields::source(packet, &layout) == evader {
                 receiver.take(packet);
@@ -193,6 +210,53 @@ impl Talk {
         }
         receiver.stream
     }
+}
+
+/// Puts fragments together: of each datagram the first copy of each part.
+#[derive(Default)]
+struct Datagrams(BTreeMap<(bool, u32), Vec<(fragment::Part, Vec<u8>)>>);
+
+impl Datagrams {
+    /// A packet, or the datagram that it makes whole.
+    fn take(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+        let layout = dissect(packet).expect("sound");
+        if layout.fragment == Fragment::Whole {
+            return Some(packet.to_vec());
+        }
+        let part = fragment::part(packet, &layout)?;
+        let is_v6 = layout.network == Network::V6;
+        let parts = self.0.entry((is_v6, part.identification)).or_default();
+        if parts.iter().all(|(known, _)| known.offset != part.offset) {
+            parts.push((part, packet.to_vec()));
+        }
+        parts.sort_by_key(|(part, _)| part.offset);
+        let mut end = 0;
+        for (part, _) in parts.iter() {
+            if part.offset != end {
+                return None;
+            }
+            end = part.end();
+        }
+        parts.last()?.0.is_last.then(|| whole(parts))
+    }
+}
+
+/// The datagram of all its parts, in order.
+fn whole(parts: &[(fragment::Part, Vec<u8>)]) -> Vec<u8> {
+    let data = parts
+        .iter()
+        .flat_map(|(part, packet)| &packet[part.data_at..]);
+    let data: Vec<u8> = data.copied().collect();
+    let first = &parts[0].1;
+    let layout = dissect(first).expect("sound");
+    let [source, destination] = [
+        fields::source(first, &layout),
+        fields::destination(first, &layout),
+    ];
+    PacketBuilder::raw(layout.protocol, source.address, destination.address)
+        .payload(&data)
+        .to_vec()
+        .expect("a packet")
 }
 
 /// A TCP receiver too simple to be wrong: bytes by their place, the first copy of each, up to the

@@ -1,6 +1,7 @@
 //! Which packets a rule is for.
 
 use twinpath_classify::Prefix;
+use twinpath_core::wire::layout::Fragment;
 use twinpath_core::wire::{Endpoint, protocol};
 use twinpath_core::{Direction, Packet};
 
@@ -41,10 +42,14 @@ impl Scope {
         *self == Self::default()
     }
 
-    /// Whether it has a packet.
+    /// Whether it has a packet. A later fragment has no ports: where these matter the first one
+    /// tells, without which nobody can make use of the others.
     pub fn has(&self, packet: &Packet) -> bool {
         if self.is_any() {
             return true;
+        }
+        if packet.layout.fragment == Fragment::Later && self.names_ports() {
+            return false;
         }
         let (source, destination) = (packet.source(), packet.destination());
         let forth = self.source.have(source) && self.destination.have(destination);
@@ -52,6 +57,11 @@ impl Scope {
         self.has_protocol(packet.layout.protocol)
             && self.direction.is_none_or(|way| way == packet.direction)
             && (forth || self.either_way && back())
+    }
+
+    fn names_ports(&self) -> bool {
+        let mut ends = [&self.source, &self.destination].into_iter();
+        ends.any(|end| !end.ports.is_empty() || !end.not_ports.is_empty())
     }
 
     fn has_protocol(&self, number: u8) -> bool {

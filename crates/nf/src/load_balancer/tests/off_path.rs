@@ -92,6 +92,58 @@ fn a_reset_that_was_not_sent_does_not() {
     assert!(!talk.is_remembered(), "both ends have ended it");
 }
 
+/// The end that is said to have sent its last goes on.
+#[test]
+fn a_fin_that_was_not_sent_does_not_close_a_connection() {
+    let mut talk = Talk::begin();
+    talk.client(FIN | ACK, 0, 3);
+    talk.server(FIN | ACK, 0, 4);
+    talk.client(ACK, 100, 5);
+    let before = talk.paths[1].simple;
+    talk.client(ACK, 100, 6);
+    assert_eq!(talk.paths[1].simple, before + 1, "back on the fast path");
+    assert!(talk.is_remembered());
+    let mut talk = Talk::begin();
+    talk.server(FIN | ACK, 0, 3);
+    talk.server(ACK, 100, 4);
+    talk.client(FIN | ACK, 0, 5);
+    assert!(talk.is_remembered());
+}
+
+/// There the client's alone closes a connection.
+#[test]
+fn nor_one_whose_answers_do_not_come_by() {
+    let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.2:80"));
+    for (goes_on, is_remembered) in [(true, true), (false, false)] {
+        let mut paths = paths(SERVICES);
+        let mut send = |flags, bytes, millis| {
+            process(&mut paths, &segment(client, vip, flags, bytes), at(millis));
+        };
+        send(SYN, 0, 0);
+        send(ACK, 0, 1);
+        send(FIN | ACK, 0, 2);
+        send(ACK, if goes_on { 100 } else { 0 }, 3);
+        send(ACK, 100, 60_000);
+        let connections = paths[0].counter("new_connections");
+        assert_eq!(connections == 1, is_remembered, "{goes_on}");
+    }
+}
+
+/// What an end receives after its FIN, and acknowledges, passes on the fast path.
+#[test]
+fn a_half_closed_connection_stays_on_the_fast_path() {
+    let mut talk = Talk::begin();
+    talk.client(FIN | ACK, 0, 3);
+    let before = talk.paths[1].simple;
+    for millis in 4..8 {
+        talk.server(ACK, 1000, millis);
+        talk.client(ACK, 0, millis);
+    }
+    assert_eq!(talk.paths[1].simple - before, 8);
+    talk.server(FIN | ACK, 0, 9);
+    assert!(!talk.is_remembered());
+}
+
 #[test]
 fn broken_packets_change_nothing() {
     let broken = |mut frame: Vec<u8>| {

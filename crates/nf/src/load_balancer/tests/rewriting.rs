@@ -198,7 +198,8 @@ fn connections_end_and_begin_anew() {
         &tcp(backend, client, flags::FIN | flags::ACK),
         at(3),
     );
-    process(&mut paths, &tcp(client, vip, flags::ACK), at(4));
+    let last = PacketBuilder::tcp(client, vip).flags(flags::ACK).to_vec();
+    process(&mut paths, &last.expect("valid"), at(4));
     assert_eq!(paths[1].simple, 1, "closed ones do not");
     let unknown = process(&mut paths, &tcp(backend, client, flags::ACK), at(2000));
     assert_eq!(unknown.words, [0, 0], "forgotten after closing_timeout");

@@ -1,6 +1,7 @@
 //! Tests of the translation as a whole.
 
 mod changes;
+mod checksums;
 mod errors;
 mod forwards;
 mod fragments;
