@@ -1,9 +1,10 @@
 //! What the catalogue knows of inspectors.
 
+use super::function::left_out;
 use super::{Config, InspectorError, NAME, inspector};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, ReadError,
-    Surroundings,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
+    ReadError, Surroundings,
 };
 use crate::schema;
 use serde::Deserialize;
@@ -38,6 +39,16 @@ impl FunctionConfig for Config {
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
+    }
+
+    /// Suricata's rules that say what cannot be honoured.
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        let left_out = left_out(self).into_iter();
+        let warning = |message| ConfigWarning {
+            keys: vec!["rules".into()],
+            message,
+        };
+        left_out.map(warning).collect()
     }
 
     fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {

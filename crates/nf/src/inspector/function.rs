@@ -90,6 +90,18 @@ pub fn rules(config: &Config, folder: &Path) -> Result<Rules, InspectorError> {
     }
 }
 
+/// The rules that an inspector of this configuration leaves out, in words; `None` if there are none, or
+/// if the rules are wrong.
+pub(super) fn left_out(config: &Config) -> Option<String> {
+    let rules = rules(config, Path::new("")).ok()?;
+    let rules = match config.matcher {
+        Matcher::Rust => matcher(rules, config).ok()?.1,
+        #[cfg(feature = "hyperscan")]
+        Matcher::Hyperscan => rules,
+    };
+    Some(rules.summary()?.to_string())
+}
+
 /// The matcher of rules, without those whose automata are too large, unless that is an error.
 fn matcher(mut rules: Rules, config: &Config) -> Result<(DeepMatcher, Rules), RulesError> {
     for _ in 0..MOST_TOO_LARGE {
