@@ -1,11 +1,12 @@
 //! What the catalogue knows of inspectors.
 
-use super::function::left_out;
+use super::function::{left_out, stream_bytes};
 use super::{Config, InspectorError, NAME, inspector};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
     ReadError, Surroundings,
 };
+use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
@@ -35,6 +36,15 @@ impl FunctionConfig for Config {
 
     fn guarantees(&self) -> Guarantees {
         Self::guarantees(self)
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        vec![TableMemory {
+            count: self.streams.into(),
+            of: "streams",
+            bytes: stream_bytes(self.streams as usize),
+            key: "streams",
+        }]
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
