@@ -142,8 +142,9 @@ fn reload() -> Result<Reload, CommandError> {
     Ok(Reload {
         is_asked: on_hangup()?,
         tell: Box::new(|came| match came {
-            Ok(applied) => {
-                let told = apply::told(&applied);
+            Ok(reloaded) => {
+                reloaded.warnings.iter().for_each(output::warning);
+                let told = apply::told(&reloaded.applied);
                 output::notice(format_args!("service file read again: {}", told.trim_end()));
             }
             Err(why) => output::warning(format_args!(
