@@ -155,6 +155,12 @@ impl SlowFlows {
         &self.drops
     }
 
+    /// The name of the function that was the last to drop a packet since this was asked before.
+    pub fn take_dropper(&mut self) -> Option<&str> {
+        let function = self.chain.take_dropper()?;
+        Some(&function.name)
+    }
+
     /// The chain, for its counters.
     pub fn chain(&self) -> &Chain {
         &self.chain

@@ -62,7 +62,7 @@ impl HashKey {
         Self { lanes, last }
     }
 
-    /// Hashes lanes, at most eight: five nanoseconds for five.
+    /// Hashes lanes, at most eight.
     #[inline(always)]
     #[must_use]
     pub const fn hash<const N: usize>(&self, lanes: [u64; N]) -> u64 {

@@ -2,6 +2,7 @@
 
 use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
+use crate::memory::TableMemory;
 use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
@@ -162,6 +163,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// # Errors
     /// A file that the configuration names cannot be read or is wrong.
     fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError>;
+
+    /// What the function's own tables take when they are full and `flows` flows have state, each time that
+    /// it is built.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        Vec::new()
+    }
 
     /// Whether another configuration is one of the same function and says the same.
     fn is_same(&self, other: &dyn FunctionConfig) -> bool;

@@ -27,6 +27,7 @@ mod idle_time;
 pub mod inspector;
 pub mod kv_store;
 pub mod load_balancer;
+pub mod memory;
 pub mod monitor;
 pub mod napt;
 pub mod nat64;

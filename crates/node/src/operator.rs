@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
 use twinpath_control::report::ControlCounters;
-use twinpath_control::service::{RuleLines, Service};
+use twinpath_control::service::{Fault, RuleLines, Service, warnings};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
 use twinpath_nf::edit::{Edit, Object};
@@ -50,7 +50,15 @@ pub struct Reload {
     /// Becomes true then.
     pub is_asked: Arc<AtomicBool>,
     /// Hears what came of it.
-    pub tell: Box<dyn Fn(Result<Applied, String>) + Send>,
+    pub tell: Box<dyn Fn(Result<Reloaded, String>) + Send>,
+}
+
+/// What came of a service file that was read again.
+pub struct Reloaded {
+    /// What it changed.
+    pub applied: Applied,
+    /// What is sound in it and yet probably not meant so.
+    pub warnings: Vec<Fault>,
 }
 
 /// Hears an operator; its socket is closed and removed when dropped.
@@ -236,11 +244,13 @@ impl Control {
     }
 
     /// The service file is read again, with the rights of the service.
-    fn reload(&self) -> Result<Applied, String> {
+    fn reload(&self) -> Result<Reloaded, String> {
         let path = self.service().file.path.to_path_buf();
         let text = Disk.read(&path);
         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-        self.apply(&text, &path, &Disk)
+        let applied = self.apply(&text, &path, &Disk)?;
+        let warnings = warnings(&self.service());
+        Ok(Reloaded { applied, warnings })
     }
 
     fn apply(&self, text: &str, path: &Path, files: &dyn Files) -> Result<Applied, String> {

@@ -318,6 +318,8 @@ pub struct StateRun {
     /// The packet as it comes.
     #[serde(skip)]
     pub(crate) packet: Vec<u8>,
+    /// The function that dropped it, if one did.
+    pub function: Option<String>,
     /// The rule of a list that decides about new connections of such packets, where a function with
     /// such rules has dropped it.
     pub rule: Option<EntryLook>,

@@ -17,6 +17,8 @@ pub struct Chain {
     reply_order: Vec<usize>,
     onward: Vec<Packet>,
     queue: VecDeque<(Packet, usize)>,
+    /// The place of the function that was the last to drop a packet.
+    dropper: Option<usize>,
 }
 
 /// What a run of the chain yields and needs; the caller's buffers.
@@ -52,6 +54,7 @@ impl Chain {
             reply_order: reply_order(&guarantees),
             onward: Vec::new(),
             queue: VecDeque::new(),
+            dropper: None,
         }
     }
 
@@ -217,6 +220,11 @@ impl Chain {
         self.functions[place].adapt(words, handle);
     }
 
+    /// The function that was the last to drop a packet since this was asked before.
+    pub fn take_dropper(&mut self) -> Option<&Named<dyn NetworkFunction>> {
+        self.functions.get(self.dropper.take()?)
+    }
+
     /// Runs one packet through the chain.
     pub fn run<T>(
         &mut self,
@@ -249,13 +257,11 @@ impl Chain {
                 &mut *self.functions[place],
                 flow_of(record, place, &self.words, now),
             );
-            let mut out = Outbox {
-                onward: &mut self.onward,
-                replies: io.replies,
-                drops: io.drops,
-                pools: io.pools,
-            };
+            let mut out = Outbox::new(&mut self.onward, io.replies, io.drops, io.pools);
             act(function, &mut flow, &mut out);
+            if out.has_dropped {
+                self.dropper = Some(place);
+            }
             self.pass_on(place, now);
             self.drain(record, now, io);
         }
@@ -270,13 +276,11 @@ impl Chain {
             }
             let place = self.place_at(packet.direction, step);
             let mut flow = flow_of(record, place, &self.words, now);
-            let mut out = Outbox {
-                onward: &mut self.onward,
-                replies: io.replies,
-                drops: io.drops,
-                pools: io.pools,
-            };
+            let mut out = Outbox::new(&mut self.onward, io.replies, io.drops, io.pools);
             self.functions[place].handle(packet, &mut flow, &mut out);
+            if out.has_dropped {
+                self.dropper = Some(place);
+            }
             self.pass_on(place, now);
         }
     }

@@ -35,6 +35,8 @@ pub struct Outbox<'a> {
     pub(crate) replies: &'a mut Vec<Packet>,
     pub(crate) drops: &'a mut twinpath_core::DropCounters,
     pub(crate) pools: &'a mut Pools,
+    /// Whether it has dropped a packet.
+    pub(crate) has_dropped: bool,
 }
 
 impl<'a> Outbox<'a> {
@@ -50,6 +52,7 @@ impl<'a> Outbox<'a> {
             replies,
             drops,
             pools,
+            has_dropped: false,
         }
     }
 
@@ -66,6 +69,7 @@ impl<'a> Outbox<'a> {
     /// Drops a packet, for a reason that is counted. The buffer goes home.
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.drops.count(reason);
+        self.has_dropped = true;
         self.pools.give(packet.frame);
     }
 

@@ -28,10 +28,10 @@ pub fn check_unless(
     let parts = wiring::memory(service)?;
     match available_bytes() {
         Some(available) if total(&parts) > available => {
-            let key = largest(&parts).map(|part| part.key);
-            let place = key.as_ref().map_or(&[][..], |key| &key[..]);
+            let key = largest(&parts).map(|part| part.key.clone());
+            let place: Vec<&str> = key.iter().flatten().map(String::as_str).collect();
             let too_large = TooLarge { parts, available };
-            let fault = service.wrong_at(place, too_large.to_string());
+            let fault = service.wrong_at(&place, too_large.to_string());
             Err(ServiceError::Wrong(vec![fault]).into())
         }
         _ => Ok(()),

@@ -22,14 +22,14 @@ pub enum ServiceError {
     Wrong(Vec<Fault>),
 }
 
-/// What is wrong at one place of a file.
+/// What is wrong at one place of a file, or sound and yet probably not meant so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file.
     pub path: PathBuf,
     /// Where.
     pub place: TextPlace,
-    /// What is wrong and what was expected.
+    /// What it is, and why or what was expected.
     pub message: String,
 }
 

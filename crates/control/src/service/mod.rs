@@ -113,7 +113,7 @@ pub use rule_lines::RuleLines;
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
-pub use warnings::{Warning, warnings};
+pub use warnings::warnings;
 
 use chain::Names;
 use faults::Faults;

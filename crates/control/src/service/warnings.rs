@@ -1,44 +1,13 @@
 //! What is sound in a service file and yet probably not meant so.
 
-use super::{Instance, SETTINGS, Service, place_of};
-use crate::text_place::TextPlace;
-use std::fmt;
-use std::path::Path;
-use std::sync::Arc;
+use super::{Fault, Instance, SETTINGS, Service, place_of};
 use toml::de::DeTable;
 use twinpath_core::wire::Address;
 use twinpath_nf::descriptor::Translation;
 use twinpath_nf::{load_balancer, router};
 
-/// Something that is sound and yet probably not meant so, at its place in the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// The file.
-    pub path: Arc<Path>,
-    /// Where.
-    pub place: TextPlace,
-    /// What, and why.
-    pub message: String,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TextPlace {
-            line,
-            column,
-            excerpt,
-        } = &self.place;
-        let path = self.path.display();
-        write!(
-            formatter,
-            "{path}:{line}:{column}: {}\n{excerpt}",
-            self.message
-        )
-    }
-}
-
 /// All that is to be told of a service, in the order of the file.
-pub fn warnings(service: &Service) -> Vec<Warning> {
+pub fn warnings(service: &Service) -> Vec<Fault> {
     let mut found = Found(Vec::new());
     found.unused_tables(service);
     found.forgeable_sides(service);
@@ -138,18 +107,14 @@ impl Found {
         }
     }
 
-    fn placed(self, service: &Service) -> Vec<Warning> {
+    fn placed(self, service: &Service) -> Vec<Fault> {
         let text = &service.file.text;
         let place = |(keys, message): (Vec<String>, String)| {
             (place_of(keys.iter().map(String::as_str), text), message)
         };
         let mut all: Vec<(usize, String)> = self.0.into_iter().map(place).collect();
         all.sort_by_key(|(at, _)| *at);
-        let warning = |(at, message): (usize, String)| Warning {
-            path: Arc::clone(&service.file.path),
-            place: TextPlace::of(at, text),
-            message,
-        };
+        let warning = |(at, message)| Fault::at(at, message, text, &service.file.path);
         all.into_iter().map(warning).collect()
     }
 }
@@ -157,6 +122,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     /// Lines and messages.
     fn told(text: &str) -> Vec<(usize, String)> {

@@ -1,6 +1,7 @@
 //! What the catalogue knows of firewalls.
 
 use super::edit::edited_rules;
+use super::hosts::Hosts;
 use super::program::GUARANTEES;
 use super::rule::Rule;
 use super::rules::{FirstPacket, RuleSet};
@@ -10,6 +11,7 @@ use crate::descriptor::{
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
@@ -47,6 +49,17 @@ impl FunctionConfig for Config {
 
     fn needs_ports(&self) -> bool {
         true
+    }
+
+    /// A limit for each host needs to know all that have connections.
+    fn memory(&self, flows: usize) -> Vec<TableMemory> {
+        let hosts = self.per_host_connections.map(|_| TableMemory {
+            count: flows as u64,
+            of: "hosts",
+            bytes: Hosts::bytes(flows),
+            key: "per_host_connections",
+        });
+        hosts.into_iter().collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -1,5 +1,6 @@
 //! How many connections each host has opened that are still remembered.
 
+use crate::memory::map_bytes;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use twinpath_core::wire::Address;
@@ -37,6 +38,11 @@ impl HostLimit {
 }
 
 impl Hosts {
+    /// What so many hosts take.
+    pub const fn bytes(hosts: usize) -> u64 {
+        map_bytes::<Address, u32>(hosts) + (hosts * size_of::<Host>()) as u64
+    }
+
     /// Counts a connection that a host opens, if it may have one more. Returns what
     /// [`Self::close`] is to be told, never 0.
     pub fn open(&mut self, address: Address, limit: &HostLimit) -> Option<u32> {

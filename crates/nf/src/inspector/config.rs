@@ -24,7 +24,7 @@ pub struct Config {
     #[serde(default)]
     pub variables: Variables,
     /// Whether a rule in Suricata's words that says what cannot be honoured is an error; else it is
-    /// left out and counted (`rules_left_out`).
+    /// left out, counted (`rules_left_out`) and told as a warning.
     #[serde(default)]
     pub strict: bool,
     /// How many bytes of each direction of a flow are inspected, from its first on: what comes

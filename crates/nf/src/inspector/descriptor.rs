@@ -1,10 +1,12 @@
 //! What the catalogue knows of inspectors.
 
+use super::function::{left_out, stream_bytes};
 use super::{Config, InspectorError, NAME, inspector};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, ReadError,
-    Surroundings,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
+    ReadError, Surroundings,
 };
+use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
@@ -36,8 +38,27 @@ impl FunctionConfig for Config {
         Self::guarantees(self)
     }
 
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        vec![TableMemory {
+            count: self.streams.into(),
+            of: "streams",
+            bytes: stream_bytes(self.streams as usize),
+            key: "streams",
+        }]
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
+    }
+
+    /// Suricata's rules that say what cannot be honoured.
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        let left_out = left_out(self).into_iter();
+        let warning = |message| ConfigWarning {
+            keys: vec!["rules".into()],
+            message,
+        };
+        left_out.map(warning).collect()
     }
 
     fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {

@@ -4,7 +4,7 @@ mod look;
 mod stream;
 
 use super::config::{Config, Matcher};
-use super::deep::{DeepMatcher, RuleSet, StreamMatcher};
+use super::deep::{DeepMatcher, DeepState, RuleSet, StreamMatcher};
 use super::error::{Problem, RulesError};
 use super::gate::Gate;
 use super::program::program;
@@ -12,6 +12,7 @@ use super::rules::{ItemIndex, RuleIndex, Rules};
 use super::state::{BANNED, CLOSED, FLAGS, LAST_SEEN, STREAMING, State};
 use super::tracker::{Hit, Progress};
 use crate::files::Disk;
+use crate::memory::slab_bytes;
 use std::any::Any;
 use std::mem::swap;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,18 @@ pub fn rules(config: &Config, folder: &Path) -> Result<Rules, InspectorError> {
     }
 }
 
+/// The rules that an inspector of this configuration leaves out, in words; `None` if there are none, or
+/// if the rules are wrong.
+pub(super) fn left_out(config: &Config) -> Option<String> {
+    let rules = rules(config, Path::new("")).ok()?;
+    let rules = match config.matcher {
+        Matcher::Rust => matcher(rules, config).ok()?.1,
+        #[cfg(feature = "hyperscan")]
+        Matcher::Hyperscan => rules,
+    };
+    Some(rules.summary()?.to_string())
+}
+
 /// The matcher of rules, without those whose automata are too large, unless that is an error.
 fn matcher(mut rules: Rules, config: &Config) -> Result<(DeepMatcher, Rules), RulesError> {
     for _ in 0..MOST_TOO_LARGE {
@@ -116,6 +129,13 @@ fn matcher(mut rules: Rules, config: &Config) -> Result<(DeepMatcher, Rules), Ru
 struct Streams<S> {
     states: [S; 2],
     progress: [Progress; 2],
+}
+
+/// What so many flows take of which something is half seen, besides what rules of several items
+/// remember.
+pub(super) const fn stream_bytes(flows: usize) -> u64 {
+    type One = Streams<DeepState>;
+    slab_bytes::<Box<One>>(flows) + (flows * size_of::<One>()) as u64
 }
 
 impl<S: Default> Default for Streams<S> {

@@ -39,11 +39,12 @@
 //! `distance`, `within`, `startswith`, `endswith`, `!`; `pcre` with the letters `i`, `s`, `x`, `m`, `R`,
 //! without `^` unless with `R`; `byte_test`, `byte_jump` and `isdataat` where they are `relative`; `sid`
 //! as the rule's name. Remarks (`msg`, `rev`, `classtype` ...) say nothing of what is looked for. A
-//! rule with anything else is left out, and told with its line and keyword; with `strict = true` it is
+//! rule with anything else is left out, and told in a warning with its line and keyword; with `strict = true` it is
 //! an error.
 
 mod draft;
 mod item;
+mod left_out;
 mod native;
 #[cfg(test)]
 mod native_tests;
@@ -53,13 +54,13 @@ mod suricata;
 pub(super) use draft::KEPT_BYTES;
 pub use item::{Item, ItemIndex, Sought};
 pub(super) use item::{ItemKind, Number, Place};
+pub use left_out::{LeftOut, Summary};
 
 use super::error::{Problem, RulesError};
 use super::limits::{MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
 use super::line::{At, Line};
 use scope::Scope;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::ops::Range;
 use suricata::Refusal;
 use twinpath_core::Packet;
@@ -138,15 +139,6 @@ impl Rule {
     pub(super) fn is_for(&self, packet: &Packet) -> bool {
         self.scope.has(packet)
     }
-}
-
-/// A rule that was left out.
-#[derive(Debug, Clone)]
-pub struct LeftOut {
-    /// By what such rules are counted.
-    pub keyword: String,
-    /// What is wrong with it, and where.
-    pub error: RulesError,
 }
 
 /// A checked rules file.
@@ -281,11 +273,6 @@ impl Rules {
         &self.left_out
     }
 
-    /// How many rules are left out, by keyword: one line for people to read.
-    pub fn summary(&self) -> Summary<'_> {
-        Summary(self)
-    }
-
     /// The same without a rule, which is left out for a problem.
     pub(super) fn without(&self, index: RuleIndex, error: RulesError) -> Self {
         let mut rest = Self {
@@ -343,41 +330,6 @@ impl Rules {
             line: rule.map_or(1, |rule| rule.line),
             column: rule.map_or(1, |rule| rule.column),
             problem,
-        }
-    }
-}
-
-/// How many rules of a file are left out, by keyword.
-pub struct Summary<'r>(&'r Rules);
-
-impl fmt::Display for Summary<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rules {
-            file,
-            rules,
-            left_out,
-            ..
-        } = self.0;
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for one in left_out {
-            *counts.entry(one.keyword.as_str()).or_default() += 1;
-        }
-        let mut counts: Vec<_> = counts.into_iter().collect();
-        counts.sort_by_key(|(keyword, count)| (std::cmp::Reverse(*count), *keyword));
-        write!(
-            f,
-            "{file}: {} rules, {} left out",
-            rules.len(),
-            left_out.len()
-        )?;
-        let mut before = " (";
-        for (keyword, count) in &counts {
-            write!(f, "{before}{keyword} {count}")?;
-            before = ", ";
-        }
-        match counts.is_empty() {
-            true => Ok(()),
-            false => f.write_str(")"),
         }
     }
 }

@@ -202,3 +202,48 @@ impl Backends {
         self.rows.iter().zip(0..).filter_map(alias).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever knows the seed finds clients that all get one backend; under another seed, of which
+    /// nobody outside knows, the same clients are spread as any others are.
+    #[test]
+    fn clients_chosen_for_one_backend_spread_under_another_seed() {
+        const BACKENDS: usize = 10;
+        let mut text =
+            "[[services]]\nvip = \"203.0.113.1:443\"\nprotocol = \"tcp\"\nbackends = [\n"
+                .to_owned();
+        for number in 1..=BACKENDS {
+            text += &format!("{{ endpoint = \"10.1.0.{number}:8080\" }},\n");
+        }
+        let config: Config = toml::from_str(&(text + "]\n")).expect("sound");
+        let service = ServiceIndex(0);
+        let row = |backends: &Backends, client: u32| {
+            let [_, high, low, last] = client.to_be_bytes();
+            let client = Endpoint::v4([10, high, low, last], 4000);
+            let (key, _) = FlowKey::connection(client, backends.vip(service), 6);
+            let row = backends.choose(service, &key, Instant::ZERO);
+            usize::from(row.expect("there are backends"))
+        };
+        let known = Backends::new(&config, 0);
+        let chosen: Vec<u32> = (0..100_000)
+            .filter(|&client| row(&known, client) == 4)
+            .collect();
+        assert!(chosen.len() > 9_000, "{}", chosen.len());
+        for seed in [1, 2, u64::MAX] {
+            let other = Backends::new(&config, seed);
+            let mut load = [0usize; BACKENDS];
+            for &client in &chosen {
+                load[row(&other, client)] += 1;
+            }
+            let mean = chosen.len() / BACKENDS;
+            let is_even = |&count: &usize| count.abs_diff(mean) < mean / 5;
+            assert!(
+                load.iter().all(is_even),
+                "seed {seed}: {load:?} of {mean} each"
+            );
+        }
+    }
+}

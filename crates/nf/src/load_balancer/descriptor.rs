@@ -1,8 +1,10 @@
 //! What the catalogue knows of load balancers.
 
+use super::maglev::Maglev;
 use super::{Config, LoadBalancer, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +31,22 @@ impl FunctionConfig for Config {
 
     fn needs_ports(&self) -> bool {
         true
+    }
+
+    /// A table for each time in which a service's choice is the same.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        let tables: u64 = self
+            .services
+            .iter()
+            .map(|one| one.epochs.len() as u64)
+            .sum();
+        let count = tables * u64::from(self.table_size.0);
+        vec![TableMemory {
+            count,
+            of: "rows",
+            bytes: count * Maglev::ROW_BYTES,
+            key: "table_size",
+        }]
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -32,6 +32,9 @@ pub struct Maglev {
 }
 
 impl Maglev {
+    /// Bytes of an entry.
+    pub(super) const ROW_BYTES: u64 = size_of::<u16>() as u64;
+
     /// Fills a table of `size` entries, a prime. It is empty if there are no candidates.
     pub fn new(size: u32, seed: u64, candidates: &[Candidate]) -> Self {
         if candidates.is_empty() {

@@ -1,5 +1,6 @@
 //! The table of flows.
 
+use crate::memory::{map_bytes, slab_bytes};
 use crate::seeded::{Seed, SeededMap};
 use std::time::Duration;
 use twinpath_core::{FlowKey, Instant, Side};
@@ -62,6 +63,11 @@ impl Flows {
             highest: 0,
             hand: 0,
         }
+    }
+
+    /// What so many flows take.
+    pub const fn bytes(flows: usize) -> u64 {
+        map_bytes::<FlowKey, u32>(flows) + slab_bytes::<Known>(flows)
     }
 
     /// Another limit. If there are more flows already, they stay.

@@ -4,8 +4,11 @@ mod deterministic;
 mod forward;
 mod ports;
 
+use super::ports::External;
+use super::table::Table;
 use crate::checksums::VerifyChecksums;
 use crate::idle_time::IdleTime;
+use crate::memory::TableMemory;
 use crate::text::Text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,6 +70,25 @@ impl Config {
     /// The addresses that stand for them.
     pub fn external(&self) -> &[Prefix] {
         &self.prefixes
+    }
+
+    /// What sessions take, and the ports of external addresses.
+    pub(crate) fn memory(&self) -> Vec<TableMemory> {
+        let (sessions, addresses) = (self.sessions, self.external.len());
+        vec![
+            TableMemory {
+                count: sessions as u64,
+                of: "sessions",
+                bytes: Table::bytes(sessions),
+                key: "sessions",
+            },
+            TableMemory {
+                count: addresses as u64,
+                of: "external addresses",
+                bytes: External::bytes(addresses),
+                key: "external",
+            },
+        ]
     }
 }
 

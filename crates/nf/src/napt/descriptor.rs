@@ -5,6 +5,7 @@ use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
 use crate::edit::Object;
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
@@ -27,6 +28,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        Self::memory(self)
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

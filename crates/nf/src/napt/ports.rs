@@ -130,6 +130,12 @@ pub(crate) struct External {
 }
 
 impl External {
+    /// What all ports of so many addresses take.
+    pub const fn bytes(addresses: usize) -> u64 {
+        let page = (1 << 16) * size_of::<u32>() + size_of::<Taken>();
+        (addresses * KINDS as usize * page) as u64
+    }
+
     pub fn new(config: &Config, seed: u64) -> Self {
         let numbers = |v4| {
             let numbered = (0..).zip(&config.external[..config.shared]);

@@ -6,6 +6,7 @@ use super::config::{Config, MAX_SESSIONS, Timeouts};
 use super::ports::{External, Kind, Slot};
 use super::tcp::{Tcp, Way};
 use super::wheel::{Wheel, tick_of};
+use crate::memory::{map_bytes, slab_bytes};
 use crate::seeded::{Seed, SeededMap};
 use hosts::{Host, Hosts};
 use std::time::Duration;
@@ -77,6 +78,16 @@ impl Table {
             bindings_created: 0,
             sessions_created: 0,
         }
+    }
+
+    /// What so many sessions take, each with a binding and a host of its own.
+    pub const fn bytes(sessions: usize) -> u64 {
+        slab_bytes::<Binding>(sessions)
+            + map_bytes::<(Kind, Endpoint), u32>(sessions)
+            + Hosts::bytes(sessions)
+            + slab_bytes::<Session>(sessions)
+            + map_bytes::<(u32, Endpoint), u32>(sessions)
+            + Wheel::bytes(sessions)
     }
 
     pub fn binding(&self, number: u32) -> Option<&Binding> {

@@ -4,6 +4,7 @@ use super::{Config, NAME, Nat64};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 
@@ -25,6 +26,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         Some("moves what follows the headers, and computes checksums that IPv4 may leave out")
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        self.napt.memory()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -1,7 +1,9 @@
 //! What the catalogue knows of reassemblers.
 
+use super::held::HeldFlow;
 use super::{Config, NAME, Reassembler};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 use twinpath_core::Guarantees;
@@ -28,6 +30,17 @@ impl FunctionConfig for Config {
 
     fn guarantees(&self) -> Guarantees {
         Self::guarantees(self)
+    }
+
+    /// Their frames are among the packets that a node has buffers for.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        let segments = self.most_segments;
+        vec![TableMemory {
+            count: segments.into(),
+            of: "held segments",
+            bytes: HeldFlow::bytes(segments as usize),
+            key: "most_segments",
+        }]
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -2,6 +2,7 @@
 
 use super::cut::{cut_back, cut_front, duplicate};
 use super::segment::ahead;
+use crate::memory::slab_bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::pool::SMALL_PACKET_BYTES;
@@ -180,6 +181,11 @@ pub(super) struct HeldFlow {
 }
 
 impl HeldFlow {
+    /// What so many held segments take, each of another connection, without their frames.
+    pub const fn bytes(segments: usize) -> u64 {
+        slab_bytes::<Self>(segments) + (segments * size_of::<Held>()) as u64
+    }
+
     pub fn way(&self, way: Direction) -> &Buffer {
         &self.ways[way.index()]
     }

@@ -6,7 +6,6 @@ use crate::wiring::{Node, elements};
 use twinpath_control::service::{RuleLines, Service};
 use twinpath_core::DropReason;
 use twinpath_core::wire::dissect;
-use twinpath_nf::edit::Object;
 use twinpath_rulecache::{EntryText, NewRule};
 
 /// Completes steps.
@@ -104,8 +103,8 @@ impl<'a> Book<'a> {
         }
         let layout = dissect(&run.packet).ok()?;
         let instances = elements(self.service).nth(usize::from(element))?;
-        let has_rules = |one: &&twinpath_control::service::Instance| one.config.has(Object::Rule);
-        let function = instances.iter().find(has_rules)?;
+        let dropper = run.function.as_deref()?;
+        let function = instances.iter().find(|one| *one.name == *dropper)?;
         let mut entry = EntryLook {
             function: function.name.to_string(),
             ..EntryLook::default()
@@ -114,22 +113,11 @@ impl<'a> Book<'a> {
         Some(entry)
     }
 
-    /// The function of an element that drops for a reason: that which has dropped a packet on the slow
-    /// path, of several that share flow state.
-    pub fn dropper(&self, element: u8, reason: DropReason) -> Option<String> {
-        let instances = elements(self.service).nth(usize::from(element))?;
-        let function = match reason {
-            DropReason::Denied | DropReason::InvalidState => "firewall",
-            DropReason::Banned => "inspector",
-            DropReason::NoBackend => "load_balancer",
-            DropReason::BadRequest => "kv_store",
-            DropReason::AlreadyDelivered | DropReason::AlreadyHeld => "reassembler",
-            _ => "",
-        };
-        let is_it = |one: &&twinpath_control::service::Instance| {
-            instances.len() == 1 || one.config.descriptor().name == function
-        };
-        let found = instances.iter().find(is_it);
-        found.map(|one| one.name.to_string())
+    /// The function of an element that has no other.
+    pub fn only_function(&self, element: u8) -> Option<String> {
+        match elements(self.service).nth(usize::from(element))? {
+            [only] => Some(only.name.to_string()),
+            _ => None,
+        }
     }
 }

@@ -41,7 +41,7 @@ struct Inside {
 
 #[derive(Default)]
 struct Decided {
-    /// The element that it met last.
+    /// The element that it met last, if that was on the fast path.
     element: Option<u8>,
     function: Option<String>,
     entry: Option<EntryLook>,
@@ -121,8 +121,7 @@ impl Inside {
         let known = DropReason::named(reason);
         // What is lost for want of room was nobody's decision.
         let by_function = known.filter(|reason| !reason.is_loss());
-        let function =
-            by_function.and_then(|reason| function.or_else(|| book.dropper(element?, reason)));
+        let function = by_function.and_then(|_| function.or_else(|| book.only_function(element?)));
         Dropped {
             number: ordinal + 1,
             time_ns: self.time_ns,
@@ -156,19 +155,16 @@ impl Decided {
                     entry,
                 };
             }
-            Step::Receive { element, slow_path } => {
+            Step::Receive { slow_path, .. } => {
                 let (function, entry) = match slow_path {
                     SlowLook::Rules(run) => match run.functions.last() {
                         Some(last) => (Some(last.name.clone()), last.entries.last().cloned()),
                         None => (None, None),
                     },
-                    SlowLook::State(run) => {
-                        let function = run.rule.as_ref().map(|rule| rule.function.clone());
-                        (function, run.rule)
-                    }
+                    SlowLook::State(run) => (run.function, run.rule),
                 };
                 *self = Self {
-                    element: Some(element),
+                    element: None,
                     function,
                     entry,
                 };

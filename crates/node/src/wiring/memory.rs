@@ -6,6 +6,7 @@ use crate::build_error::BuildError;
 use twinpath_control::service::{Instance, Paths, Service};
 use twinpath_core::pool::{HEADROOM, LARGE_PACKET_BYTES, SMALL_PACKET_BYTES};
 use twinpath_fastpath::StateTable;
+use twinpath_nf::memory::TableMemory;
 use twinpath_rulecache::RuleTable;
 
 /// What a part of a service takes when it is full.
@@ -20,7 +21,7 @@ pub struct MemoryPart {
     /// Their bytes.
     pub bytes: u64,
     /// The key of the service file that says how many: its table and its name.
-    pub key: [&'static str; 2],
+    pub key: [String; 2],
 }
 
 /// What each part of a service takes when it is full.
@@ -37,6 +38,9 @@ pub fn memory(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
             false => parts.extend(flow_state(service, instances, &names)?),
         }
     }
+    for instance in &service.chain {
+        parts.extend(own_tables(service, instance));
+    }
     parts.extend(frames(service)?);
     if let Some(parking) = &service.parking {
         parts.push(MemoryPart {
@@ -44,7 +48,7 @@ pub fn memory(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
             count: parking.limit_bytes as u64,
             of: "bytes",
             bytes: parking.limit_bytes as u64,
-            key: ["parking", "limit_bytes"],
+            key: ["parking", "limit_bytes"].map(Into::into),
         });
     }
     Ok(parts)
@@ -73,7 +77,7 @@ fn cached_rules(service: &Service, names: &str) -> Option<MemoryPart> {
         count: (cache.exact + cache.masked) as u64,
         of: "rules",
         bytes: exact + masked,
-        key: ["rule_cache", "exact"],
+        key: ["rule_cache", "exact"].map(Into::into),
     })
 }
 
@@ -91,7 +95,7 @@ fn flow_state(
         count,
         of: "flows",
         bytes: count * flows.store().bytes_per_flow() as u64,
-        key: ["slow_path", "flows"],
+        key: ["slow_path", "flows"].map(Into::into),
     }];
     if service.run.paths == Paths::Both {
         let config = coherence(service);
@@ -102,10 +106,28 @@ fn flow_state(
             count,
             of: "slots",
             bytes: count * bucket.memory_bytes() as u64 / bucket.slots() as u64,
-            key: ["fast_path", "slots"],
+            key: ["fast_path", "slots"].map(Into::into),
         });
     }
     Ok(parts)
+}
+
+/// What a function has beside flow state. Functions that make rules are on one worker, all others on
+/// each.
+fn own_tables(service: &Service, instance: &Instance) -> impl Iterator<Item = MemoryPart> {
+    let workers = match instance.makes_rules() {
+        true => 1,
+        false => service.slow_path.workers as u64,
+    };
+    let tables = instance.config.memory(service.slow_path.flows);
+    let part = move |table: TableMemory| MemoryPart {
+        what: format!("the table of {}", instance.name),
+        count: workers * table.count,
+        of: table.of,
+        bytes: workers * table.bytes,
+        key: [instance.name.to_string(), table.key.into()],
+    };
+    tables.into_iter().map(part)
 }
 
 /// Buffers of the fast path, and of all workers.
@@ -117,7 +139,7 @@ fn frames(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
             count: (ordinary + long) as u64,
             of: "buffers",
             bytes: bytes(ordinary, SMALL_PACKET_BYTES) + bytes(long, LARGE_PACKET_BYTES),
-            key: ["link", "ring_frames"],
+            key: ["link", "ring_frames"].map(Into::into),
         }
     };
     let (arriving, workers) = (buffers(service)?, service.slow_path.workers);
@@ -182,5 +204,51 @@ mod tests {
             told.abs_diff(taken) < taken / 4,
             "{told}, and {taken} are taken"
         );
+    }
+
+    /// Every function that has a table of its own tells how large it may get.
+    #[test]
+    fn own_tables_of_functions_are_told() {
+        let text = "[service]\nchain = [\"monitor\", \"napt\", \"firewall\", \"load_balancer\", \"reassembler\", \"inspector\"]\n\
+            inside = [\"10.0.0.0/8\"]\n\
+            [slow_path]\nworkers = 2\nflows = 1000\n\
+            [monitor]\nflows = 16_000_000\n\
+            [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.0/30\"]\nsessions = 2_000_000\n\
+            [firewall]\ndefault = \"allow\"\nper_host_connections = 100\n\
+            [load_balancer]\ntable_size = 65537\n\
+            [[load_balancer.services]]\nvip = \"203.0.113.1:443\"\nprotocol = \"udp\"\nbackends = [{ endpoint = \"198.51.100.1:443\" }]\n\
+            [reassembler]\nmost_segments = 5000\n\
+            [inspector]\nrules = \"../../examples/inspector.rules\"\nstreams = 3000\n";
+        let service = Service::parse(text, Path::new("x.toml"));
+        let service = service.unwrap_or_else(|error| panic!("{error}"));
+        let parts = memory(&service).expect("sound");
+        for (name, key, count, of, least) in [
+            ("monitor", "flows", 16_000_000, "flows", 90),
+            ("napt", "sessions", 2_000_000, "sessions", 150),
+            ("napt", "external", 4, "external addresses", 3 * 4 * 65_536),
+            ("firewall", "per_host_connections", 2 * 1000, "hosts", 40),
+            ("load_balancer", "table_size", 2 * 65_537, "rows", 2),
+            (
+                "reassembler",
+                "most_segments",
+                2 * 5000,
+                "held segments",
+                64,
+            ),
+            ("inspector", "streams", 2 * 3000, "streams", 100),
+        ] {
+            let key = [name, key].map(String::from);
+            let part = parts.iter().find(|part| part.key == key);
+            let part = part.unwrap_or_else(|| panic!("{key:?} in {parts:?}"));
+            assert_eq!(
+                (&*part.what, part.count, part.of),
+                (&*format!("the table of {name}"), count, of)
+            );
+            let each = part.bytes / count;
+            assert!(
+                (least..8 * least).contains(&each),
+                "{part:?}: {each} bytes each"
+            );
+        }
     }
 }

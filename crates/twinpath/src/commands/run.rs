@@ -67,7 +67,7 @@ pub struct Arguments {
     #[arg(long, value_enum)]
     pace: Option<Pace>,
     /// Seed of all hashes and of all that is drawn at random: the file's if not said. If neither says
-    /// one it is 0 for captures and in virtual time, else drawn and told
+    /// one it is 0 for captures in files and in virtual time, else drawn and told on standard error
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Serve a UDP address: datagrams come in there, answers go back to their senders
@@ -142,8 +142,9 @@ fn reload() -> Result<Reload, CommandError> {
     Ok(Reload {
         is_asked: on_hangup()?,
         tell: Box::new(|came| match came {
-            Ok(applied) => {
-                let told = apply::told(&applied);
+            Ok(reloaded) => {
+                reloaded.warnings.iter().for_each(output::warning);
+                let told = apply::told(&reloaded.applied);
                 output::notice(format_args!("service file read again: {}", told.trim_end()));
             }
             Err(why) => output::warning(format_args!(
@@ -184,10 +185,13 @@ impl Arguments {
     }
 
     /// What comes from outside may be chosen to collide under a seed that is known: if nobody says
-    /// one, it is drawn, and told. A replay has nobody outside, and repeats itself.
+    /// one, it is drawn, and told. A file has nobody outside, and its replay repeats itself; what
+    /// comes by standard input may come from a wire.
     fn drawn_seed(&self, service: &Service) -> Option<u64> {
         let is_virtual = service.run.execution == service::Execution::Virtual;
-        if self.input.is_some() || is_virtual || service.written.seed.is_some() {
+        let is_file = |input: &Path| !is_standard(input);
+        let is_replay = self.input.as_deref().is_some_and(is_file);
+        if is_replay || is_virtual || service.written.seed.is_some() {
             return None;
         }
         let seed = getrandom::u64().ok()?;

@@ -256,6 +256,29 @@ fn a_hangup_makes_the_service_what_its_file_says() {
     );
 }
 
+/// Whichever way a file is read again, what is probably not meant so in it is told.
+#[test]
+fn apply_and_a_hangup_tell_warnings() {
+    let running = Running::start();
+    let covered = "default = \"allow\"\nrules = [\n    { action = \"allow\", protocol = \"tcp\" },\n    { action = \"deny\", protocol = \"tcp\", to_port = 25 },\n]";
+    let text = SERVICE.replace("default = \"allow\"", covered);
+    running.folder.write("new.toml", text.as_bytes());
+    let said = running
+        .folder
+        .succeed(&["apply", "new.toml", "--control", "s"]);
+    assert!(said.out.starts_with("changed: acl"), "{said:?}");
+    let expected = "new.toml:9:5: no packet comes to this rule: rule 1 (allow protocol tcp)";
+    assert!(
+        said.err.contains("warning: ") && said.err.contains(expected),
+        "{said:?}"
+    );
+    signal(&running.child, "HUP");
+    let told = running.wait_for_line("new.toml:9:5: no packet comes to this rule");
+    assert!(told.starts_with("warning: "), "{told}");
+    running.wait_for_line("service file read again: nothing to change");
+    running.stop();
+}
+
 /// Rules get older also when no packet of theirs comes to the workers.
 #[test]
 fn rules_get_older() {

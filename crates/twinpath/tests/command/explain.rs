@@ -236,3 +236,31 @@ fn what_the_file_keeps_on_the_slow_path_is_told() {
         said.out
     );
 }
+
+/// Rules in Suricata's words that cannot be honoured are told with their lines, wherever warnings are.
+#[test]
+fn rules_that_are_left_out_are_told() {
+    let service = "[service]\nchain = [\"inspector\"]\n[inspector]\ngaps = \"inspect\"\nrules = \"a.rules\"\n";
+    let folder = Folder::with("x.toml", service);
+    let header = "alert tcp any any -> any any";
+    let rules = format!(
+        "word ban literal \"b\"\n{header} (content:\"a\"; http_uri; sid:1;)\n\
+         {header} (content:\"abc\"; sid:2;)\n{header} (content:\"a\"; flowbits:set,x; sid:3;)\n"
+    );
+    folder.write("a.rules", rules.as_bytes());
+    for command in ["explain", "validate"] {
+        let said = folder.succeed(&[command, "x.toml"]);
+        for expected in [
+            "warning: x.toml:5:1: 2 of 4 rules are left out (flowbits 1, http_uri 1):\n",
+            "\n  a.rules:2:",
+            "\n  a.rules:4:",
+        ] {
+            assert!(
+                said.err.contains(expected),
+                "{command}: {expected:?} in {said:?}"
+            );
+        }
+    }
+    folder.write("x.toml", format!("{service}strict = true\n").as_bytes());
+    folder.fail(&["explain", "x.toml"], "a.rules:2:");
+}

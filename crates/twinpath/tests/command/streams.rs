@@ -102,6 +102,54 @@ fn a_packet_leaves_before_the_next_one_comes() {
     assert!(child.wait().expect("it ends").success());
 }
 
+/// What comes by a pipe may come from a wire, where somebody may have chosen it to collide: nobody
+/// knows the seed. It is told where no packets are.
+#[test]
+fn the_seed_of_a_pipe_is_drawn_unless_it_is_said() {
+    let folder = folder();
+    folder.write(
+        "seeded.toml",
+        PASSES
+            .replace("[service]\n", "[service]\nseed = 0\n")
+            .as_bytes(),
+    );
+    let said = |service: &str, flags: &[&str]| -> Said {
+        let out = ["run", service, "--in", "-", "--out", "-"];
+        let mut command = folder.command(&[&out, flags].concat());
+        let input = File::open(folder.path("a.pcap")).expect("a capture");
+        let output = File::create(folder.path("out.pcap")).expect("a file");
+        let said: Said = command
+            .stdin(input)
+            .stdout(output)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("it can be run")
+            .into();
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert_eq!(packets(&folder, "out.pcap").len(), 3000);
+        said
+    };
+    let drawn = || {
+        let said = said("passes.toml", &[]).err;
+        let line = said.lines().find(|line| line.starts_with("seed "));
+        line.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let (one, other) = (drawn(), drawn());
+    assert!(one.contains(" was drawn: --seed "), "{one}");
+    assert_ne!(one, other);
+    for (service, flags) in [
+        ("passes.toml", &["--seed", "7"][..]),
+        ("seeded.toml", &[]),
+        ("passes.toml", &["--execution", "virtual"]),
+    ] {
+        let said = said(service, flags);
+        assert!(
+            !said.err.contains("was drawn"),
+            "{service} {flags:?}: {said:?}"
+        );
+    }
+}
+
 /// As `head` does.
 #[test]
 fn a_reader_that_has_seen_enough_ends_the_run() {

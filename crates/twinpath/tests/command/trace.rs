@@ -312,6 +312,42 @@ fn a_firewalls_rule_is_told() {
     );
 }
 
+/// Of several functions that share flow state the one is named that dropped the packet, on the slow path
+/// as on the fast.
+#[test]
+fn of_two_firewalls_the_one_that_drops_is_told() {
+    let service = "[service]\nchain = [\"outer\", \"inner\"]\n\
+        [outer]\nfunction = \"firewall\"\ndefault = \"allow\"\nrules = [{ action = \"deny\", to_port = 25 }]\n\
+        [inner]\nfunction = \"firewall\"\ndefault = \"allow\"\nrules = [{ action = \"deny\", to_port = 23 }]\n";
+    let folder = Folder::with("x.toml", service);
+    let to = |port: &str| {
+        let packet = udp("10.0.0.9:5000", &format!("192.0.2.1:{port}"));
+        packet.to_vec().expect("fits")
+    };
+    let mut packets = vec![to("25"), to("23"), to("53")];
+    packets.extend(vec![to("23"); 4]);
+    capture(&folder.path("in.pcap"), &packets);
+    let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap", "--json"]);
+    let told: Value = serde_json::from_str(&said.out).expect("JSON");
+    let drops = told.as_array().expect("a list");
+    let functions: Vec<_> = drops.iter().map(|one| one["function"].as_str()).collect();
+    let (outer, inner) = (Some("outer"), Some("inner"));
+    assert_eq!(
+        functions,
+        [outer, inner, inner, inner, inner, inner],
+        "{told}"
+    );
+    let entry = &drops[1]["entry"];
+    assert_eq!(
+        (&entry["rule"], &entry["line"]),
+        (&1.into(), &10.into()),
+        "{told}"
+    );
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&to("23"))]);
+    let expected = "    by inner rule 1: deny to_port 23 (line 10)\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+}
+
 /// The header crosses the link alone, and the packet leaves whole.
 #[test]
 fn a_parked_payload_is_followed() {

@@ -112,6 +112,35 @@ fn what_is_right_is_said_to_be() {
     );
 }
 
+/// What is probably not meant so is told, and is no mistake; beside mistakes too.
+#[test]
+fn warnings_are_told_and_are_no_mistakes() {
+    let text = "[service]\nchain = [\"acl\"]\n[acl]\nrules = [\n    { action = \"deny\" },\n    { action = \"allow\", protocol = \"tcp\" },\n]\n[monitor]\n";
+    let folder = Folder::with("x.toml", text);
+    let said = folder.succeed(&["validate", "x.toml"]);
+    assert_eq!(said.out, "x.toml: nothing is wrong, 2 warnings\n");
+    for expected in [
+        "warning: x.toml:6:5: no packet comes to this rule: rule 1 (deny)",
+        "warning: x.toml:8:2: the chain has no monitor: this table is not used",
+    ] {
+        assert!(said.err.contains(expected), "{expected:?} in {said:?}");
+    }
+    let (code, told) = found(&folder, "x.toml");
+    assert_eq!((code, &told["is_valid"]), (Some(0), &Value::Bool(true)));
+    assert_eq!(told["errors"], Value::Array(Vec::new()));
+    let warnings = &told["warnings"];
+    assert_eq!(
+        (&warnings[0]["line"], &warnings[1]["line"]),
+        (&6.into(), &8.into())
+    );
+    let text = text.replace("acl", "firewall");
+    let text = text + "[slow_path]\nworkers = 64\nflows = 268435456\n";
+    folder.write("x.toml", text.as_bytes());
+    let said = folder.run(&["validate", "x.toml"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert_eq!(said.out, "x.toml: 1 mistake, 2 warnings\n", "{said:?}");
+}
+
 /// A mistake in a file that the service names is found by whoever looks at the service.
 #[test]
 fn broken_files_are_found() {

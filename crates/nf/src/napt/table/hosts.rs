@@ -1,6 +1,7 @@
 //! How many external ports each inside host has, and which of its bindings may be over.
 
 use super::super::ports::Kind;
+use crate::memory::map_bytes;
 use crate::seeded::{Seed, SeededMap};
 use twinpath_core::wire::Address;
 
@@ -22,6 +23,11 @@ pub(crate) struct Hosts(SeededMap<(Kind, Address), Host>);
 impl Hosts {
     pub fn new(seed: u64) -> Self {
         Self(SeededMap::with_hasher(Seed::new(seed)))
+    }
+
+    /// What so many hosts take.
+    pub const fn bytes(hosts: usize) -> u64 {
+        map_bytes::<(Kind, Address), Host>(hosts)
     }
 
     pub fn of(&self, kind: Kind, host: Address) -> Host {

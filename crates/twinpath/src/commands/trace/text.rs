@@ -249,8 +249,10 @@ pub fn entry(one: &EntryLook) -> String {
 fn state_run(f: &mut Formatter<'_>, run: &StateRun) -> fmt::Result {
     words(f, &run.words)?;
     writeln!(f, "    outcome: {}", run.outcome)?;
-    if let Some(rule) = &run.rule {
-        writeln!(f, "    by {}", entry(rule))?;
+    match (&run.rule, &run.function) {
+        (Some(rule), _) => writeln!(f, "    by {}", entry(rule))?,
+        (None, Some(function)) => writeln!(f, "    by {function}")?,
+        (None, None) => {}
     }
     replies(f, &run.replies)
 }

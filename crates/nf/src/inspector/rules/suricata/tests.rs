@@ -157,11 +157,18 @@ fn what_is_left_out_is_named() {
          word ban literal \"b\"\n\
          alert tcp any any -> any any (content:\"a\"; flowbits:set,x; sid:4;)\n",
     );
-    let summary = rules.summary().to_string();
-    assert_eq!(
-        summary,
-        "x.rules: 2 rules, 3 left out (http_uri 2, flowbits 1)"
-    );
+    let summary = rules.summary().expect("some are left out").to_string();
+    let mut lines = summary.lines();
+    let first = lines.next().expect("a line");
+    assert_eq!(first, "3 of 5 rules are left out (http_uri 2, flowbits 1):");
+    for (line, place) in lines.zip(["x.rules:1:", "x.rules:2:", "x.rules:5:"]) {
+        assert!(line.trim_start().starts_with(place), "{summary}");
+    }
+    assert_eq!(summary.lines().count(), 4);
+    let many = "alert tcp any any -> any any (content:\"a\"; http_uri; sid:1;)\n".repeat(9);
+    let summary = read(&many).summary().expect("all are left out").to_string();
+    assert!(summary.ends_with("\n  and 4 more"), "{summary}");
+    assert!(read("word ban literal \"b\"\n").summary().is_none());
 }
 
 #[test]
