@@ -3,6 +3,7 @@
 use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
 use crate::memory::TableMemory;
+use crate::napt::{EndBindings, Napt};
 use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
@@ -238,6 +239,16 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
 
     /// By which ports it sends packets to which prefixes, if it routes: what its table itself says.
     fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
+        None
+    }
+
+    /// The bindings that a function of this configuration has, if it has some.
+    fn bindings<'f>(&self, _function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+        None
+    }
+
+    /// The end of bindings, as a change of its function; `None` if it has none.
+    fn end_bindings(&self, _which: EndBindings) -> Option<Reconfiguration> {
         None
     }
 

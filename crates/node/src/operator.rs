@@ -17,7 +17,6 @@ use crate::worker::Worker;
 use clients::Clients;
 use rules::views;
 use socket::Socket;
-use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -28,13 +27,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
 use twinpath_control::report::ControlCounters;
-use twinpath_control::service::{Fault, RuleLines, Service, warnings};
+use twinpath_control::service::{Fault, Instance, RuleLines, Service, warnings};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
 use twinpath_nf::edit::{Edit, Object};
 use twinpath_nf::files::{Disk, Files};
-use twinpath_nf::napt::{Kind, KindError, Napt, NewNapt};
-use twinpath_rulecache::Reconfiguration;
+use twinpath_nf::napt::{EndBindings, Kind, KindError, Napt};
 
 /// How an operator is heard.
 #[derive(Default)]
@@ -277,7 +275,7 @@ impl Control {
         let service = self.service();
         let (place, function) = service.function_with(function, object).map_err(told)?;
         let lines = match object {
-            Object::Binding => self.ask_translation(place, Napt::bindings)?,
+            Object::Binding => self.ask_translation(function, place, Napt::bindings)?,
             _ => function.config.listed(object),
         };
         Ok(Answer::Listed {
@@ -294,7 +292,7 @@ impl Control {
     ) -> Result<Applied, String> {
         let mut changing = self.begin_change()?;
         let service = self.service();
-        let (place, _) = service
+        let (place, function) = service
             .function_with(function, Object::Binding)
             .map_err(told)?;
         let endpoint: Endpoint = endpoint
@@ -305,27 +303,32 @@ impl Control {
                 .map_err(|why: KindError| format!("{text:?} is {why}"))
         };
         let kind: Option<Kind> = protocol.map(kind).transpose()?;
-        if !self.ask_translation(place, move |napt| napt.is_bound_inside(endpoint, kind))? {
+        let which = EndBindings {
+            internal: endpoint,
+            kind,
+        };
+        if !self.ask_translation(function, place, move |napt| napt.has_bindings(which))? {
             let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
             return Err(format!("{endpoint} has no binding{of}"));
         }
-        let change = Reconfiguration::of::<Napt>(NewNapt::End(endpoint, kind));
+        let change = function.config.end_bindings(which);
+        let change = change.ok_or_else(has_no_bindings)?;
         let change = Replacement::of_function(&service, place, change).map_err(told)?;
         let same = Service::clone(&service);
         self.make(change, same, &mut changing)
     }
 
-    /// What the translation knows that is at this place of the chain.
+    /// What a translation knows of its bindings that is at this place of the chain.
     fn ask_translation<T: Send + 'static>(
         &self,
+        function: &Instance,
         place: usize,
         question: impl FnOnce(&Napt) -> T + Send + 'static,
     ) -> Result<T, String> {
-        let answer = self.ask(move |worker, _| {
-            let napt: &dyn Any = worker.function(place)?;
-            napt.downcast_ref().map(question)
-        })?;
-        answer.ok_or_else(|| "there is no address translation".into())
+        let config = Arc::clone(&function.config);
+        let answer =
+            self.ask(move |worker, _| config.bindings(worker.function(place)?).map(question))?;
+        answer.ok_or_else(has_no_bindings)
     }
 
     /// Nobody else changes the service until the guard is dropped.
@@ -419,6 +422,10 @@ fn told(error: impl std::fmt::Display) -> String {
 /// What is said of a panic.
 fn defect() -> String {
     "it failed, which is a defect of the service; the service goes on as it was".into()
+}
+
+fn has_no_bindings() -> String {
+    "there is no address translation".into()
 }
 
 fn over() -> String {

@@ -15,8 +15,17 @@ use twinpath_rulecache::{Affected, Concern, Reconfigure};
 pub enum NewNapt {
     /// It takes another configuration.
     Config(Box<Prepared>),
-    /// The bindings of an inside endpoint end: all of them, or that of one kind.
-    End(Endpoint, Option<Kind>),
+    /// Bindings end.
+    End(EndBindings),
+}
+
+/// The bindings of an inside endpoint that are to end: all of them, or that of one kind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct EndBindings {
+    /// The inside endpoint.
+    pub internal: Endpoint,
+    /// The kind.
+    pub kind: Option<Kind>,
 }
 
 /// A configuration ready to take effect.
@@ -52,27 +61,31 @@ impl Reconfigure for Napt {
     fn affected_by(&self, new: &NewNapt) -> Affected {
         match new {
             NewNapt::Config(new) => self.affected_by_config(new),
-            NewNapt::End(internal, kind) => {
-                let sessions = self.sessions_of(*internal, *kind);
-                let entries = sessions.into_iter().map(session_entry);
-                Affected::Rules(vec![Concern::entries(entries.collect())])
-            }
+            NewNapt::End(which) => self.affected_by_end(*which),
         }
     }
 
     fn apply(&mut self, new: &mut NewNapt) {
         match new {
             NewNapt::Config(new) => self.take(new),
-            NewNapt::End(internal, kind) => {
-                for session in self.sessions_of(*internal, *kind) {
-                    self.table.remove(session, &mut self.external);
-                }
-            }
+            NewNapt::End(which) => self.end(*which),
         }
     }
 }
 
 impl Napt {
+    pub(crate) fn affected_by_end(&self, which: EndBindings) -> Affected {
+        let sessions = self.sessions_of(which);
+        let entries = sessions.into_iter().map(session_entry);
+        Affected::Rules(vec![Concern::entries(entries.collect())])
+    }
+
+    pub(crate) fn end(&mut self, which: EndBindings) {
+        for session in self.sessions_of(which) {
+            self.table.remove(session, &mut self.external);
+        }
+    }
+
     /// Packets from and to what joins or leaves, and of protocols that have other time-outs: those
     /// are in their rules. Which ports are given out concerns no rule.
     fn affected_by_config(&self, new: &Prepared) -> Affected {
@@ -125,8 +138,8 @@ impl Napt {
         }
     }
 
-    /// The sessions of an inside endpoint.
-    fn sessions_of(&self, internal: Endpoint, kind: Option<Kind>) -> Vec<u32> {
+    /// The sessions of bindings.
+    fn sessions_of(&self, EndBindings { internal, kind }: EndBindings) -> Vec<u32> {
         let kinds = Kind::ALL
             .into_iter()
             .filter(|&one| kind.is_none_or(|kind| kind == one));
@@ -136,9 +149,9 @@ impl Napt {
             .collect()
     }
 
-    /// Whether an inside endpoint has a binding, of this kind if one is named.
-    pub fn is_bound_inside(&self, internal: Endpoint, kind: Option<Kind>) -> bool {
-        !self.sessions_of(internal, kind).is_empty()
+    /// Whether there are such bindings.
+    pub fn has_bindings(&self, which: EndBindings) -> bool {
+        !self.sessions_of(which).is_empty()
     }
 
     /// The bindings that there are, in words.

@@ -130,10 +130,10 @@ pub(crate) mod core {
     pub(crate) use super::function::plan::{Leg, Stop};
     pub(crate) use super::ports::Slot;
     pub(crate) use super::tcp::Way;
-    pub(crate) use super::{Kind, Napt};
+    pub(crate) use super::{EndBindings, Kind, Napt};
 }
 
-pub use change::NewNapt;
+pub use change::{EndBindings, NewNapt};
 pub use config::{
     Assignment, BlockAssignment, Blocks, Config, ConfigError, Filtering, ForwardError,
     MAX_ADDRESSES, MAX_SESSIONS, Pooling,

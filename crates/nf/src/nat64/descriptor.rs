@@ -4,9 +4,13 @@ use super::{Config, NAME, Nat64};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
+use crate::edit::Object;
 use crate::memory::TableMemory;
+use crate::napt::{EndBindings, Napt};
 use crate::schema;
+use std::any::Any;
 use std::path::Path;
+use twinpath_rulecache::{Reconfiguration, RuleFunction};
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -45,5 +49,18 @@ impl FunctionConfig for Config {
             inside: self.inside(),
             external: self.external(),
         })
+    }
+
+    fn has(&self, object: Object) -> bool {
+        object == Object::Binding
+    }
+
+    fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+        let function: &dyn Any = function;
+        function.downcast_ref().map(Nat64::bindings)
+    }
+
+    fn end_bindings(&self, which: EndBindings) -> Option<Reconfiguration> {
+        Some(Reconfiguration::of::<Nat64>(which))
     }
 }

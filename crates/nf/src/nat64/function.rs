@@ -7,12 +7,14 @@ mod rewriting;
 use super::config::Config;
 use super::datagram::Ends;
 use super::prefix::{Embedding, is_local};
-use crate::napt::core::{Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature};
+use crate::napt::core::{EndBindings, Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature};
 use crate::router::{Cause, Icmp, RateLimit};
 use rewriting::{datagram_of, is_announced};
 use twinpath_core::wire::{Address, Endpoint, fields};
 use twinpath_core::{Direction, DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{
+    Affected, Answers, Hits, Obstacle, Reconfigure, Recorded, RuleFunction, Verdict,
+};
 
 /// The longest frame that is written.
 const FRAME_BYTES: usize = 16 * 1024;
@@ -72,6 +74,11 @@ impl Nat64 {
             fragment: Vec::with_capacity(FRAME_BYTES),
             counters: Counters::default(),
         }
+    }
+
+    /// Its bindings and sessions.
+    pub fn bindings(&self) -> &Napt {
+        &self.napt
     }
 
     /// The packet's course, with the bits that decided it recorded.
@@ -284,6 +291,19 @@ fn of_kind(kind: Kind, mut source: Endpoint, mut destination: Endpoint, identifi
     Ends {
         source,
         destination,
+    }
+}
+
+/// An operator ends bindings.
+impl Reconfigure for Nat64 {
+    type New = EndBindings;
+
+    fn affected_by(&self, which: &EndBindings) -> Affected {
+        self.napt.affected_by_end(*which)
+    }
+
+    fn apply(&mut self, which: &mut EndBindings) {
+        self.napt.end(*which);
     }
 }
 
