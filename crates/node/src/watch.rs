@@ -209,7 +209,7 @@ pub enum SlowLook {
     /// Functions whose decisions are cached.
     Rules(Box<RulesRun>),
     /// Functions that share flow state.
-    State(StateRun),
+    State(Box<StateRun>),
 }
 
 impl SlowLook {

@@ -109,7 +109,8 @@ impl NeighborMessage {
             }
             Kind::Solicitation => true,
             Kind::Advertisement { is_solicited, .. } => {
-                !is_probe && !(is_solicited && is_multicast(self.destination))
+                let is_for_all = is_multicast(self.destination);
+                !is_probe && (!is_solicited || !is_for_all)
             }
         };
         is_sent_well && !is_multicast(self.target)

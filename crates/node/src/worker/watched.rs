@@ -111,14 +111,14 @@ impl Worker {
             let (before, after) = (seen.words.as_deref(), flows.words_of(&header.key));
             Step::Receive {
                 element: header.element,
-                slow_path: SlowLook::State(StateRun {
+                slow_path: SlowLook::State(Box::new(StateRun {
                     packet: seen.bytes.clone(),
                     words: watch.words(header.element, before, after),
                     function: dropper.filter(|_| dropped.is_some()),
                     rule: None,
                     outcome,
                     replies,
-                }),
+                })),
             }
         });
         if let Some(reason) = dropped {

@@ -212,9 +212,12 @@ impl Talk {
     }
 }
 
+/// A part of a datagram, and its frame.
+type Parts = Vec<(fragment::Part, Vec<u8>)>;
+
 /// Puts fragments together: of each datagram the first copy of each part.
 #[derive(Default)]
-struct Datagrams(BTreeMap<(bool, u32), Vec<(fragment::Part, Vec<u8>)>>);
+struct Datagrams(BTreeMap<(bool, u32), Parts>);
 
 impl Datagrams {
     /// A packet, or the datagram that it makes whole.

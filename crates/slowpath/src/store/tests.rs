@@ -67,7 +67,7 @@ proptest! {
 #[test]
 fn flows_are_moved_to_another_shape_once() {
     let mut store: FlowStore<u32> = FlowStore::new(3 * CHUNK, 2, 1);
-    let place = |number| (key(number), number << 32 | 2 * number);
+    let place = |number| (key(number), (number << 32) | (2 * number));
     for number in 0..2500 {
         let (key, hash) = place(number);
         let id = store.find_or_insert(&key, hash).expect("room");
