@@ -418,7 +418,7 @@ impl Worker {
     #[cold]
     fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, pools: &mut Pools) {
         match header.has_packet {
-            true => self.drop(frame, DropReason::BadLinkFrame, pools),
+            true => self.drop(frame, DropReason::AnotherChain, pools),
             false => pools.give(frame),
         }
     }
@@ -590,13 +590,19 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            if self.pending.give_back(&mut frame) && attach(&mut frame, header).is_ok() {
-                number(&mut frame, self.numbers.number());
-                returns.push(frame);
-            } else {
-                self.drops.count(DropReason::BadLinkFrame);
+            let refused = match self.pending.give_back(&mut frame) {
+                true => attach(&mut frame, header)
+                    .is_err()
+                    .then_some(DropReason::NoHeadroom),
+                false => Some(DropReason::BadLinkFrame),
+            };
+            if let Some(reason) = refused {
+                self.drops.count(reason);
                 pools.give(frame);
+                continue;
             }
+            number(&mut frame, self.numbers.number());
+            returns.push(frame);
         }
         self.outgoing.clear();
         if !self.pending.is_empty() {
