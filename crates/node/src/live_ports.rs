@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::sink::Egress;
 use crate::threads::PacketIo;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
-use twinpath_control::report::PortFigures;
+use twinpath_control::report::{PortFigures, PortLosses};
 use twinpath_control::service::{PortDevice, PortDriver};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
@@ -56,7 +56,7 @@ impl LivePorts {
     }
 
     /// What ports lost, in words.
-    pub fn losses(&self) -> Vec<String> {
+    pub fn losses_in_words(&self) -> Vec<String> {
         let lost = |port: &Port| {
             let counters = port.counters();
             let (lost, device) = (counters.lost(), port.device());
@@ -138,6 +138,20 @@ impl PacketIo for LivePorts {
 
     fn rest(&mut self, time: Duration) {
         wait(&self.ports, time);
+    }
+
+    fn losses(&self) -> PortLosses {
+        let mut losses = PortLosses {
+            without_port: self.without_port,
+            ..PortLosses::default()
+        };
+        for port in &self.ports {
+            let counters = port.counters();
+            losses.receive_missed += counters.receive_missed;
+            losses.receive_no_buffer += counters.receive_no_buffer;
+            losses.transmit_refused += counters.transmit_refused;
+        }
+        losses
     }
 }
 

@@ -133,6 +133,8 @@
 //! | `ports[].transmit_refused` | frames | that the kernel did not take: its queue was full, or the interface down |
 //! | `ports[].transmit_too_long` | frames | longer than the MTU |
 //! | `ports[].outages` | | how often the interface went down or disappeared |
+//! | `port_losses.receive_missed`, `receive_no_buffer`, `transmit_refused` | frames | the same of all ports together, and answers that a socket did not take; only if there is any loss |
+//! | `port_losses.without_port` | packets | that left by no port that the service names |
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |
 //! | `control.refused` | requests | refused with a reason |
