@@ -5,7 +5,6 @@ mod kv;
 pub use kv::KvError;
 
 use crate::hex::HexError;
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::PathBuf;
 use twinpath_check::faults::SetupError;

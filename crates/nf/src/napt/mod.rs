@@ -118,8 +118,8 @@ mod wheel;
 
 /// What a translation between IP versions is made of, too.
 pub(crate) mod core {
-    pub(crate) use super::function::flags_of;
     pub(crate) use super::function::datagram::Datagram;
+    pub(crate) use super::function::flags_of;
     pub(crate) use super::function::fragments::Part;
     pub(crate) use super::function::nature::{Nature, kind_of, nature};
     pub(crate) use super::function::plan::{Leg, Stop};
