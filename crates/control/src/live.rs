@@ -14,7 +14,7 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
-use crate::report::{RuleTableCounters, Sample, SlotCounters, total_drops};
+use crate::report::{PortLosses, RuleTableCounters, Sample, SlotCounters, total_drops};
 use view::{Rates, View};
 
 const TABLE_INTERVAL_NS: u64 = 200_000_000;
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub worker_restarts: Vec<u64>,
     /// Dropped packets by reason.
     pub drops: BTreeMap<String, u64>,
+    /// Packets lost at the node's ports.
+    pub port_losses: PortLosses,
 }
 
 impl Snapshot {
@@ -218,6 +220,7 @@ mod tests {
                 frozen: 440,
             },
             worker_restarts: Vec::new(),
+            port_losses: crate::report::PortLosses::default(),
             rules: RuleTableCounters::default(),
             drops: drops
                 .into_iter()

@@ -95,8 +95,12 @@ reasons! {
     Fragment => "fragment", Decision;
     /// A key-value request that cannot be read.
     BadRequest => "bad_request", Decision;
-    /// A frame on the link that is no link message.
+    /// A frame on the link that is no link message, or is about what its receiver does not have.
     BadLinkFrame => "bad_link_frame", Loss;
+    /// A packet that was on the link while the chain became another.
+    AnotherChain => "another_chain", Loss;
+    /// A packet with no room in front of it for the link's header.
+    NoHeadroom => "no_headroom", Loss;
     /// A frame on the link whose number is older than one already received.
     LinkReordered => "link_reordered", Loss;
     /// No route to the destination.
@@ -141,8 +145,10 @@ reasons! {
     HostLimit => "host_limit", Decision;
     /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
     FragmentMisfit => "fragment_misfit", Decision;
-    /// A fragment that waited for the first one of its datagram, too long or with too many others.
+    /// A fragment that waited for the first one of its datagram, which did not come.
     FragmentAlone => "fragment_alone", Decision;
+    /// A fragment that waited for the first one of its datagram, and gave way to others: too many did.
+    FragmentBacklogFull => "fragment_backlog_full", Loss;
     /// A TCP segment far from what its receiver expects, or with data and without ACK.
     Unacceptable => "unacceptable", Decision;
     /// A TCP segment with urgent data, which the service does not let pass.

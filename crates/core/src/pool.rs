@@ -11,8 +11,8 @@
 //! ```
 
 use crate::direction::Direction;
-use crate::fragments::Place;
 use crate::memory::{CacheLine, ZeroedArray};
+use crate::place::Place;
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
 use std::mem::ManuallyDrop;

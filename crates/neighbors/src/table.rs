@@ -104,6 +104,11 @@ impl Neighbors {
         }
     }
 
+    /// How many neighbours are known, or asked for.
+    pub fn count(&self) -> usize {
+        self.by_address.len()
+    }
+
     /// The neighbours, by port and address.
     pub fn list(&self) -> impl Iterator<Item = Neighbor> {
         self.by_address

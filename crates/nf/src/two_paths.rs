@@ -1,9 +1,10 @@
 //! A function run over packets on the slow path alone, or with its fast program in front: what tests
 //! of the rule "simple means equal" compare.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use twinpath_core::HashKey;
-use twinpath_core::fragments::{Fragments, MAX_HELD, Met, Place};
+use twinpath_core::Place;
+use twinpath_core::fragments::{Fragments, MAX_HELD, Met};
 use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::dissect;
@@ -153,8 +154,11 @@ impl<F: NetworkFunction> Path<F> {
         let mut frame = self.pools.take_filled(bytes).expect("room");
         frame.set_timestamp(now);
         let met = fragments.meet(frame, layout);
-        let given_up = fragments.given_up().map(|frame| self.pools.give(frame));
-        let given_up = (DropReason::FragmentAlone, given_up.count() as u64);
+        let mut given_up = BTreeMap::new();
+        for (frame, why) in fragments.given_up() {
+            self.pools.give(frame);
+            given_up.entry(why.index()).or_insert((why, 0)).1 += 1;
+        }
         let mut fate = match met {
             Met::Held => Fate::default(),
             Met::Refused(frame, reason) => {
@@ -166,7 +170,7 @@ impl<F: NetworkFunction> Path<F> {
             }
             Met::Known(frame) => self.process_placed(frame, now),
         };
-        fate.drops.extend((given_up.1 > 0).then_some(given_up));
+        fate.drops.extend(given_up.into_values());
         fate
     }
 

@@ -6,6 +6,7 @@ use crate::udp_port::{SinkCounters, UdpSink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use twinpath_control::report::PortLosses;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureWriter, PortFiles, PortPattern};
@@ -86,6 +87,15 @@ impl Sink for Exit {
             Self::Nowhere => Ok(()),
         }
     }
+
+    fn losses(&self) -> PortLosses {
+        match self {
+            Self::Capture(sink) => sink.losses(),
+            Self::Captures(sink) => sink.losses(),
+            Self::Udp(sink) => sink.losses(),
+            Self::Nowhere => PortLosses::default(),
+        }
+    }
 }
 
 /// A sink that takes no more once it has failed; whoever hands packets in can stop then, and all else
@@ -138,5 +148,9 @@ impl<S: Sink> Sink for Guarded<S> {
     fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
         self.guard(|sink| sink.advance(watermark));
         Ok(())
+    }
+
+    fn losses(&self) -> PortLosses {
+        self.sink.losses()
     }
 }

@@ -14,7 +14,7 @@ use crate::sink::Egress;
 use crate::threads::PacketIo;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
 use twinpath_classify::Prefix;
-use twinpath_control::report::{NeighborFigures, PortFigures};
+use twinpath_control::report::{NeighborFigures, PortFigures, PortLosses};
 use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
 use twinpath_core::wire::layout::Network;
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
@@ -75,7 +75,7 @@ impl LivePorts {
     }
 
     /// What ports lost, in words.
-    pub fn losses(&self) -> Vec<String> {
+    pub fn losses_in_words(&self) -> Vec<String> {
         let lost = |port: &Port| {
             let counters = port.counters();
             let (lost, device) = (counters.lost(), port.device());
@@ -224,6 +224,21 @@ impl PacketIo for LivePorts {
     fn rest(&mut self, time: Duration) {
         wait(&self.ports, time);
     }
+
+    fn losses(&self) -> PortLosses {
+        let mut losses = PortLosses {
+            without_port: self.without_port,
+            without_neighbor: self.neighbor_figures().map_or(0, |figures| figures.lost()),
+            ..PortLosses::default()
+        };
+        for port in &self.ports {
+            let counters = port.counters();
+            losses.receive_missed += counters.receive_missed;
+            losses.receive_no_buffer += counters.receive_no_buffer;
+            losses.transmit_refused += counters.transmit_refused;
+        }
+        losses
+    }
 }
 
 /// Where a packet is for.
@@ -248,7 +263,7 @@ fn addresses(device: &PortDevice, port: &Port) -> PortAddresses {
 fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
     let counters = neighbors.counters();
     NeighborFigures {
-        known: neighbors.list().count() as u64,
+        known: neighbors.count() as u64,
         questions: counters.questions,
         answers: counters.answers,
         unanswered: counters.unanswered,

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, Flows, FunctionCounters, LatencyRecorder, Report, Series, SlotCounters,
+    Coherence, Flows, FunctionCounters, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 use twinpath_nf::kv_store::Answers;
@@ -27,6 +27,7 @@ pub struct Observer {
     /// Slots when packets came in last.
     slots: SlotCounters,
     packets_in: u64,
+    port_losses: PortLosses,
 }
 
 /// Samples of the series start a millisecond of packet time apart; the series thins itself out.
@@ -46,7 +47,13 @@ impl Observer {
             answers: Answers::default(),
             slots: SlotCounters::default(),
             packets_in: 0,
+            port_losses: PortLosses::default(),
         }
+    }
+
+    /// So much was lost at ports so far.
+    pub fn lost_at_ports(&mut self, losses: PortLosses) {
+        self.port_losses = losses;
     }
 
     /// A packet left.
@@ -67,18 +74,21 @@ impl Observer {
     }
 
     /// Time has passed: `packet_ns` of packet time and `wall_ns` of real time since the start.
-    /// The workers' tallies are asked for only if there is something to show.
+    /// The workers' tallies, and what was lost at ports, are asked for only if there is something to
+    /// show.
     pub fn tick(
         &mut self,
         packet_ns: u64,
         wall_ns: u64,
         machine: &Machine,
-        tallies: impl FnOnce() -> Tallies,
+        tallies: impl FnOnce() -> (Tallies, PortLosses),
     ) {
         if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
             return;
         }
-        let snapshot = self.snapshot(machine.path(), tallies());
+        let (tallies, losses) = tallies();
+        self.port_losses = losses;
+        let snapshot = self.snapshot(machine.path(), tallies);
         if snapshot.packets_in > self.packets_in {
             (self.packets_in, self.slots) = (snapshot.packets_in, snapshot.slots);
         }
@@ -105,6 +115,7 @@ impl Observer {
             rules: rules::tables(fast_path),
             worker_restarts: restarts,
             drops: by_name(&drops),
+            port_losses: self.port_losses,
         }
     }
 
@@ -129,6 +140,7 @@ impl Observer {
         report.fast.packets = counts.packets_in - counts.punted_packets;
         report.fast.bytes = counts.bytes_in - counts.punted_bytes;
         report.drops = snapshot.drops.clone();
+        report.port_losses = self.port_losses;
         report.worker_restarts.clone_from(&snapshot.worker_restarts);
         report.coherence = coherence(fast_path, workers);
         report.flows = flows(workers);

@@ -10,7 +10,7 @@ use crate::observe::{Observer, pool_figures};
 use crate::operator::{Access, Operator, Reload};
 use crate::sink::{Sink, Written};
 use crate::source::Source;
-use crate::threads;
+use crate::threads::{self, PacketIo};
 use crate::udp_port::{SinkCounters, UdpPort, UdpSink};
 use crate::virtual_time::VirtualRun;
 use crate::wiring::{self, BuildError, Node, build};
@@ -251,6 +251,10 @@ pub fn run_opened(
     // Whoever still waits for an answer hears that there is none.
     drop(commands);
     let control = operator.map(Operator::finish);
+    observer.lost_at_ports(match &opened.live {
+        Some(live) => live.losses(),
+        None => exit.losses(),
+    });
     let (exit, failure, unwritten) = exit.into_parts();
     let (told, failure) = match (exit.finish(), failure) {
         (Ok(told), failure) => (told, failure),
@@ -283,7 +287,7 @@ pub fn run_opened(
         ports_lost: opened
             .live
             .as_ref()
-            .map_or_else(Vec::new, LivePorts::losses),
+            .map_or_else(Vec::new, LivePorts::losses_in_words),
     };
     if let Some(live) = &opened.live {
         finished.written.without_port = live.without_port();

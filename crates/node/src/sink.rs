@@ -1,6 +1,7 @@
 //! Where packets go.
 
 use crate::fast_path::Departure;
+use twinpath_control::report::PortLosses;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_core::adjacency::{Adjacencies, Adjacency, FIRST_ADJACENCY};
@@ -20,6 +21,11 @@ pub trait Sink {
     /// What waited for it could not be written.
     fn advance(&mut self, _watermark: Instant) -> Result<(), CaptureError> {
         Ok(())
+    }
+
+    /// What was lost here so far.
+    fn losses(&self) -> PortLosses {
+        PortLosses::default()
     }
 }
 
@@ -128,6 +134,13 @@ impl<S: FrameSink> Sink for CaptureSink<S> {
     fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
         // Those of its very time leave in the order in which they come.
         self.writer.advance(watermark.0.saturating_add(1))
+    }
+
+    fn losses(&self) -> PortLosses {
+        PortLosses {
+            without_port: self.without_port,
+            ..PortLosses::default()
+        }
     }
 }
 

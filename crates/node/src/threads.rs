@@ -347,13 +347,13 @@ impl<P: PacketIo> Driver<'_, P> {
         }
         self.next_tick_ns = wall_ns + 1_000_000;
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
-        let seats = &self.seats;
+        let (seats, packets) = (&self.seats, &*self.packets);
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
             let mut tallies = Tallies::default();
             for seat in seats {
                 tallies.add(&seat.drops(), seat.restarts());
             }
-            tallies
+            (tallies, packets.losses())
         });
     }
 

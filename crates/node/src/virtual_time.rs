@@ -221,7 +221,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             elapsed.as_nanos() as u64,
             self.began.elapsed().as_nanos() as u64,
             &self.node.machine,
-            || Tallies::of(&self.node.workers),
+            || (Tallies::of(&self.node.workers), self.sink.losses()),
         );
         Ok(true)
     }

@@ -130,6 +130,30 @@ fn packets_leave_by_the_port_that_the_router_says() {
     }
 }
 
+/// Frames that pass by the chain have no router to say which of three ports they leave by: that is
+/// loss, and told as loud as any other.
+#[test]
+fn what_has_no_port_to_leave_by_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = folder.path().join("arp.pcapng");
+    let mut writer = CaptureWriter::with_interfaces(&input, &["site", "uplink"]).expect("a file");
+    let mut arp = [0; 60];
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    for number in 0..7 {
+        writer
+            .write_on(0, number * 1_000_000, &arp)
+            .expect("written");
+    }
+    writer.finish().expect("written");
+    let text = ROUTED.replacen("chain =", "unparsed = \"forward\"\nchain =", 1);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let service = service(&text, Paths::Both, execution);
+        let report = through(&service, &input, &folder.path().join("out.pcapng")).report;
+        assert_eq!(report.port_losses.without_port, 7, "{execution:?}");
+        assert_eq!(report.lost(), 7, "{:?}", report.drops);
+    }
+}
+
 fn of_port(left: &Left, port: u32) -> Vec<Vec<u8>> {
     let of_port = left.iter().filter(|(one, _)| *one == port);
     let mut packets: Vec<Vec<u8>> = of_port.map(|(_, packet)| packet.clone()).collect();

@@ -159,8 +159,8 @@ fn granted_by(chain: u16, has_packet: bool) -> (u64, bool) {
     let left = std::mem::take(&mut out.departures);
     let dropped = node.machine.path().drops().total();
     assert_eq!(left.len() as u64 + dropped, u64::from(has_packet));
-    let bad = node.machine.path().drops().of(DropReason::BadLinkFrame);
-    assert_eq!(bad, dropped);
+    let crossed = node.machine.path().drops().of(DropReason::AnotherChain);
+    assert_eq!(crossed, dropped);
     arrive(&mut node, &mut out);
     let is_fast = out.departures.first().map(|departure| departure.via);
     (dropped, is_fast == Some(Via::Fast))

@@ -1,7 +1,9 @@
 //! All that can be found wrong with a service before it runs.
 
-use crate::error::{CommandError, TooLarge};
+use crate::error::CommandError;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
+use twinpath_control::report::units;
 use twinpath_control::service::{Fault, Service, ServiceError};
 use twinpath_node::wiring::{self, BuildError, MemoryPart};
 
@@ -39,7 +41,7 @@ pub fn check_unless(
 }
 
 /// What all parts take.
-pub fn total(parts: &[MemoryPart]) -> u64 {
+fn total(parts: &[MemoryPart]) -> u64 {
     parts
         .iter()
         .map(|part| part.bytes)
@@ -71,6 +73,40 @@ fn of_machine(text: &str) -> Option<u64> {
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+/// Sizes that take more memory than there is.
+#[derive(Debug)]
+struct TooLarge {
+    /// What takes it.
+    parts: Vec<MemoryPart>,
+    /// Bytes that may be taken.
+    available: u64,
+}
+
+impl Display for TooLarge {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (taken, available) = (
+            units::bytes(total(&self.parts)),
+            units::bytes(self.available),
+        );
+        write!(
+            f,
+            "the service may take {taken} of memory, and this machine has {available}: expected smaller sizes"
+        )?;
+        for MemoryPart {
+            what,
+            count,
+            of,
+            bytes,
+            ..
+        } in &self.parts
+        {
+            let (count, bytes) = (units::count(*count), units::bytes(*bytes));
+            write!(f, "\n  {bytes:>10}  {what}: {count} {of}")?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

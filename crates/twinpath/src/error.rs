@@ -4,20 +4,18 @@ mod kv;
 
 pub use kv::KvError;
 
-use crate::checks::total;
 use crate::hex::HexError;
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::PathBuf;
 use twinpath_check::faults::SetupError;
 use twinpath_control::operator::{Answer, AskError};
-use twinpath_control::report::{ReportError, units};
+use twinpath_control::report::ReportError;
 use twinpath_control::service::{Service, ServiceError};
 use twinpath_io::CaptureError;
 use twinpath_lab::{ExperimentError, PlanError};
 use twinpath_node::RunError;
 use twinpath_node::trace::TraceError;
-use twinpath_node::wiring::{BuildError, MemoryPart};
+use twinpath_node::wiring::BuildError;
 use twinpath_traffic::TrafficError;
 
 /// Everything that ends a command with exit code 2.
@@ -203,38 +201,4 @@ pub enum NoTraffic {
         /// What is wrong.
         source: TrafficError,
     },
-}
-
-/// Sizes that take more memory than there is.
-#[derive(Debug)]
-pub struct TooLarge {
-    /// What takes it.
-    pub parts: Vec<MemoryPart>,
-    /// Bytes that may be taken.
-    pub available: u64,
-}
-
-impl Display for TooLarge {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (taken, available) = (
-            units::bytes(total(&self.parts)),
-            units::bytes(self.available),
-        );
-        write!(
-            f,
-            "the service may take {taken} of memory, and this machine has {available}: expected smaller sizes"
-        )?;
-        for MemoryPart {
-            what,
-            count,
-            of,
-            bytes,
-            ..
-        } in &self.parts
-        {
-            let (count, bytes) = (units::count(*count), units::bytes(*bytes));
-            write!(f, "\n  {bytes:>10}  {what}: {count} {of}")?;
-        }
-        Ok(())
-    }
 }

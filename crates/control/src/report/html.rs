@@ -295,6 +295,9 @@ mod tests {
         let page = render(&report).unwrap();
         assert!(!page.contains("Packets lost") && !page.contains("drop bad"));
         assert!(!page.contains("class=\"warnings\""));
+        report.port_losses.receive_missed = 7;
+        let page = render(&report).unwrap();
+        assert!(page.contains("<div class=\"tile bad\"><p class=\"label\">Packets lost</p>"));
     }
 
     const SVG_NAMESPACE: &str = "http://www.w3.org/2000/svg";

@@ -35,7 +35,7 @@ pub use control::ControlCounters;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
 pub use parking::Parking;
-pub use ports::PortFigures;
+pub use ports::{PortFigures, PortLosses};
 pub use rules::{
     RuleCounters, RuleElement, RuleManagerCounters, RuleSelectionCounters, RuleTableCounters,
     Rules, SlowRuleCounters,
@@ -106,6 +106,9 @@ pub struct Report {
     /// What was asked and answered about neighbours; absent if no port has an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbors: Option<NeighborFigures>,
+    /// What was lost there; absent if nothing was.
+    #[serde(default, skip_serializing_if = "PortLosses::is_none")]
+    pub port_losses: PortLosses,
     /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
     pub series: Vec<Sample>,
 }
@@ -428,6 +431,7 @@ impl Default for Report {
             control: None,
             ports: Vec::new(),
             neighbors: None,
+            port_losses: PortLosses::default(),
             series: Vec::new(),
         }
     }
@@ -457,9 +461,9 @@ impl Report {
         total_drops(&self.drops)
     }
 
-    /// Packets lost for want of room or by a fault; the other drops are decisions.
+    /// Packets lost for want of room or by a fault, at ports too; the other drops are decisions.
     pub fn lost(&self) -> u64 {
-        total_drops(&losses(&self.drops))
+        total_drops(&losses(&self.drops, &self.port_losses))
     }
 
     /// Writes `report.json` and `report.html` into a directory, which is made
@@ -479,10 +483,14 @@ pub(crate) fn total_drops(drops: &BTreeMap<String, u64>) -> u64 {
     drops.values().copied().fold(0, u64::saturating_add)
 }
 
-/// The drops that are losses.
-pub(crate) fn losses(drops: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+/// The drops that are losses, and what ports lost.
+pub(crate) fn losses(
+    drops: &BTreeMap<String, u64>,
+    at_ports: &PortLosses,
+) -> BTreeMap<String, u64> {
     let mut losses = drops.clone();
     losses.retain(|reason, _| is_loss(reason));
+    losses.extend(at_ports.by_name());
     losses
 }
 

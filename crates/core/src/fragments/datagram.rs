@@ -1,6 +1,6 @@
 //! What is known of a datagram whose fragments come.
 
-use super::Place;
+use crate::place::Place;
 use crate::time::Instant;
 use crate::wire::fragment::{Part, part};
 use crate::wire::layout::{Layout, Network, Transport};

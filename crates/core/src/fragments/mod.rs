@@ -24,6 +24,7 @@ mod datagram;
 use crate::drop_reason::DropReason;
 use crate::hash::HashKey;
 use crate::key::Keyed;
+use crate::place::Place;
 use crate::pool::Frame;
 use crate::steering::Steering;
 use crate::time::Instant;
@@ -44,18 +45,6 @@ pub const SHARE: usize = 64;
 pub const MAX_HELD: usize = 256;
 /// Most of them of one sender.
 pub const MAX_HELD_OF_HOST: usize = 64;
-
-/// What a fragment's frame says of its place in a TCP segment, so that a worker can count its bytes
-/// ([`Frame::place`]).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The sequence number of the datagram's first byte, as if the TCP header were payload. Where
-    /// the segment has a FIN it is one more, for that comes in front of what a later fragment ends
-    /// with.
-    pub sequence: u32,
-    /// What the segment acknowledges.
-    pub acknowledgement: u32,
-}
 
 /// What is to become of a fragment.
 #[derive(Debug)]
@@ -93,8 +82,8 @@ pub struct Fragments {
     current: Option<Current>,
     /// Whose followers go on, and what their frames say.
     passing: Option<(Name, Place)>,
-    /// What is given up.
-    given_up: Vec<Frame>,
+    /// What is given up, and why.
+    given_up: Vec<(Frame, DropReason)>,
 }
 
 impl Fragments {
@@ -114,7 +103,7 @@ impl Fragments {
     pub fn meet(&mut self, mut frame: Frame, layout: &Layout) -> Met {
         self.reserve();
         let now = frame.timestamp();
-        self.give_up(|held| is_old(held.since, now));
+        self.give_up(DropReason::FragmentAlone, |held| is_old(held.since, now));
         let Some((name, part)) = Name::of(frame.bytes(), layout) else {
             return Met::Refused(frame, DropReason::FragmentMisfit);
         };
@@ -174,15 +163,14 @@ impl Fragments {
     }
 
     /// Fragments that were given up since the last call: they waited for too long, or too many did.
-    pub fn given_up(&mut self) -> impl Iterator<Item = Frame> {
+    pub fn given_up(&mut self) -> impl Iterator<Item = (Frame, DropReason)> {
         self.given_up.drain(..)
     }
 
     /// Gives all up that wait, and forgets all datagrams.
     pub fn clear(&mut self) {
         self.datagrams.iter_mut().for_each(|place| *place = None);
-        self.given_up
-            .extend(self.held.drain(..).map(|held| held.frame));
+        self.give_up(DropReason::FragmentAlone, |_| true);
         (self.current, self.passing) = (None, None);
     }
 
@@ -211,7 +199,9 @@ impl Fragments {
         let age = |&place: &usize| self.datagrams[place].map(|known| known.since);
         let place = places.clone().min_by_key(age).unwrap_or(places.start);
         if let Some(oldest) = self.datagrams[place].take() {
-            self.give_up(|held| held.name == oldest.name);
+            self.give_up(DropReason::FragmentBacklogFull, |held| {
+                held.name == oldest.name
+            });
         }
         place
     }
@@ -238,15 +228,17 @@ impl Fragments {
         });
     }
 
+    /// Makes room.
     fn give_up_first(&mut self, which: impl Fn(&Held) -> bool) {
         if let Some(place) = self.held.iter().position(which) {
-            self.given_up.push(self.held.remove(place).frame);
+            let frame = self.held.remove(place).frame;
+            self.given_up.push((frame, DropReason::FragmentBacklogFull));
         }
     }
 
-    fn give_up(&mut self, which: impl Fn(&Held) -> bool) {
+    fn give_up(&mut self, why: DropReason, which: impl Fn(&Held) -> bool) {
         let gone = self.held.extract_if(.., |held| which(held));
-        self.given_up.extend(gone.map(|held| held.frame));
+        self.given_up.extend(gone.map(|held| (held.frame, why)));
     }
 }
 

@@ -40,11 +40,17 @@ impl Bench {
 
     /// What becomes of a fragment, and how many were given up.
     fn meet(&mut self, bytes: &[u8], at: Instant) -> (Fate, usize) {
+        let (fate, given_up) = self.meet_told(bytes, at);
+        (fate, given_up.len())
+    }
+
+    /// The same, with why they were.
+    fn meet_told(&mut self, bytes: &[u8], at: Instant) -> (Fate, Vec<DropReason>) {
         let mut frame = self.pools.take_filled(bytes).expect("room");
         frame.set_timestamp(at);
         let layout = dissect(bytes).expect("valid");
         let met = self.fragments.meet(frame, &layout);
-        let given_up = self.fragments.given_up().count();
+        let given_up = self.fragments.given_up().map(|(_, why)| why).collect();
         let fate = match met {
             Met::Held => Fate::Held,
             Met::Refused(_, reason) => Fate::Refused(reason),
@@ -88,9 +94,12 @@ fn one_sender_displaces_its_own() {
     let mut given_up = 0;
     for identification in 0..2 * MAX_HELD_OF_HOST as u32 {
         let later = &parts(host(2), 2, identification)[1];
-        let (fate, gone) = bench.meet(later, START + Duration::from_nanos(identification.into()));
+        let at = START + Duration::from_nanos(identification.into());
+        let (fate, gone) = bench.meet_told(later, at);
         assert_eq!(fate, Fate::Held);
-        given_up += gone;
+        let for_room = |why: &DropReason| *why == DropReason::FragmentBacklogFull;
+        assert!(gone.iter().all(for_room), "{gone:?}");
+        given_up += gone.len();
         assert!(bench.fragments.held() <= MAX_HELD_OF_HOST + 1);
     }
     assert_eq!(given_up, MAX_HELD_OF_HOST);
@@ -123,6 +132,7 @@ fn what_has_waited_too_long_is_given_up() {
     let parts = parts(host(2), 3, 5);
     assert_eq!(bench.meet(&parts[1], START), (Fate::Held, 0));
     let late = START + LIFETIME + Duration::from_nanos(1);
-    assert_eq!(bench.meet(&parts[0], late), (Fate::Known(0), 1));
+    let alone = vec![DropReason::FragmentAlone];
+    assert_eq!(bench.meet_told(&parts[0], late), (Fate::Known(0), alone));
     assert_eq!(bench.meet(&parts[1], late), (Fate::Known(0), 0), "anew");
 }

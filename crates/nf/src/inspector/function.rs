@@ -181,6 +181,7 @@ struct Counters {
     alerts: u64,
     deep_scans: u64,
     deep_bytes: u64,
+    half_seen: u64,
     forgotten_streams: u64,
     forgotten_places: u64,
     failed_scans: u64,
@@ -326,6 +327,7 @@ where
         each("alerts", counters.alerts);
         each("deep_scans", counters.deep_scans);
         each("deep_bytes", counters.deep_bytes);
+        each("half_seen", counters.half_seen);
         each("forgotten_streams", counters.forgotten_streams);
         each("forgotten_places", counters.forgotten_places);
         each("failed_scans", counters.failed_scans);

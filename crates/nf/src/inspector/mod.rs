@@ -71,6 +71,7 @@
 //! | `bans` | flows banned on the slow path; on the fast path they show as drops for the reason `banned` |
 //! | `alerts` | rules met by packets that passed |
 //! | `deep_scans`, `deep_bytes` | packets and bytes that met all rules |
+//! | `half_seen` | packets with nothing to inspect while something of their flow was half seen: workers keep such flows |
 //! | `repeated` | segments all of whose bytes had been inspected |
 //! | `out_of_order` | segments behind missing bytes |
 //! | `late` | segments of bytes that had been passed over |

@@ -2,7 +2,8 @@
 
 use super::config::Config;
 use super::function::{Napt, session_entry};
-use super::ports::{External, Kind};
+use super::kind::Kind;
+use super::ports::External;
 use super::sides::Sides;
 use super::table::Binding;
 use std::collections::HashSet;

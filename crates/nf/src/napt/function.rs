@@ -1,6 +1,7 @@
 //! The translation at work.
 
 mod bare;
+pub(super) mod datagram;
 mod exhaustion;
 pub(crate) mod fragments;
 pub(crate) mod held;
@@ -10,7 +11,8 @@ pub(crate) mod nature;
 pub(crate) mod plan;
 
 use super::config::{Config, Filtering};
-use super::ports::{External, Kind, Slot};
+use super::kind::Kind;
+use super::ports::{External, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::Way;

@@ -113,6 +113,7 @@ mod change;
 pub(crate) mod config;
 mod descriptor;
 mod function;
+mod kind;
 mod ports;
 mod sides;
 mod table;
@@ -124,8 +125,9 @@ mod wheel;
 
 /// What a translation between IP versions is made of, too.
 pub(crate) mod core {
+    pub(crate) use super::function::datagram::Datagram;
     pub(crate) use super::function::flags_of;
-    pub(crate) use super::function::fragments::{Datagram, Part};
+    pub(crate) use super::function::fragments::Part;
     pub(crate) use super::function::nature::{Nature, kind_of, nature};
     pub(crate) use super::function::plan::{Leg, Stop};
     pub(crate) use super::ports::Slot;
@@ -140,7 +142,7 @@ pub use config::{
 };
 pub use descriptor::FUNCTION;
 pub use function::Napt;
-pub use ports::{Kind, KindError};
+pub use kind::{Kind, KindError};
 
 /// The function's name.
 pub const NAME: &str = "napt";

@@ -3,53 +3,11 @@
 mod search;
 
 use super::config::{Assignment, Config, Deterministic, Forwards, Pooling};
+use super::kind::Kind;
 use super::taken::{Span, Taken};
 use std::collections::HashMap;
-use std::fmt;
-use std::str::FromStr;
 use twinpath_core::HashKey;
 use twinpath_core::wire::{Address, Endpoint};
-
-/// What has ports of its own.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// TCP.
-    Tcp = 0,
-    /// UDP.
-    Udp = 1,
-    /// Echoes, whose identifiers are as ports.
-    Icmp = 2,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Icmp];
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Icmp => "icmp",
-        })
-    }
-}
-
-/// A word that is no kind.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not tcp, udp or icmp")]
-pub struct KindError;
-
-impl FromStr for Kind {
-    type Err = KindError;
-
-    fn from_str(text: &str) -> Result<Self, KindError> {
-        let mut kinds = Self::ALL.into_iter();
-        kinds.find(|kind| kind.to_string() == text).ok_or(KindError)
-    }
-}
 
 /// How many kinds there are.
 const KINDS: u32 = Kind::ALL.len() as u32;

@@ -3,7 +3,8 @@
 mod hosts;
 
 use super::config::{Config, MAX_SESSIONS, Timeouts};
-use super::ports::{External, Kind, Slot};
+use super::kind::Kind;
+use super::ports::{External, Slot};
 use super::tcp::{Tcp, Way};
 use super::wheel::{Wheel, tick_of};
 use crate::memory::{map_bytes, slab_bytes};

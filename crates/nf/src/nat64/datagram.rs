@@ -1,39 +1,18 @@
 //! A packet of one IP version as one of the other (RFC 7915).
 
+use super::ends::{Ends, Untranslatable, mend};
 use super::icmp;
 use twinpath_core::wire::checksum::{finish_udp, fold, pseudo_header, sum};
 use twinpath_core::wire::ipv4::{self, Ipv4Repr, Ipv4View};
 use twinpath_core::wire::ipv6::{self, FRAGMENT_HEADER_BYTES, FragmentRepr, Ipv6Repr, Ipv6View};
 use twinpath_core::wire::options::OptionBytes;
-use twinpath_core::wire::{Endpoint, protocol, tcp, udp};
+use twinpath_core::wire::{protocol, tcp, udp};
 
 /// The least that every IPv6 link carries, in bytes of IPv4: what is shorter may be fragmented
 /// (RFC 7915 §5.1).
 const ATOMIC: usize = 1260;
 /// Loose and strict source routes.
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
-
-/// Who a packet is from, and for whom.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub source: Endpoint,
-    pub destination: Endpoint,
-}
-
-/// Why a packet has no counterpart in the other version.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Untranslatable {
-    /// Its header cannot be read, or asks for what the other version does not know.
-    Header,
-    /// Its time to live ends here.
-    TimeToLive,
-    /// Its checksum has to be computed from a whole datagram, of which it is a part.
-    Part,
-    /// An ICMP message without a counterpart.
-    Message,
-    /// There is no room.
-    TooLong,
-}
 
 /// Which part of a datagram a packet is.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -338,22 +317,4 @@ fn write_ports(upper: &mut [u8], checksum_at: usize, old: Ends, new: Ends) {
 pub(super) fn total(ends: Ends) -> u64 {
     let addresses = pseudo_header(ends.source.address, ends.destination.address, 0, 0);
     addresses + u64::from(ends.source.port) + u64::from(ends.destination.port)
-}
-
-/// Mends the checksum at a place of bytes of which some with one sum have become others with
-/// another (RFC 1624). A damaged packet stays as damaged. UDP's may be absent.
-pub(super) fn mend(bytes: &mut [u8], at: usize, old: u64, new: u64, is_udp: bool) {
-    let Some(place) = bytes.get_mut(at..at + 2) else {
-        return;
-    };
-    let checksum = u16::from_be_bytes([place[0], place[1]]);
-    if is_udp && checksum == 0 {
-        return;
-    }
-    let mended = !fold(u64::from(!checksum) + u64::from(!fold(old)) + u64::from(fold(new)));
-    let mended = match mended {
-        0 if is_udp => u16::MAX,
-        mended => mended,
-    };
-    place.copy_from_slice(&mended.to_be_bytes());
 }

@@ -1,6 +1,7 @@
 //! ICMP errors, with the packets that they quote.
 
-use super::datagram::{Datagram, Ends, Untranslatable};
+use super::datagram::Datagram;
+use super::ends::{Ends, Untranslatable};
 use super::icmp::{Message, error_to_v4, error_to_v6};
 use twinpath_core::wire::checksum::{finish, pseudo_header, sum};
 use twinpath_core::wire::{icmp, ipv4, ipv6, protocol};

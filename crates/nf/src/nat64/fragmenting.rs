@@ -1,6 +1,7 @@
 //! Packets that are too long for IPv6 and may be fragmented (RFC 7915 §4).
 
-use super::datagram::{Datagram, Ends, Part, Untranslatable};
+use super::datagram::{Datagram, Part};
+use super::ends::{Ends, Untranslatable};
 use twinpath_core::wire::ipv6::{FRAGMENT_HEADER_BYTES, HEADER_BYTES};
 
 /// Bytes of headers in front of a fragment's.

@@ -5,7 +5,7 @@ mod parts;
 mod rewriting;
 
 use super::config::Config;
-use super::datagram::Ends;
+use super::ends::Ends;
 use super::prefix::{Embedding, is_local};
 use crate::napt::core::{EndBindings, Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature};
 use crate::router::{Cause, Icmp, RateLimit};

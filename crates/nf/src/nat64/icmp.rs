@@ -1,6 +1,6 @@
 //! ICMP messages of one version as those of the other (RFC 7915 §4.2, §4.3, §5.2, §5.3).
 
-use super::datagram::{Ends, Untranslatable, mend};
+use super::ends::{Ends, Untranslatable, mend};
 use twinpath_core::wire::checksum::pseudo_header;
 use twinpath_core::wire::icmp::{CHECKSUM_AT, IDENTIFIER_AT, v4, v6};
 use twinpath_core::wire::protocol;

@@ -63,6 +63,7 @@
 mod config;
 mod datagram;
 mod descriptor;
+mod ends;
 mod errors;
 mod fragmenting;
 mod function;

@@ -130,11 +130,11 @@ impl FastPath {
         let Some(Some(stage)) = self.fragments.get_mut(usize::from(element)) else {
             return;
         };
-        for frame in stage.given_up() {
+        for (frame, why) in stage.given_up() {
             if let Some(watch) = &self.watch {
-                watch.tell(frame.buffer(), || Step::drop(DropReason::FragmentAlone));
+                watch.tell(frame.buffer(), || Step::drop(why));
             }
-            self.drops.count(DropReason::FragmentAlone);
+            self.drops.count(why);
         }
     }
 }

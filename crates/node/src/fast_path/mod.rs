@@ -402,7 +402,7 @@ impl FastPath {
 
     fn send(&mut self, mut frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
         if attach(&mut frame, header).is_err() {
-            return self.drop(frame, DropReason::BadLinkFrame, io);
+            return self.drop(frame, DropReason::NoHeadroom, io);
         }
         io.out.punts.push((self.worker(hash), frame));
     }
@@ -444,7 +444,7 @@ impl FastPath {
     #[cold]
     fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, io: &mut Io<'_>) {
         match header.has_packet {
-            true => self.drop(frame, DropReason::BadLinkFrame, io),
+            true => self.drop(frame, DropReason::AnotherChain, io),
             false => io.pools.give(frame),
         }
     }

@@ -49,7 +49,7 @@ pub struct Changed {
     pub left: Leftovers,
 }
 
-/// Why a chain has not been replaced; nothing has changed.
+/// Why a chain has not been replaced; it is as it was.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The link loses what should bring it home, or is always full.
@@ -58,6 +58,11 @@ pub enum Refusal {
     /// Packets were under way for too long.
     #[error("packets were still under way after {} s; nothing has changed", MOST_WAIT.as_secs())]
     NotQuiet,
+    /// What it knew is lost, and it has begun anew.
+    #[error(
+        "a function crashed when it was asked what the change concerns: its worker has begun anew with the chain that there was"
+    )]
+    Crashed,
     /// Another change, or the end, is under way.
     #[error("another change is being made; nothing has changed")]
     Busy,
@@ -230,6 +235,10 @@ impl Machine {
             Answer::Refused(plans) => {
                 task.take_back(worker, plans);
                 task.refusal = Some(Refusal::NotQuiet);
+            }
+            Answer::Crashed(plans) => {
+                task.take_back(worker, plans);
+                task.refusal = Some(Refusal::Crashed);
             }
         }
         if let Step::Asking(awaited, next) = task.step {

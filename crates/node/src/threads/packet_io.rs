@@ -5,6 +5,7 @@ use crate::fast_path::Departure;
 use crate::machine::Machine;
 use crate::sink::Sink;
 use std::time::Duration;
+use twinpath_control::report::PortLosses;
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 
@@ -46,6 +47,9 @@ pub trait PacketIo {
 
     /// There is nothing to do: blocks for so long, or until packets come.
     fn rest(&mut self, longest: Duration);
+
+    /// What was lost here so far: before it came in, or when it had left.
+    fn losses(&self) -> PortLosses;
 }
 
 /// Packets of a source, and a sink for those that leave.
@@ -88,5 +92,9 @@ impl<S: Sink> PacketIo for Replay<'_, S> {
 
     fn rest(&mut self, longest: Duration) {
         std::thread::sleep(longest.min(REST));
+    }
+
+    fn losses(&self) -> PortLosses {
+        self.sink.losses()
     }
 }

@@ -192,6 +192,7 @@ impl<'a> WorkerThread<'a> {
             if let Some(time) = time {
                 self.worker.advance(time, self.pools, &mut self.returns);
                 self.give_back();
+                self.publish();
             }
             let is_idle = !self.do_tasks() && frames.is_empty();
             if is_idle {
@@ -205,12 +206,16 @@ impl<'a> WorkerThread<'a> {
             self.worker
                 .receive_burst(&mut frames, self.pools, &mut self.returns);
             self.give_back();
-            let shared = &self.end.shared;
-            shared.drops.publish(&self.worker.drops());
-            shared
-                .restarts
-                .store(self.worker.restarts(), Ordering::Relaxed);
+            self.publish();
         }
+    }
+
+    /// What was dropped, and how often the worker has crashed, shows to others.
+    fn publish(&self) {
+        let shared = &self.end.shared;
+        shared.drops.publish(&self.worker.drops());
+        let restarts = self.worker.restarts();
+        shared.restarts.store(restarts, Ordering::Relaxed);
     }
 
     /// Returns whether there were any.

@@ -1,5 +1,6 @@
 //! What a worker is told besides frames, and what it says to that.
 
+use super::rules::Prepared;
 use super::{Blueprint, Moment, SlowPlan, WholeWalk, Worker};
 use crate::leftovers::Leftovers;
 use twinpath_core::{Frame, Instant, Pools};
@@ -75,6 +76,9 @@ pub enum Answer {
     /// It is not, and nothing has changed: packets wait for rules to go, rules do not go, or the
     /// chain is not the one that was to be changed. The plans come back.
     Refused(Vec<SlowPlan>),
+    /// It has crashed while it got ready, and begun anew with the chain that there is. The plans
+    /// come back.
+    Crashed(Vec<SlowPlan>),
 }
 
 /// What has become of a worker's chain.
@@ -108,8 +112,9 @@ impl Worker {
                     self.release(now, pools, returns);
                 }
                 match self.prepare(&plans, now, pools, returns) {
-                    true => Answer::Prepared(plans),
-                    false => Answer::Refused(plans),
+                    Prepared::Ready => Answer::Prepared(plans),
+                    Prepared::NotThere => Answer::Refused(plans),
+                    Prepared::Crashed => Answer::Crashed(plans),
                 }
             }
             WorkerCommand::Keep => {

@@ -62,16 +62,20 @@ impl Worker {
         in_hand.extend(at_work);
         in_hand.sort_unstable();
         in_hand.dedup();
-        let kept: usize = self.elements.iter().map(kept_in).sum();
-        self.drops
-            .add(DropReason::WorkerCrashed, (in_hand.len() + kept) as u64);
+        let lost = in_hand.len() + self.packets_kept();
+        self.drops.add(DropReason::WorkerCrashed, lost as u64);
     }
 
     /// The run ends: packets that wait or are kept here are lost.
     #[cold]
     pub(super) fn count_left_inside(&mut self) {
-        let inside: usize = self.elements.iter().map(kept_in).sum();
-        self.drops.add(DropReason::RunEnded, inside as u64);
+        let inside = self.packets_kept() as u64;
+        self.drops.add(DropReason::RunEnded, inside);
+    }
+
+    /// Packets that wait for rules to go, or that functions keep.
+    pub(super) fn packets_kept(&self) -> usize {
+        self.elements.iter().map(kept_in).sum()
     }
 
     /// Another life begins. The fast path is told at once if it may have rules of the last one.
@@ -86,12 +90,18 @@ impl Worker {
         self.finished.clear();
         self.onward.clear();
         self.outputs.clear();
-        self.epoch += 1;
-        self.retry_at = Some(now);
-        self.revive_if_due(now);
+        self.begin_life(now);
         if self.rules().next().is_some() {
             self.tell_epoch(pools, returns);
         }
+    }
+
+    /// The next epoch, with elements that know nothing.
+    #[cold]
+    pub(super) fn begin_life(&mut self, now: Instant) {
+        self.epoch += 1;
+        self.retry_at = Some(now);
+        self.revive_if_due(now);
     }
 
     /// Makes the elements again if that has failed before.

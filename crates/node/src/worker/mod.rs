@@ -181,7 +181,8 @@ impl Worker {
 
     /// Takes another chain, made of the old one's elements and functions and new ones, and after a
     /// crash of what the blueprint makes. Nothing may be under way, and rules that changes concern
-    /// must be gone.
+    /// must be gone. A function that panics as it takes what is new is a crash too: the new chain
+    /// begins anew.
     ///
     /// # Errors
     /// They are not, packets wait for rules to go, or there is no old chain since a crash: nothing
@@ -200,9 +201,18 @@ impl Worker {
         }
         self.blueprint = blueprint;
         self.whole_walk = self.whole_walk.take().map(|_| walk);
-        let mut changed = Replaced::default();
-        // Functions that cannot take what is new begin anew.
-        self.guarded(|worker| changed = worker.rebuild(plans, now));
+        let (drops, kept, rules) = (self.drops(), self.packets_kept(), self.rules_cached());
+        let mut changed = Replaced {
+            rules_gone: self.rules_taken_out + rules,
+            ..Replaced::default()
+        };
+        if !self.guarded(|worker| changed = worker.rebuild(plans, now)) {
+            // Whatever elements there still are, what they had counted and kept is told here.
+            self.elements.clear();
+            (self.drops, self.rules_taken_out) = (drops, 0);
+            self.drops.add(DropReason::WorkerCrashed, kept as u64);
+            self.begin_life(now);
+        }
         changed.epoch = self.epoch;
         Ok(changed)
     }
@@ -408,7 +418,7 @@ impl Worker {
     #[cold]
     fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, pools: &mut Pools) {
         match header.has_packet {
-            true => self.drop(frame, DropReason::BadLinkFrame, pools),
+            true => self.drop(frame, DropReason::AnotherChain, pools),
             false => pools.give(frame),
         }
     }
@@ -580,13 +590,19 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            if self.pending.give_back(&mut frame) && attach(&mut frame, header).is_ok() {
-                number(&mut frame, self.numbers.number());
-                returns.push(frame);
-            } else {
-                self.drops.count(DropReason::BadLinkFrame);
+            let refused = match self.pending.give_back(&mut frame) {
+                true => attach(&mut frame, header)
+                    .is_err()
+                    .then_some(DropReason::NoHeadroom),
+                false => Some(DropReason::BadLinkFrame),
+            };
+            if let Some(reason) = refused {
+                self.drops.count(reason);
                 pools.give(frame);
+                continue;
             }
+            number(&mut frame, self.numbers.number());
+            returns.push(frame);
         }
         self.outgoing.clear();
         if !self.pending.is_empty() {

@@ -298,7 +298,7 @@ impl Race {
 }
 
 /// Reasons for which a fragment is dropped in front of an element that needs ports.
-const IN_FRONT: [&str; 2] = ["fragment_misfit", "fragment_alone"];
+const IN_FRONT: [&str; 3] = ["fragment_misfit", "fragment_alone", "fragment_backlog_full"];
 
 /// Reasons for which a packet is dropped that no function has.
 const LOSSES: [&str; 3] = ["punt_ring_full", "no_buffer", "rule_backlog_full"];

@@ -179,6 +179,37 @@ fn flow_state_apart_is_told_by_name() {
     assert!(said.out.contains(expected), "{}", said.out);
 }
 
+/// Of two elements with flow state one has no room on the device: which one is told in words and to
+/// programs, the others stay where they are; and that everything is, if the file says so.
+#[test]
+fn which_element_is_on_the_slow_path_is_told() {
+    let places = |text: &str| {
+        let folder = Folder::with("x.toml", text);
+        let said = folder.succeed(&["explain", "x.toml"]).out;
+        let told = folder.succeed(&["explain", "x.toml", "--json"]).out;
+        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let places = [0, 1, 2].map(|place| told["places"][place]["place"].clone());
+        (said, places)
+    };
+    let (said, found) = places(&format!("{APART}[fast_path]\ndevice = \"asic\"\n"));
+    assert_eq!(found, ["shared", "rules", "slow_path"]);
+    for (element, place) in [
+        ("balancer (load_balancer)", "shares flow state"),
+        ("guard (acl)", "cached as rules"),
+        ("edge (firewall)", "on the slow path"),
+    ] {
+        let line = said.lines().find(|line| line.trim().starts_with(element));
+        assert!(line.is_some_and(|line| line.contains(place)), "{said}");
+    }
+    assert!(!said.contains("everything runs on the slow path"), "{said}");
+    let (said, found) = places(&format!("{APART}[run]\npaths = \"slow\"\n"));
+    assert_eq!(found, ["slow_path"; 3]);
+    assert!(
+        said.contains("\neverything runs on the slow path: "),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_chain_without_flow_state_has_no_state_table() {
     let said = with_rules(RULES_ALONE).succeed(&["explain", "x.toml"]);

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use twinpath_core::DropReason::{Denied, FragmentAlone, FragmentMisfit, InvalidState};
+use twinpath_core::DropReason::{
+    Denied, FragmentAlone, FragmentBacklogFull, FragmentMisfit, InvalidState,
+};
 use twinpath_core::Instant;
 use twinpath_core::wire::{Fragment, dissect};
 use twinpath_io::{CaptureReader, Next};
@@ -54,7 +56,10 @@ impl Tally {
         self.fragments[0] += fate.onward.len() as u64;
         for (reason, count) in &fate.drops {
             assert!(
-                matches!(reason, FragmentMisfit | FragmentAlone | Denied),
+                matches!(
+                    reason,
+                    FragmentMisfit | FragmentAlone | FragmentBacklogFull | Denied
+                ),
                 "{fate:?}"
             );
             self.fragments[1] += count;

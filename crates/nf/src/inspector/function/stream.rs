@@ -5,7 +5,7 @@ use super::Inspector;
 use super::look::Piece;
 use crate::inspector::config::Gaps;
 use crate::inspector::deep::StreamMatcher;
-use crate::inspector::state::{CLOSED, State, done, gap, missing, tracked};
+use crate::inspector::state::{CLOSED, STREAMING, State, done, gap, missing, tracked};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{Direction, DropReason, Packet};
 use twinpath_slowpath::{Flow, Outbox};
@@ -73,7 +73,10 @@ impl<M: StreamMatcher> Inspector<M> {
         let is_tracked = State(flow.words).has(tracked(segment.way));
         match segment.bytes > 0 || segment.has(FIN) && is_tracked {
             true => self.data(packet, segment, flow, out),
-            false => out.forward(packet),
+            false => {
+                self.counters.half_seen += u64::from(State(flow.words).has(STREAMING));
+                out.forward(packet);
+            }
         }
     }
 

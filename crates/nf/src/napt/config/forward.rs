@@ -1,6 +1,6 @@
 //! External endpoints that always stand for the same ones inside.
 
-use super::super::ports::Kind;
+use super::super::kind::Kind;
 use super::ConfigError;
 use crate::text::Text;
 use schemars::JsonSchema;

@@ -8,9 +8,10 @@
 //! follows from both ends (RFC 7857 §10, RFC 6864 §5.3.1): datagrams of a host stay apart, and two
 //! hosts' numbers meet no more often than random ones. Whole packets keep theirs.
 
-use super::super::ports::Kind;
+use super::super::kind::Kind;
 use super::super::sides::Course;
 use super::Napt;
+use super::datagram::Datagram;
 use super::held::Held;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
@@ -29,16 +30,6 @@ const MAX_DATAGRAMS: usize = 4096;
 /// How long they are waited for after the first: what a receiver waits at least (RFC 1122
 /// §3.3.2).
 const LIFETIME: Duration = Duration::from_secs(60);
-
-/// What fragments of one datagram have in common.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Datagram {
-    pub source: Address,
-    pub destination: Address,
-    /// Of IPv4 alone: that of a later fragment of IPv6 may be another than the first one's.
-    protocol: Option<u8>,
-    identification: u32,
-}
 
 /// A fragment of a datagram.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Fragments that came before the first of their datagram (RFC 4787 REQ-14): they are kept until it
 //! comes, a few and not for long (REQ-14 a).
 
-use super::fragments::Datagram;
+use super::datagram::Datagram;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::Instant;

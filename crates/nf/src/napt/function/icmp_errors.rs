@@ -2,7 +2,7 @@
 //! (RFC 5508 §4). Only those are let through that are [believed](judge), whole, and about a
 //! session that is alive.
 
-use super::super::ports::Kind;
+use super::super::kind::Kind;
 use super::super::sides::Course;
 use super::Napt;
 use super::nature::kind_of;

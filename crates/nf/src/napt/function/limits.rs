@@ -4,7 +4,7 @@
 //! want of room, whatever seems to be over is looked at, so that the answer is that of a translation
 //! that sees every packet.
 
-use super::super::ports::Kind;
+use super::super::kind::Kind;
 use super::plan::{Stop, must_be_free};
 use super::{Napt, session_entry};
 use twinpath_core::Instant;

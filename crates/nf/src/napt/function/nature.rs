@@ -1,6 +1,6 @@
 //! What of a packet can be translated.
 
-use super::super::ports::Kind;
+use super::super::kind::Kind;
 use super::fragments::Part;
 use twinpath_core::wire::{Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_rulecache::Recorded;

@@ -5,7 +5,8 @@
 //! as gone from the moment on that they expired.
 
 use super::super::config::Filtering;
-use super::super::ports::{Kind, Slot};
+use super::super::kind::Kind;
+use super::super::ports::Slot;
 use super::{Napt, session_entry};
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};

@@ -3,7 +3,8 @@
 use super::rewriting::{datagram_in, set_ether_type};
 use super::{Course, Nat64};
 use crate::napt::core::{Datagram as DatagramName, Part};
-use crate::nat64::datagram::{Datagram, Ends};
+use crate::nat64::datagram::Datagram;
+use crate::nat64::ends::Ends;
 use twinpath_core::Instant;
 use twinpath_core::wire::{Address, Endpoint, dissect};
 use twinpath_rulecache::{Answers, Recorded, Verdict};

@@ -1,7 +1,8 @@
 //! A packet becomes one of the other version, or several.
 
 use super::Nat64;
-use crate::nat64::datagram::{Datagram, Ends, Part as Fraction, Untranslatable};
+use crate::nat64::datagram::{Datagram, Part as Fraction};
+use crate::nat64::ends::{Ends, Untranslatable};
 use crate::nat64::fragmenting::split;
 use twinpath_core::wire::{Network, dissect, protocol};
 use twinpath_core::{DropReason, Packet};
