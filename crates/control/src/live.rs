@@ -205,6 +205,7 @@ mod tests {
             ("truncated", 1_100),
         ];
         Snapshot {
+            port_losses: PortLosses::default(),
             packets_in,
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,
