@@ -205,6 +205,7 @@ mod tests {
             ("truncated", 1_100),
         ];
         Snapshot {
+            port_losses: PortLosses::default(),
             packets_in,
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,
@@ -220,7 +221,6 @@ mod tests {
                 frozen: 440,
             },
             worker_restarts: Vec::new(),
-            port_losses: crate::report::PortLosses::default(),
             rules: RuleTableCounters::default(),
             drops: drops
                 .into_iter()

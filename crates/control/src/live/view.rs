@@ -339,11 +339,10 @@ mod tests {
     fn loss_at_ports_is_red_too() {
         let lost = PortLosses {
             receive_missed: 1_000,
-            transmit_refused: 20,
             ..PortLosses::default()
         };
         let [table, line] = shown(&[("punt_ring_full", 300), ("denied", 9)], lost);
-        let loss = "1,320: receive_missed 1,000, punt_ring_full 300, transmit_refused 20";
+        let loss = "1,300: receive_missed 1,000, punt_ring_full 300";
         assert!(
             table.ends_with(&red(&format!("  LOST     {loss}"))),
             "{table}"
