@@ -52,6 +52,13 @@ pub struct OpenPorts {
     live: Option<LivePorts>,
 }
 
+impl OpenPorts {
+    /// Whether packets come from network interfaces.
+    pub const fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+}
+
 impl Ports {
     /// Opens what packets come from; the capture to write is made when the run begins.
     ///

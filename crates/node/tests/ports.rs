@@ -130,6 +130,66 @@ fn packets_leave_by_the_port_that_the_router_says() {
     }
 }
 
+/// Neighbours that are known by their addresses: packets to them leave by their ports, on both paths
+/// alike, whose MAC addresses only interfaces can tell.
+#[test]
+fn packets_to_neighbours_by_address_leave_by_their_ports() {
+    let by_address = ROUTED
+        .replace(
+            "mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\"",
+            "address = \"203.0.113.1\"",
+        )
+        .replace(
+            "mac = \"02:00:00:00:03:01\", source_mac = \"02:00:00:00:00:03\", ",
+            "",
+        );
+    assert!(by_address.contains("address =") && !by_address.contains("02:00:00:00:03:01"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = capture(&folder);
+    let output = |name: &str| folder.path().join(name);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        through(
+            &service(&by_address, Paths::Slow, execution),
+            &input,
+            &output("alone.pcapng"),
+        );
+        let both = service(&by_address, Paths::Both, execution);
+        let finished = through(&both, &input, &output("both.pcapng"));
+        assert!(
+            finished.report.fast.packets > 300,
+            "{:?}",
+            finished.report.fast
+        );
+        assert_eq!(finished.written.without_port, 0);
+        let by_port = |name: &str| [0, 1, 2].map(|port| of_port(&packets_of(&output(name)), port));
+        let (alone, both) = (by_port("alone.pcapng"), by_port("both.pcapng"));
+        assert_eq!(both, alone);
+        assert_eq!(both.map(|packets| packets.len()), [200, 200, 200]);
+    }
+}
+
+/// A service that takes another's place calls its neighbours by the same numbers.
+#[test]
+fn neighbours_keep_their_numbers_in_a_new_service() {
+    let text = |first: &str| {
+        format!(
+            "[service]\nchain = [\"router\"]\nports = [\"a\", \"b\"]\n[router]\nnext_hops = [{first}\n\
+             {{ name = \"one\", address = \"192.0.2.1\", port = \"a\" }},\n{{ name = \"all\", port = \"b\" }}]\n\
+             routes = [{{ to = \"0.0.0.0/0\", via = \"one\" }}, {{ to = \"10.0.0.0/8\", via = \"all\" }}]\n"
+        )
+    };
+    let parsed = |text: &str| service(text, Paths::Both, Execution::Virtual);
+    let old = parsed(&text(""));
+    let mut new = parsed(&text(
+        "{ name = \"new\", address = \"192.0.2.9\", port = \"b\" },",
+    ));
+    assert_ne!(old.adjacencies.all()[..], new.adjacencies.all()[..2]);
+    let known = old.adjacencies.all();
+    new.follow(&old).expect("there is room");
+    assert_eq!(new.adjacencies.all()[..2], known[..]);
+    assert_eq!(new.adjacencies.all().len(), 3);
+}
+
 /// Frames that pass by the chain have no router to say which of three ports they leave by: that is
 /// loss, and told as loud as any other.
 #[test]

@@ -340,5 +340,7 @@ fn comparable(frame: &[u8], layout: &Layout, theirs: &SlicedPacket<'_>) -> bool 
     let four_tags = layout.l3 == 30;
     let behind_rare = layout.network == Network::V6 && stops_at_rare_extension(theirs);
     let beyond = no_ipv6_payload(layout) || data_taken_for_headers(layout) || behind_rare;
-    !(macsec || one_sided || four_tags || beyond)
+    // Behind older tags, labels, sessions and SNAP.
+    let ours_alone = layout.network != Network::None && theirs.net.is_none();
+    !(macsec || one_sided || four_tags || beyond || ours_alone)
 }

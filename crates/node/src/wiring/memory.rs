@@ -211,7 +211,7 @@ mod tests {
     fn own_tables_of_functions_are_told() {
         let text = "[service]\nchain = [\"monitor\", \"napt\", \"firewall\", \"load_balancer\", \"reassembler\", \"inspector\"]\n\
             inside = [\"10.0.0.0/8\"]\n\
-            [slow_path]\nworkers = 2\nflows = 1000\n\
+            [slow_path]\nflows = 1000\n\
             [monitor]\nflows = 16_000_000\n\
             [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.0/30\"]\nsessions = 2_000_000\n\
             [firewall]\ndefault = \"allow\"\nper_host_connections = 100\n\
@@ -226,16 +226,10 @@ mod tests {
             ("monitor", "flows", 16_000_000, "flows", 90),
             ("napt", "sessions", 2_000_000, "sessions", 150),
             ("napt", "external", 4, "external addresses", 3 * 4 * 65_536),
-            ("firewall", "per_host_connections", 2 * 1000, "hosts", 40),
-            ("load_balancer", "table_size", 2 * 65_537, "rows", 2),
-            (
-                "reassembler",
-                "most_segments",
-                2 * 5000,
-                "held segments",
-                64,
-            ),
-            ("inspector", "streams", 2 * 3000, "streams", 100),
+            ("firewall", "per_host_connections", 1000, "hosts", 40),
+            ("load_balancer", "table_size", 65_537, "rows", 2),
+            ("reassembler", "most_segments", 5000, "held segments", 64),
+            ("inspector", "streams", 3000, "streams", 100),
         ] {
             let key = [name, key].map(String::from);
             let part = parts.iter().find(|part| part.key == key);

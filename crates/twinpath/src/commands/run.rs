@@ -112,7 +112,11 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if let Some(time) = arguments.time {
         let stop = stop.clone();
         let begin = move || stop.after(time.duration());
-        opened.source = opened.source.beginning(begin);
+        // Open interfaces are ready.
+        match opened.is_live() {
+            true => begin(),
+            false => opened.source = opened.source.beginning(begin),
+        }
     }
     if service.run.execution == service::Execution::Threads {
         opened.reload = Some(reload()?);

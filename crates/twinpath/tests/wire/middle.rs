@@ -32,11 +32,17 @@ pub struct Middle {
 impl Middle {
     /// Starts it; its ports are open when this returns.
     pub fn start(network: &Network, service: &str) -> Self {
+        Self::start_with(network, service, &[])
+    }
+
+    /// The same, with more arguments.
+    pub fn start_with(network: &Network, service: &str, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("service.toml"), service).expect("a file");
         let mut command = network.command("middle", env!("CARGO_BIN_EXE_twinpath"));
         command.args(["run", "service.toml", "--report", "report", "--quiet"]);
-        command.args(["--control", "socket"]).current_dir(&folder);
+        command.args(["--control", "socket"]).args(more);
+        command.current_dir(&folder);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("it starts");
         let socket = folder.path().join("socket");
@@ -50,6 +56,11 @@ impl Middle {
             middle.end()
         );
         middle
+    }
+
+    /// Waits for its end by itself, for which it has a time.
+    pub fn ends_by_itself(&mut self) -> bool {
+        wait_for(|| self.process.try_wait().is_ok_and(|end| end.is_some()))
     }
 
     /// A file beside the service file.
