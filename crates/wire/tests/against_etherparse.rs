@@ -179,6 +179,8 @@ fn may_differ(
     theirs: Option<&SlicedPacket<'_>>,
 ) -> bool {
     match (ours, theirs) {
+        // Behind older tags, labels, sessions and SNAP they look for nothing.
+        (Err(_), Some(theirs)) if theirs.net.is_none() => true,
         (Err(why), Some(theirs)) => may_be_stricter(*why, theirs),
         // They also read ARP, IGMP, MACsec, the authentication header of IPv4 and ICMP of the
         // other IP version, and take a payload length of zero for a jumbogram.
