@@ -10,7 +10,7 @@ use crate::hash::HashKey;
 use crate::key::{FlowKey, Keyed, Role, Side, V4Key};
 use crate::wire::fields;
 use crate::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
-use crate::wire::{Endpoint, kv};
+use crate::wire::{Endpoint, icmp, kv};
 
 /// One endpoint that stands for another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -266,7 +266,8 @@ impl Steering {
     pub fn key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
         let ordinary = layout.fragment == Fragment::Whole
             && layout.inner.is_none()
-            && layout.network != Network::None;
+            && layout.network != Network::None
+            && !reports_error(frame, layout);
         if !ordinary {
             return self.unusual_key(frame, layout);
         }
@@ -407,7 +408,9 @@ impl Steering {
                 alias_row: 0,
             });
         }
-        let inner = layout.inner?;
+        let Some(inner) = layout.inner else {
+            return Some(quoteless_error(frame, layout));
+        };
         let source = self
             .resolve(fields::inner_source(frame, layout)?, inner.protocol)
             .0;
@@ -421,6 +424,32 @@ impl Steering {
             role: Role::Error,
             alias_row: 0,
         })
+    }
+}
+
+/// Whether an ICMP message reports an error, or is a redirect.
+#[inline(always)]
+fn reports_error(frame: &[u8], layout: &Layout) -> bool {
+    matches!(layout.transport, Transport::Icmp | Transport::Icmp6)
+        && fields::icmp_kind(frame, layout).is_some_and(|(kind, _)| {
+            let is_redirect = layout.network == Network::V6 && kind == icmp::v6::REDIRECT;
+            is_redirect || icmp::is_error(layout.network, kind)
+        })
+}
+
+/// An ICMP error whose quote cannot be read is about no connection, and no packet of one: else who
+/// has exchanged anything by ICMP could send any.
+fn quoteless_error(frame: &[u8], layout: &Layout) -> Keyed {
+    let (source, destination) = (
+        fields::source_address(frame, layout),
+        fields::destination_address(frame, layout),
+    );
+    let (key, side) = FlowKey::fragments(source, destination, layout.protocol);
+    Keyed {
+        key,
+        side,
+        role: Role::Error,
+        alias_row: 0,
     }
 }
 

@@ -297,3 +297,49 @@ fn forged_fins_end_no_connection() {
         assert_eq!(new, 1, "{variant:?}");
     }
 }
+
+/// An ICMP message of any type, with so many bytes behind its header.
+fn icmp(from: Endpoint, to: Endpoint, kind: u8, bytes: usize) -> Vec<u8> {
+    let echo = PacketBuilder::icmp_echo(from, to).payload_len(bytes);
+    let mut frame = echo.to_vec().expect("a packet");
+    let layout = dissect(&frame).expect("sound");
+    frame[usize::from(layout.l4)] = kind;
+    let layout = dissect(&frame).expect("still sound");
+    refresh_checksums(&mut frame, &layout).expect("sound");
+    frame
+}
+
+/// Two ends that talk by ICMP are no licence for errors and redirects that quote too little to be
+/// about anything: they are no packets of that flow, on either path.
+#[test]
+fn errors_that_quote_nothing_are_of_no_flow() {
+    for version in [0, 1] {
+        // What asks and answers besides echoes: timestamps, and what is for experiments.
+        let (asks, answers, forged) = match version {
+            0 => (13, 14, [3, 4, 5, 11, 12]),
+            _ => (200, 201, [1, 2, 3, 4, 137]),
+        };
+        let Ends { a, b, .. } = ends(version, 0);
+        let mut script = Script::default();
+        for _ in 0..20 {
+            script.genuine(icmp(a, b, asks, 12));
+            script.genuine(icmp(b, a, answers, 12));
+        }
+        for kind in forged {
+            for quoted in [0, 4, 20] {
+                script.forged(&icmp(b, a, kind, quoted));
+                script.genuine(icmp(b, a, answers, 12));
+            }
+        }
+        let text = format!("[service]\nname = \"x\"\nchain = [\"firewall\"]\n{RULES}");
+        let service = service(&text.replace("pick_up = false\n", ""));
+        let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
+        assert_eq!(alone.packets.len(), script.genuine.len(), "{version}");
+        for variant in VARIANTS {
+            let service = vary(&service, variant);
+            let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
+            assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
+            assert_eq!(alone.report.drops, both.report.drops, "{variant:?}");
+        }
+    }
+}
