@@ -275,6 +275,7 @@ fn larger_pools(old: &Service, buffers: Buffers) -> Result<Option<Pools>, BuildE
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     let settings = [
         ("service.ports", old.ports == new.ports),
+        ("ports", old.devices == new.devices),
         ("run", old.written.run == new.written.run),
         ("fast_path", old.fast_path == new.fast_path),
         ("slow_path", old.slow_path == new.slow_path),

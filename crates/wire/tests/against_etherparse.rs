@@ -217,7 +217,9 @@ fn may_be_stricter(why: Malformed, theirs: &SlicedPacket<'_>) -> bool {
         | Malformed::TruncatedTcp
         | Malformed::TcpHeaderLength
         | Malformed::TruncatedUdp
-        | Malformed::TruncatedIcmp => fragmented || no_payload_length,
+        | Malformed::TruncatedIcmp => {
+            fragmented || no_payload_length || stops_at_rare_extension(theirs)
+        }
         Malformed::Ipv6Extensions => {
             no_payload_length || fragmented || stops_at_rare_extension(theirs)
         }

@@ -61,6 +61,9 @@ pub enum Problem {
     /// An item behind a negated one.
     #[error("nothing can be placed behind a negated item; expected it last")]
     BehindNegated,
+    /// An item that is placed by one at the end.
+    #[error("nothing can be placed behind an item at the end of the stream; expected it last")]
+    BehindEnd,
     /// An expression that is placed by what is before it, which cannot be one with it.
     #[error(
         "where an occurrence of a regular expression begins cannot be told, so it can be placed \
@@ -172,7 +175,9 @@ impl Problem {
             | Self::RuleTooLarge { .. }
             | Self::RulesTooLarge { .. } => "pcre",
             Self::NotRelative | Self::NegatedNumber => "byte_test",
-            Self::OnlyNegated | Self::BehindNegated | Self::NegatedEnd => "negation",
+            Self::OnlyNegated | Self::BehindNegated | Self::BehindEnd | Self::NegatedEnd => {
+                "negation"
+            }
             Self::TooFarBack => "distance",
             _ => "content",
         }

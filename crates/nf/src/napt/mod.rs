@@ -34,7 +34,8 @@
 //! - **Forwards.** With `protocol` (`"tcp"` or `"udp"`) an external port, or a range of them, stands
 //!   for a port inside and those behind it; without, a whole address stands for a host with all
 //!   its ports, its echoes and protocols without ports. Anyone may open sessions to them, whatever
-//!   the filtering. The host inside appears with them whenever it sends, so that one inside endpoint
+//!   the filtering; a firewall in front of the translation decides too, by the inside address and
+//!   port. The host inside appears with them whenever it sends, so that one inside endpoint
 //!   has one external one. They are given to nobody else. A whole address must not be in `external`.
 //! - **Blocks.** Hosts in the order of `inside` have blocks of `ports` in order: as many as fit of
 //!   the first address in `external`, then of the next. Who had a port can be computed, and nothing

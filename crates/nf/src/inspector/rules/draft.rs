@@ -189,6 +189,7 @@ fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
         (What::Bytes(_), None) => Problem::NotRelative,
         (What::Bytes(ItemKind::DataAt(_)), Some(_)) if !draft.negated => return Ok(()),
         (_, Some(before)) if before.negated => Problem::BehindNegated,
+        (_, Some(before)) if before.place.ends_with => Problem::BehindEnd,
         (What::Regex { .. }, Some(_)) => Problem::RelativeExpression,
         (What::Regex { .. }, None) if place != Place::ANYWHERE => Problem::PlacedExpression,
         (What::Literal { bytes, .. }, _) if does_not_fit(bytes.len(), place) => Problem::NeverFits,
